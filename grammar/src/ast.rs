@@ -1,0 +1,439 @@
+//! The syntax tree: what the text says, before any name has a meaning.
+//!
+//! Nodes live in flat arenas and refer to each other by dense ids, so that a file of a million
+//! statements is a handful of vectors. Nothing here knows an op: a statement is a *shape* (results,
+//! head word, number, arguments, bodies) and `hostir::resolve` gives it a meaning by looking its
+//! head up in the op table.
+
+use crate::span::Span;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// The id as an index into its arena.
+            pub fn index(self) -> usize { self.0 as usize }
+        }
+    )*};
+}
+
+ids! {
+    /// An interned string of [`Ast::strings`].
+    Symbol
+    /// A scalar (or tensor) expression of [`Ast::exprs`].
+    ExprId
+    /// A distinct tensor text of [`Ast::tensors`].
+    TensorRefId
+    /// An iteration domain of [`Ast::domains`].
+    DomainId
+    /// A statement of [`Ast::stmts`].
+    StmtId
+    /// A block of [`Ast::blocks`].
+    BlockId
+}
+
+/// A run of arguments in [`Ast::args`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArgRange {
+    /// First argument.
+    pub start: u32,
+    /// One past the last argument.
+    pub end: u32,
+}
+
+impl ArgRange {
+    /// Number of arguments.
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+}
+
+/// Everything one text holds.
+#[derive(Default, Debug)]
+pub struct Ast {
+    /// Interned strings: names, operators, literals.
+    pub strings: Strings,
+    /// `hir N` of the first line, if there is one.
+    pub version: Option<u32>,
+    /// Expressions with their spans.
+    pub exprs: Vec<(Expr, Span)>,
+    /// Each distinct full tensor text once (`T3_g_float[iS0{i0}] (DeviceMesh{0 1})`), and each
+    /// distinct short reference once (`T3`); `span` is its first occurrence.
+    pub tensors: Vec<TensorRef>,
+    /// Iteration domains of tensors and of `axis =` / `FOR .. in` positions.
+    pub domains: Vec<Domain>,
+    /// Arguments of all statements and lists.
+    pub args: Vec<Arg>,
+    /// Statements.
+    pub stmts: Vec<Stmt>,
+    /// Blocks: bodies of containers, loops, branches and kernels.
+    pub blocks: Vec<Block>,
+    /// The containers of the file, in order.
+    pub containers: Vec<Container>,
+    /// All `//` comments in order of appearance.
+    pub comments: Vec<Comment>,
+}
+
+impl Ast {
+    /// The arguments of a range.
+    pub fn args(&self, range: ArgRange) -> &[Arg] {
+        &self.args[range.start as usize..range.end as usize]
+    }
+    /// The text of a symbol.
+    pub fn str(&self, symbol: Symbol) -> &str {
+        self.strings.get(symbol)
+    }
+}
+
+/// `%HostIrContainer { (inputs) -> (outputs) : body  host units } // %HostIrContainer` and what
+/// may follow it.
+#[derive(Debug)]
+pub struct Container {
+    /// The whole container.
+    pub span: Span,
+    /// The header line.
+    pub header: Span,
+    /// Inputs: tensors or scalars.
+    pub inputs: ArgRange,
+    /// Outputs.
+    pub outputs: ArgRange,
+    /// Top-level statements.
+    pub body: BlockId,
+    /// `HostUnitN:` sections in printed order.
+    pub units: Vec<Unit>,
+    /// `Aliases:{ new -> orig }`; `None` when the section is absent, pairs of arguments otherwise.
+    pub aliases: Option<Vec<(Arg, Arg)>>,
+    /// `Index definitions:` section (its statements), if present.
+    pub index_definitions: Option<BlockId>,
+    /// Whether a blank line stands before `%HostIrContainer` (nvFuser prints one).
+    pub blank_before: bool,
+    /// Number of blank lines after the closing line, before anything else or the end of the text.
+    pub blank_after: u32,
+    /// Whether `// %HostIrContainer` follows the closing brace.
+    pub closing_label: bool,
+}
+
+/// One `HostUnitN: Inputs={..} -> Outputs={..}Inputs: ... %kernel { ... } // %kernel` section.
+#[derive(Debug)]
+pub struct Unit {
+    /// The whole section.
+    pub span: Span,
+    /// The `N` of `HostUnitN`.
+    pub number: u32,
+    /// Inputs of the first line.
+    pub inputs: ArgRange,
+    /// Outputs of the first line.
+    pub outputs: ArgRange,
+    /// Inputs of the `Inputs:` lines.
+    pub fusion_inputs: ArgRange,
+    /// Outputs of the `Outputs:` lines.
+    pub fusion_outputs: ArgRange,
+    /// Statements of the `%kernel` body.
+    pub body: BlockId,
+    /// Attributes between the header and `Inputs:` (`in_place=...`), if any.
+    pub attrs: ArgRange,
+}
+
+/// Statements in order.
+#[derive(Default, Debug)]
+pub struct Block {
+    /// The statements.
+    pub stmts: Vec<StmtId>,
+    /// Span of the block (empty for an empty body).
+    pub span: Span,
+}
+
+/// How a statement is written; see the fields of [`Stmt`] each shape fills.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// `results = name( args )`, `name( args )`, `Name N (args)`, `T = ALLOCATE(...)` `.alias=T`
+    /// (the alias is an extra keyed argument `alias`), with or without `;`.
+    Call,
+    /// `result = a + b;`, `result = -a;`, `result = a;`: the expression is the only argument.
+    Assign,
+    /// Words without parentheses: `Synchronize Stream 0`, `SetCurrentStream to Stream X`,
+    /// `GetCurrentStream into Stream 0`, `Wait Communication 39`, `StartCoalescing`,
+    /// `EndCoalescing 32` (the operand, if any, is the only argument).
+    Words,
+    /// `Deallocate { T }`.
+    Braces,
+    /// `FOR index in domain:`; args: index expression, domain. Body is `body`.
+    ForIn,
+    /// `FOR index from a to b:`; args: index, start, stop; a kir loop with explicit bounds and
+    /// domain `FOR i in iS0{8} from 1 to 7 step 2:` has args index, domain, start, stop, step
+    /// (the last three keyed `start`, `stop`, `step`) and shape `ForIn`.
+    ForRange,
+    /// `IF Manual cond:`; `name` is the predicate kind, args: the condition.
+    /// `body` and `else_body`.
+    If,
+    /// A statement that could not be parsed; an error was recorded for it.
+    Error,
+}
+
+/// One statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Stmt {
+    /// From its first to its last token (without the bodies).
+    pub span: Span,
+    /// How it is written.
+    pub shape: Shape,
+    /// Head word with its suffix (`Set.Permute`, `matmul`, `Communication`, `(float)`); for `Assign`
+    /// the empty string.
+    pub name: Symbol,
+    /// Span of the head word.
+    pub name_span: Span,
+    /// The number after the head word (`Communication 39`, `EndCoalescing 32`, `LaunchKernel` has
+    /// none: its `Group ID` is a keyed argument).
+    pub number: Option<u32>,
+    /// What stands before `=` (several for multi-output ops; a stream for
+    /// `Stream 0x1 = GetCurrentStream()`).
+    pub results: ArgRange,
+    /// Arguments in written order.
+    pub args: ArgRange,
+    /// Loop body or then-branch.
+    pub body: Option<BlockId>,
+    /// Else-branch.
+    pub else_body: Option<BlockId>,
+    /// Comment lines above, after, and at the end of the block are in [`Ast::comments`].
+    pub terminated: bool,
+}
+
+/// An argument `value` or `key = value`.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg {
+    /// The whole argument.
+    pub span: Span,
+    /// `key` of `key = value`, `key=value`, `key: value`; several words are joined by one blank
+    /// (`initial value`, `Group ID`).
+    pub key: Option<Symbol>,
+    /// Whether blanks stood around the `=` of a keyed argument.
+    pub spaced: bool,
+    /// The value.
+    pub value: Value,
+}
+
+/// What an argument can be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// A scalar, literal, name or tensor.
+    Expr(ExprId),
+    /// An iteration domain (`axis = iS0{i0}`).
+    Domain(DomainId),
+    /// `Stream <expr>`.
+    Stream(ExprId),
+    /// `Communication 39`: a word and a number.
+    Handle(Symbol, u32),
+    /// `{a, b}` (also with a trailing comma, and `{ {0, i2, 1} {1, i3, 1} }` without commas).
+    List(ArgRange),
+    /// `(0 1 2)`: integers without commas; `truncated` when it ends in ` ...`. A team of one is
+    /// `Expr(Group(Int))`.
+    Team(ArgRange, bool),
+    /// A statement inside an argument list (`ShareMemHandles(P2PCommunication 37 (...), `).
+    Stmt(StmtId),
+    /// Nothing usable (an error was recorded).
+    Error,
+}
+
+/// A scalar expression, or a tensor at an operand position.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Expr {
+    /// `7`, `-1`.
+    Int(i64),
+    /// `0x174e5c80`.
+    Hex(u64),
+    /// `true`, `false` (either case of the first letter: `True` sets the second field).
+    Bool(bool, bool),
+    /// `float(0)`, `double(-inf)`, `std::complex<float>((1,2.5))`: type and the literal's text.
+    Typed(Symbol, Symbol),
+    /// A bare floating literal `0.5` (an inline short form).
+    Float(Symbol),
+    /// `i0`, `rank`, `StreamIdx`, `deviceIdx.x`.
+    Name(Symbol),
+    /// A tensor.
+    Tensor(TensorRefId),
+    /// `-a`, `!a`, `~a`, `*a`, `&a`.
+    Unary(Symbol, ExprId),
+    /// `a + b` and the other infix operators.
+    Binary(Symbol, ExprId, ExprId),
+    /// `ceilDiv(a, b)`, `(double)(a)`, `getMetaData(T0)`.
+    Call(Symbol, ArgRange),
+    /// `( a )`.
+    Group(ExprId),
+    /// `(a)[b]`.
+    Index(ExprId, ExprId),
+    /// `(a).field`.
+    Field(ExprId, Symbol),
+    /// `{ a, b }` and `{ f = a }`.
+    Braces(ArgRange),
+    /// Nothing usable (an error was recorded).
+    Error,
+}
+
+/// One distinct tensor text.
+#[derive(Clone, Debug)]
+pub struct TensorRef {
+    /// First occurrence.
+    pub span: Span,
+    /// `3` of `T3`.
+    pub number: u32,
+    /// Full form; `None` for the short reference `T3`.
+    pub full: Option<TensorText>,
+}
+
+/// `_g_float[...] ca_pos( 1 ) (DeviceMesh{0 1})` behind the `T3`.
+#[derive(Clone, Debug)]
+pub struct TensorText {
+    /// `g`, `l`, `s`, `t`, `sym`.
+    pub memory: Symbol,
+    /// `float`, `__bfloat`, `std::complex<float>`.
+    pub dtype: Symbol,
+    /// The dtype's span in the first occurrence.
+    pub dtype_span: Span,
+    /// First domain in [`Ast::domains`].
+    pub domains_start: u32,
+    /// One past the last domain.
+    pub domains_end: u32,
+    /// The text ` ca_pos( 3 ) produce_pos( 2 )` between `]` and the mesh, trimmed; empty if none.
+    pub positions: Symbol,
+    /// The mesh.
+    pub mesh: Option<Mesh>,
+    /// Optional attributes written in braces or brackets behind the mesh (`perm=`, `logical=`).
+    pub attrs: ArgRange,
+}
+
+/// `DeviceMesh{{0 1}{2 3}}`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mesh {
+    /// Where it stands first.
+    pub span: Span,
+    /// Extents, outermost first; empty when the groups are ragged (an error was recorded).
+    pub shape: Vec<u32>,
+    /// Device ids, row-major.
+    pub devices: Vec<u32>,
+}
+
+/// `iS0{i0}`, `ideviceIdx.x1{i2}rf`, `bS3{1 ex i5}`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Domain {
+    /// First occurrence.
+    pub span: Span,
+    /// `i`, `r`, `b`, `s`, `n`, `v`, `?`.
+    pub iter: u8,
+    /// `S`, `deviceIdx.x`, `StreamIdx`, ...
+    pub parallel: Symbol,
+    /// The number; `None` when left out (`iS{8}`).
+    pub number: Option<u32>,
+    /// First of `{start : stop : extent}`, if written.
+    pub start: Option<ExprId>,
+    /// Second of three, if written.
+    pub stop: Option<ExprId>,
+    /// The extent.
+    pub extent: ExprId,
+    /// `ex <extent>`.
+    pub expanded: Option<ExprId>,
+    /// `rf`.
+    pub rfactor: bool,
+    /// `_p`.
+    pub padded: bool,
+    /// `_c`.
+    pub clustered: bool,
+}
+
+/// Where a comment belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommentPlace {
+    /// Before the first container, or between containers: of the file itself.
+    File,
+    /// On its own line above a statement (or a container, a unit: the statement is `None`).
+    Above(StmtId),
+    /// At the end of a statement's line.
+    Trailing(StmtId),
+    /// On its own line at the end of a block, after its last statement.
+    EndOf(BlockId),
+    /// Above container number N.
+    Container(u32),
+    /// At the end of container N's header line.
+    Header(u32),
+    /// After the last container.
+    EndOfFile,
+}
+
+/// A `//` comment.
+#[derive(Clone, Copy, Debug)]
+pub struct Comment {
+    /// From the `//` to the end of the line, without the line break.
+    pub span: Span,
+    /// What it belongs to.
+    pub place: CommentPlace,
+}
+
+/// An interner: equal strings get equal symbols; symbol 0 is the empty string.
+#[derive(Debug)]
+pub struct Strings {
+    text: String,
+    ends: Vec<u32>,
+    map: rustc_hash::FxHashMap<u64, Vec<u32>>,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        let mut strings = Self { text: String::new(), ends: Vec::new(), map: Default::default() };
+        strings.intern("");
+        strings
+    }
+}
+
+impl Strings {
+    /// The symbol of `text`, new if it was not seen before.
+    pub fn intern(&mut self, text: &str) -> Symbol {
+        let hash = hash_of(text);
+        if let Some(hits) = self.map.get(&hash) {
+            for &hit in hits {
+                if self.get(Symbol(hit)) == text {
+                    return Symbol(hit);
+                }
+            }
+        }
+        let id = self.ends.len() as u32;
+        self.text.push_str(text);
+        self.ends.push(self.text.len() as u32);
+        self.map.entry(hash).or_default().push(id);
+        Symbol(id)
+    }
+
+    /// The symbol of `text` if it was interned.
+    pub fn find(&self, text: &str) -> Option<Symbol> {
+        let hits = self.map.get(&hash_of(text))?;
+        hits.iter().map(|&hit| Symbol(hit)).find(|&hit| self.get(hit) == text)
+    }
+
+    /// The text of a symbol.
+    pub fn get(&self, symbol: Symbol) -> &str {
+        let end = self.ends[symbol.index()] as usize;
+        let start = if symbol.0 == 0 { 0 } else { self.ends[symbol.index() - 1] as usize };
+        &self.text[start..end]
+    }
+
+    /// Number of symbols.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether only the empty string is interned.
+    pub fn is_empty(&self) -> bool {
+        self.ends.len() <= 1
+    }
+}
+
+fn hash_of(text: &str) -> u64 {
+    use std::hash::{Hash, Hasher};
+    let mut hasher = rustc_hash::FxHasher::default();
+    text.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,126 @@
+//! Syntax errors: a stable code, one sentence, where, and how to repair.
+
+use crate::span::Span;
+
+/// A secondary place of an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxLabel {
+    /// Where.
+    pub span: Span,
+    /// What is there.
+    pub text: String,
+}
+
+/// One syntax error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// `H0001` to `H0099`.
+    pub code: &'static str,
+    /// Lower case, one sentence, no full stop.
+    pub message: String,
+    /// The place.
+    pub span: Span,
+    /// Text under the place; may be empty.
+    pub label: String,
+    /// Other places (the bracket that is open, the block's header).
+    pub others: Vec<SyntaxLabel>,
+    /// How to repair.
+    pub notes: Vec<String>,
+}
+
+impl SyntaxError {
+    /// An error at `span` without labels or notes.
+    pub(crate) fn new(code: Code, span: Span, message: impl Into<String>) -> Self {
+        Self {
+            code: code.text(),
+            message: message.into(),
+            span,
+            label: String::new(),
+            others: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// With a text under the place.
+    pub(crate) fn label(mut self, text: impl Into<String>) -> Self {
+        self.label = text.into();
+        self
+    }
+
+    /// With a second place.
+    pub(crate) fn other(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.others.push(SyntaxLabel { span, text: text.into() });
+        self
+    }
+
+    /// With a hint how to repair it.
+    pub(crate) fn note(mut self, text: impl Into<String>) -> Self {
+        self.notes.push(text.into());
+        self
+    }
+}
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal;)*) => {
+        /// The kinds of syntax errors.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Code { $($(#[doc = $doc])+ $name),* }
+
+        impl Code {
+            /// `H0001` and so on.
+            pub(crate) fn text(self) -> &'static str {
+                match self { $(Code::$name => $code),* }
+            }
+        }
+
+        /// Every code with what it means, in order.
+        pub const CODES: &[(&str, &str)] = &[$(($code, concat!($($doc),+))),*];
+    };
+}
+
+codes! {
+    /// A token that cannot stand where it stands, or a statement that ends too early.
+    Unexpected = "H0001";
+    /// A bracket that is never closed.
+    Unclosed = "H0002";
+    /// A closing bracket without an opening one.
+    Unmatched = "H0003";
+    /// A container or kernel section without its closing `}`.
+    OpenSection = "H0004";
+    /// A line whose indentation fits no open block.
+    Indentation = "H0005";
+    /// `ELSE` that follows no `IF`.
+    LoneElse = "H0006";
+    /// A FOR, IF or ELSE header without `:` or `{`.
+    NoBlock = "H0007";
+    /// A text without any container.
+    NoContainer = "H0008";
+    /// A number that does not fit.
+    Number = "H0009";
+    /// An unknown element type in a tensor reference.
+    Dtype = "H0010";
+    /// An unknown memory letter in a tensor reference.
+    Memory = "H0011";
+    /// An unknown iteration type of a domain.
+    IterType = "H0012";
+    /// An unknown parallel type of a domain.
+    ParallelType = "H0013";
+    /// A tensor reference or domain that is not well formed.
+    Tensor = "H0014";
+    /// A device mesh that is not well formed.
+    Mesh = "H0015";
+    /// Blocks, brackets or operators nested too deeply.
+    TooDeep = "H0016";
+    /// A version line with a version that is not supported.
+    Version = "H0017";
+    /// Text outside of a container.
+    Outside = "H0018";
+    /// Bytes that are not UTF-8.
+    NotUtf8 = "H0019";
+    /// A character that starts no token.
+    Character = "H0020";
+    /// Two list elements without a comma between them.
+    NoComma = "H0021";
+    /// A text of 4 GiB or more.
+    TooLarge = "H0022";
+}

@@ -1,0 +1,294 @@
+//! Tokens: what logos matches ([`Raw`]) and what the layout and the grammar see ([`Tok`]).
+//!
+//! A [`Tok`] is small and `Copy`: names are interned, and a whole tensor reference or iteration
+//! domain is one token, so that a printed statement is a dozen tokens whatever its tensors' rank.
+
+use crate::ast::{DomainId, Symbol, TensorRefId};
+use crate::span::Span;
+use logos::Logos;
+
+/// A match of the regular lexer; [`crate::lex`] turns it into a [`Tok`].
+#[derive(Logos, Clone, Copy, PartialEq, Eq, Debug)]
+#[logos(skip r"[ \t\r\x0b\x0c]+")]
+pub(crate) enum Raw {
+    /// A line break and the indentation of the line it starts.
+    #[regex(r"\n[ \t]*")]
+    Newline,
+    #[regex(r"//[^\n]*", allow_greedy = true)]
+    Comment,
+
+    /// `T3_g_float`, without the `[` that has to follow.
+    #[regex(r"T[0-9]+_[A-Za-z0-9_]*(::complex<(float|double)>)?", priority = 40)]
+    TensorHead,
+    #[regex(r"T[0-9]+", priority = 40)]
+    ShortTensor,
+    /// `iS0{`, `ideviceIdx.x1{`, `?S{`, `iS0Ragged{`; misspelt parallel types match as well.
+    #[regex(r"[irbsnv?][A-Z][A-Za-z]*(\.[a-z])?[0-9]*(Ragged)?\{")]
+    #[regex(r"[irbsnv?][a-z]+Idx(\.[a-z])?[0-9]*(Ragged)?\{")]
+    DomainHead,
+
+    #[token("FOR")]
+    For,
+    #[token("IF")]
+    If,
+    #[token("ELSE")]
+    Else,
+    #[token("Stream")]
+    Stream,
+    #[token("in")]
+    In,
+    #[token("from")]
+    From,
+    #[token("to")]
+    To,
+    #[token("into")]
+    Into,
+    #[token("step")]
+    Step,
+    #[token("true")]
+    #[token("false")]
+    #[token("True")]
+    #[token("False")]
+    Bool,
+    #[token("%HostIrContainer")]
+    Container,
+    #[token("%kernel")]
+    Kernel,
+
+    #[regex(r"[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(\.[A-Za-z_][A-Za-z0-9_]*)?")]
+    #[regex(r"[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)+<[0-9]+>")]
+    #[regex(r"std::complex<(float|double)>")]
+    Word,
+    #[regex(r"[0-9]+")]
+    Int,
+    #[regex(r"0x[0-9a-fA-F]+")]
+    Hex,
+    #[regex(r"[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")]
+    #[regex(r"[0-9]+[eE][+-]?[0-9]+")]
+    Float,
+    /// `float(0)`, `double(-inf)`.
+    #[regex(r"(double|float|__half|__bfloat|__e4m3|__e5m2|__e8m0)\([ ]*-?([0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|inf|nan)[ ]*\)")]
+    #[regex(r"std::complex<(float|double)>\(\([^()\n;]*,[^()\n;]*\)\)", priority = 30)]
+    Typed,
+    /// `(double)`, `(float)std::real`.
+    #[regex(r"\((double|float|bool|u?int(8|16|32|64)_t|int|nvfuser_index_t|std::complex<(float|double)>|__half|__bfloat)\)(std::real|__half2float|__half2double|__bfloat2float|__bfloat2double)?")]
+    Cast,
+    #[token(".alias")]
+    Alias,
+    #[regex(r"\.[A-Za-z_][A-Za-z0-9_]*")]
+    Field,
+    #[token("...")]
+    Ellipsis,
+
+    #[token("(")]
+    LParen,
+    #[token(")")]
+    RParen,
+    #[token("{")]
+    LBrace,
+    #[token("}")]
+    RBrace,
+    #[token("[")]
+    LBracket,
+    #[token("]")]
+    RBracket,
+    #[token(",")]
+    Comma,
+    #[token(";")]
+    Semi,
+    #[token(":")]
+    Colon,
+    #[token("=")]
+    Equal,
+    #[token("->")]
+    Arrow,
+
+    #[token("+")]
+    Add,
+    #[token("-")]
+    Sub,
+    #[token("*")]
+    Mul,
+    #[token("/")]
+    Div,
+    #[token("%")]
+    Mod,
+    #[token("<<")]
+    Shl,
+    #[token(">>")]
+    Shr,
+    #[token("==")]
+    Eq,
+    #[token("!=")]
+    Ne,
+    #[token(">=")]
+    Ge,
+    #[token(">")]
+    Gt,
+    #[token("<=")]
+    Le,
+    #[token("<")]
+    Lt,
+    #[token("&&")]
+    AndAnd,
+    #[token("||")]
+    OrOr,
+    #[token("&")]
+    And,
+    #[token("|")]
+    Or,
+    #[token("^")]
+    Xor,
+    #[token("!")]
+    Not,
+    #[token("~")]
+    Compl,
+}
+
+macro_rules! operators {
+    ($($name:ident $text:literal $level:literal)*) => {
+        /// An operator of an expression.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Op { $($name),* }
+
+        impl Op {
+            /// All operators, in the order of their discriminants.
+            pub(crate) const ALL: &'static [Op] = &[$(Op::$name),*];
+            /// How it is written.
+            pub(crate) fn text(self) -> &'static str {
+                match self { $(Op::$name => $text),* }
+            }
+            /// How tightly it binds as an infix operator (C's order); 0 if it is never infix.
+            pub(crate) fn level(self) -> u8 {
+                match self { $(Op::$name => $level),* }
+            }
+            /// The infix level of an operator's text.
+            pub(crate) fn level_of(text: &str) -> u8 {
+                match text { $($text => $level,)* _ => 0 }
+            }
+        }
+    };
+}
+
+operators! {
+    Add "+" 9  Sub "-" 9  Mul "*" 10  Div "/" 10  Mod "%" 10
+    Shl "<<" 8  Shr ">>" 8
+    Eq "==" 6  Ne "!=" 6  Ge ">=" 7  Gt ">" 7  Le "<=" 7  Lt "<" 7
+    AndAnd "&&" 2  OrOr "||" 1  And "&" 5  Or "|" 3  Xor "^" 4
+    Not "!" 0  Compl "~" 0
+}
+
+/// A token of the grammar.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Tok {
+    /// What the tokens that follow are to be parsed as; put in front of them by the parser.
+    Start(Start),
+    Tensor(TensorRefId),
+    Domain(DomainId),
+    For,
+    If,
+    Else,
+    Stream,
+    In,
+    From,
+    To,
+    Into,
+    Step,
+    Container,
+    Kernel,
+    Bool(bool, bool),
+    Word(Symbol),
+    Int(i64),
+    Hex(u64),
+    Float(Symbol),
+    Typed(Symbol, Symbol),
+    Cast(Symbol),
+    Alias,
+    Field(Symbol),
+    Ellipsis,
+    LParen,
+    RParen,
+    LBrace,
+    RBrace,
+    LBracket,
+    RBracket,
+    Comma,
+    Semi,
+    Colon,
+    Equal,
+    Arrow,
+    /// Infix only.
+    Infix(Op),
+    /// Infix or prefix: `-`, `*`, `&`.
+    Both(Op),
+    /// Prefix only: `!`, `~`.
+    Prefix(Op),
+    /// No token; an error was recorded.
+    Error,
+    /// The end of the text.
+    End,
+}
+
+/// The entry points of the grammar (one parse table serves all of them).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    /// One statement or block header.
+    Stmt,
+    /// `(inputs) -> (outputs)`.
+    Header,
+    /// `a -> b`.
+    Pair,
+    /// `a, b, c`.
+    List,
+    /// One expression.
+    Expr,
+}
+
+/// A token and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token {
+    pub(crate) tok: Tok,
+    pub(crate) span: Span,
+    /// The column if it is the first of its line, `u32::MAX` otherwise.
+    pub(crate) column: u32,
+}
+
+impl Token {
+    /// Whether it is the first of its line.
+    pub(crate) fn starts_line(&self) -> bool {
+        self.column != u32::MAX
+    }
+}
+
+impl Tok {
+    /// The closing bracket that this opening one needs.
+    pub(crate) fn closer(self) -> Option<Tok> {
+        match self {
+            Tok::LParen => Some(Tok::RParen),
+            Tok::LBrace => Some(Tok::RBrace),
+            Tok::LBracket => Some(Tok::RBracket),
+            _ => None,
+        }
+    }
+
+    /// Whether this is a closing bracket.
+    pub(crate) fn is_closer(self) -> bool {
+        matches!(self, Tok::RParen | Tok::RBrace | Tok::RBracket)
+    }
+
+    /// Whether this is an operator.
+    pub(crate) fn is_operator(self) -> bool {
+        matches!(self, Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_))
+    }
+
+    /// Whether a line that ends in this token goes on in the next one.
+    pub(crate) fn wants_more(self) -> bool {
+        self.is_operator() || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow)
+    }
+
+    /// Whether a line that starts with this token continues the one before.
+    pub(crate) fn continues(self) -> bool {
+        self.is_operator()
+            || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow | Tok::RParen | Tok::Alias)
+    }
+}

@@ -1,0 +1,102 @@
+//! Tensors in host memory: what callers hand in and get back.
+
+use crate::ir::DType;
+
+/// A dense row-major tensor. The bytes are 8-byte aligned.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostTensor {
+    dtype: DType,
+    shape: Vec<usize>,
+    words: Vec<u64>,
+}
+
+impl HostTensor {
+    /// A tensor of zero bytes.
+    pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
+        let bytes = shape.iter().product::<usize>() * dtype.size();
+        Self { dtype, shape: shape.to_vec(), words: vec![0; bytes.div_ceil(8)] }
+    }
+    /// A tensor of these bytes (native byte order); `None` if their number does not fit the shape.
+    pub fn from_bytes(dtype: DType, shape: &[usize], bytes: &[u8]) -> Option<Self> {
+        let mut tensor = Self::zeros(dtype, shape);
+        if tensor.bytes().len() != bytes.len() {
+            return None;
+        }
+        tensor.bytes_mut().copy_from_slice(bytes);
+        Some(tensor)
+    }
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+    /// Extents, outermost first.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+    /// Whether it has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The elements as bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len() * self.dtype.size()]
+    }
+    /// The elements as bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let len = self.len() * self.dtype.size();
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..len]
+    }
+    /// The elements as `T`, whose size must be the element's.
+    pub fn as_slice<T: bytemuck::Pod>(&self) -> &[T] {
+        bytemuck::cast_slice(self.bytes())
+    }
+    /// The elements as `T`, whose size must be the element's.
+    pub fn as_mut_slice<T: bytemuck::Pod>(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(self.bytes_mut())
+    }
+    /// Element `index` (row-major) as a double; complex types give the real part, FP8/FP4 give NaN.
+    pub fn get_f64(&self, index: usize) -> f64 {
+        match self.dtype {
+            DType::Double | DType::ComplexDouble => self.as_slice::<f64>()[index * self.dtype.size() / 8],
+            DType::Float | DType::ComplexFloat => f64::from(self.as_slice::<f32>()[index * self.dtype.size() / 4]),
+            DType::Half => self.as_slice::<half::f16>()[index].to_f64(),
+            DType::BFloat16 => self.as_slice::<half::bf16>()[index].to_f64(),
+            DType::Int | DType::Index => self.as_slice::<i64>()[index] as f64,
+            DType::UInt64 => self.as_slice::<u64>()[index] as f64,
+            DType::Int32 => f64::from(self.as_slice::<i32>()[index]),
+            DType::UInt32 => f64::from(self.as_slice::<u32>()[index]),
+            DType::Int16 => f64::from(self.as_slice::<i16>()[index]),
+            DType::UInt16 => f64::from(self.as_slice::<u16>()[index]),
+            DType::Int8 => f64::from(self.as_slice::<i8>()[index]),
+            DType::UInt8 | DType::Bool => f64::from(self.bytes()[index]),
+            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => f64::NAN,
+            DType::Float4E2M1 | DType::Float4E2M1x2 => f64::NAN,
+        }
+    }
+    /// Sets element `index` from a double, rounded to the element type (integers truncate).
+    pub fn set_f64(&mut self, index: usize, value: f64) {
+        match self.dtype {
+            DType::Double => self.as_mut_slice::<f64>()[index] = value,
+            DType::ComplexDouble => self.as_mut_slice::<f64>()[2 * index] = value,
+            DType::Float => self.as_mut_slice::<f32>()[index] = value as f32,
+            DType::ComplexFloat => self.as_mut_slice::<f32>()[2 * index] = value as f32,
+            DType::Half => self.as_mut_slice::<half::f16>()[index] = half::f16::from_f64(value),
+            DType::BFloat16 => self.as_mut_slice::<half::bf16>()[index] = half::bf16::from_f64(value),
+            DType::Int | DType::Index => self.as_mut_slice::<i64>()[index] = value as i64,
+            DType::UInt64 => self.as_mut_slice::<u64>()[index] = value as u64,
+            DType::Int32 => self.as_mut_slice::<i32>()[index] = value as i32,
+            DType::UInt32 => self.as_mut_slice::<u32>()[index] = value as u32,
+            DType::Int16 => self.as_mut_slice::<i16>()[index] = value as i16,
+            DType::UInt16 => self.as_mut_slice::<u16>()[index] = value as u16,
+            DType::Int8 => self.as_mut_slice::<i8>()[index] = value as i8,
+            DType::UInt8 => self.bytes_mut()[index] = value as u8,
+            DType::Bool => self.bytes_mut()[index] = u8::from(value != 0.0),
+            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => {}
+            DType::Float4E2M1 | DType::Float4E2M1x2 => {}
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Coded diagnostics: produced everywhere, rendered in one place ([`render`]).
+//!
+//! A diagnostic has a stable code, one sentence (lower case, no full stop; what was found, what is
+//! needed, in the user's names), labelled places and notes that say how to repair. Codes by layer:
+//! `H00` syntax, `H01` names and structure, `H02` op constraints, `H03` passes, `H04` sizes and plans,
+//! `H05` run time, `H06` environment and files. `docs/errors.md` lists them all.
+
+pub mod render;
+
+pub use hostir_grammar::Span;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Severity {
+    /// The program is wrong.
+    Error,
+    /// It may be wrong.
+    Warning,
+    /// For information.
+    Remark,
+}
+
+/// A labelled place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// Where.
+    pub span: Span,
+    /// What is there; may be empty.
+    pub text: String,
+}
+
+/// One diagnostic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diag {
+    /// Error, warning or remark.
+    pub severity: Severity,
+    /// `H0101`.
+    pub code: &'static str,
+    /// One sentence.
+    pub message: String,
+    /// The place it is about; `None` when there is none in the text.
+    pub primary: Option<Label>,
+    /// Other places.
+    pub labels: Vec<Label>,
+    /// How to repair.
+    pub notes: Vec<String>,
+}
+
+impl Diag {
+    /// An error at a place.
+    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            primary: Some(Label { span, text: String::new() }),
+            labels: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+    /// An error about no place of the text.
+    pub fn global(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            primary: None,
+            labels: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+    /// The same as a warning.
+    pub fn warning(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
+    }
+    /// The same as a remark.
+    pub fn remark(mut self) -> Self {
+        self.severity = Severity::Remark;
+        self
+    }
+    /// Sets the text under the primary place.
+    pub fn here(mut self, text: impl Into<String>) -> Self {
+        if let Some(primary) = &mut self.primary {
+            primary.text = text.into();
+        }
+        self
+    }
+    /// Adds a place.
+    pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.labels.push(Label { span, text: text.into() });
+        self
+    }
+    /// Adds a note.
+    pub fn note(mut self, text: impl Into<String>) -> Self {
+        self.notes.push(text.into());
+        self
+    }
+}
+
+/// Diagnostics in the order they were found.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Diags {
+    /// The diagnostics.
+    pub items: Vec<Diag>,
+}
+
+impl Diags {
+    /// Adds one.
+    pub fn push(&mut self, diag: Diag) {
+        self.items.push(diag);
+    }
+    /// Whether any is an error.
+    pub fn has_errors(&self) -> bool {
+        self.items.iter().any(|diag| diag.severity == Severity::Error)
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+    /// Orders them by place (those without one last), keeping the order found among equals.
+    pub fn sort(&mut self) {
+        self.items.sort_by_key(|diag| diag.primary.as_ref().map_or(u32::MAX, |l| l.span.start));
+    }
+}
+
+/// The nearest of `candidates` to `text`, if one is near enough to be a slip of the pen: at most a
+/// third of the letters differ (Damerau-Levenshtein distance), or only their case does.
+pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (text.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(text, candidate), candidate))
+        .filter(|(found, candidate)| *found <= limit || candidate.eq_ignore_ascii_case(text))
+        .min_by_key(|(found, _)| *found)
+        .map(|(_, candidate)| candidate)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().collect();
+    let b: Vec<char> = b.chars().collect();
+    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let swap = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + swap);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}

@@ -1,0 +1,186 @@
+//! The only way to change a program.
+//!
+//! An [`Edit`] appends to arenas and replaces whole blocks or ops; it never inserts into a vector.
+//! Every replacement is written to a journal, and an edit that is dropped without
+//! [`Edit::commit`] is rolled back: a pass that rejects leaves the program exactly as it was.
+
+use super::expr::{Expr, ExprId};
+use super::op::{Op, OpId, Value};
+use super::program::{Block, BlockId, Comment, Program};
+use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
+use super::names::Symbol;
+use super::style::Style;
+use crate::diag::Span;
+
+enum Undo {
+    Block(BlockId, Block),
+    Op(OpId, Op),
+    Tensor(TensorId, Tensor),
+    Domain(DomainId, IterDomain),
+    Inputs(Vec<Value>),
+    Outputs(Vec<Value>),
+    Style(Style),
+    Comments(Vec<Comment>),
+}
+
+struct Lengths {
+    meshes: usize,
+    domains: usize,
+    tensors: usize,
+    ops: usize,
+    blocks: usize,
+}
+
+/// A set of changes that is kept or dropped as a whole.
+pub struct Edit<'a> {
+    program: &'a mut Program,
+    journal: Vec<Undo>,
+    lengths: Lengths,
+    committed: bool,
+}
+
+impl<'a> Edit<'a> {
+    /// Starts an edit.
+    pub fn new(program: &'a mut Program) -> Self {
+        let lengths = Lengths {
+            meshes: program.meshes.len(),
+            domains: program.domains.len(),
+            tensors: program.tensors.len(),
+            ops: program.ops.len(),
+            blocks: program.blocks.len(),
+        };
+        Self { program, journal: Vec::new(), lengths, committed: false }
+    }
+    /// The program as changed so far.
+    pub fn program(&self) -> &Program {
+        self.program
+    }
+    /// Keeps the changes. Returns whether anything was replaced.
+    pub fn commit(mut self) -> bool {
+        self.committed = true;
+        !self.journal.is_empty()
+    }
+    /// Interns a name.
+    pub fn name(&mut self, text: &str) -> Symbol {
+        self.program.names.intern(text)
+    }
+    /// Interns an expression.
+    pub fn expr(&mut self, expr: Expr) -> ExprId {
+        self.program.exprs.intern(expr)
+    }
+    /// Interns a mesh.
+    pub fn mesh(&mut self, mesh: Mesh) -> MeshId {
+        if let Some(&id) = self.program.mesh_ids.get(&mesh) {
+            return id;
+        }
+        let id = self.program.meshes.push(mesh.clone());
+        self.program.mesh_ids.insert(mesh, id);
+        id
+    }
+    /// A new tensor with these domains; `tensor.domains_*` are set here. `span` is where messages
+    /// about it point.
+    pub fn tensor(&mut self, mut tensor: Tensor, domains: &[IterDomain], span: Span) -> TensorId {
+        tensor.domains_start = self.program.domains.len() as u32;
+        for domain in domains {
+            self.program.domains.push(*domain);
+        }
+        tensor.domains_end = self.program.domains.len() as u32;
+        let id = self.program.tensors.push(tensor);
+        self.program.source.tensors.grow(self.program.tensors.len(), span);
+        id
+    }
+    /// A new domain outside of any tensor (a loop's).
+    pub fn domain(&mut self, domain: IterDomain) -> DomainId {
+        self.program.domains.push(domain)
+    }
+    /// A new op that inherits the span of `origin`. It is not linked anywhere yet.
+    pub fn op(&mut self, op: Op, origin: OpId) -> OpId {
+        let span = self.program.op_span(origin);
+        self.op_at(op, span)
+    }
+    /// A new op with a span of its own.
+    pub fn op_at(&mut self, op: Op, span: Span) -> OpId {
+        let id = self.program.ops.push(op);
+        self.program.source.ops.grow(self.program.ops.len(), span);
+        id
+    }
+    /// A new block.
+    pub fn block(&mut self, ops: Vec<OpId>) -> BlockId {
+        self.program.blocks.push(Block { ops })
+    }
+    /// Replaces the ops of a block.
+    pub fn set_block(&mut self, id: BlockId, ops: Vec<OpId>) {
+        let old = std::mem::replace(&mut self.program.blocks[id], Block { ops });
+        self.journal.push(Undo::Block(id, old));
+    }
+    /// Replaces an op, keeping its id and span.
+    pub fn set_op(&mut self, id: OpId, op: Op) {
+        let old = std::mem::replace(&mut self.program.ops[id], op);
+        self.journal.push(Undo::Op(id, old));
+    }
+    /// Replaces a tensor's declaration (not its domains).
+    pub fn set_tensor(&mut self, id: TensorId, tensor: Tensor) {
+        let old = std::mem::replace(&mut self.program.tensors[id], tensor);
+        self.journal.push(Undo::Tensor(id, old));
+    }
+    /// Replaces a domain in place.
+    pub fn set_domain(&mut self, id: DomainId, domain: IterDomain) {
+        let old = std::mem::replace(&mut self.program.domains[id], domain);
+        self.journal.push(Undo::Domain(id, old));
+    }
+    /// Replaces the inputs.
+    pub fn set_inputs(&mut self, inputs: Vec<Value>) {
+        let old = std::mem::replace(&mut self.program.inputs, inputs);
+        self.journal.push(Undo::Inputs(old));
+    }
+    /// Replaces the outputs.
+    pub fn set_outputs(&mut self, outputs: Vec<Value>) {
+        let old = std::mem::replace(&mut self.program.outputs, outputs);
+        self.journal.push(Undo::Outputs(old));
+    }
+    /// Replaces the spelling features.
+    pub fn set_style(&mut self, style: Style) {
+        let old = std::mem::replace(&mut self.program.style, style);
+        self.journal.push(Undo::Style(old));
+    }
+    /// Replaces the comments (a pass that moves ops hands theirs on).
+    pub fn set_comments(&mut self, comments: Vec<Comment>) {
+        let old = std::mem::replace(&mut self.program.source.comments, comments);
+        self.journal.push(Undo::Comments(old));
+    }
+
+    fn undo(&mut self, entry: Undo) {
+        match entry {
+            Undo::Block(id, block) => self.program.blocks[id] = block,
+            Undo::Op(id, op) => self.program.ops[id] = op,
+            Undo::Tensor(id, tensor) => self.program.tensors[id] = tensor,
+            Undo::Domain(id, domain) => self.program.domains[id] = domain,
+            Undo::Inputs(inputs) => self.program.inputs = inputs,
+            Undo::Outputs(outputs) => self.program.outputs = outputs,
+            Undo::Style(style) => self.program.style = style,
+            Undo::Comments(comments) => self.program.source.comments = comments,
+        }
+    }
+}
+
+impl Drop for Edit<'_> {
+    fn drop(&mut self) {
+        if self.committed {
+            return;
+        }
+        while let Some(entry) = self.journal.pop() {
+            self.undo(entry);
+        }
+        let lengths = &self.lengths;
+        for mesh in &self.program.meshes.as_slice()[lengths.meshes..] {
+            self.program.mesh_ids.remove(mesh);
+        }
+        self.program.meshes.truncate(lengths.meshes);
+        self.program.domains.truncate(lengths.domains);
+        self.program.tensors.truncate(lengths.tensors);
+        self.program.ops.truncate(lengths.ops);
+        self.program.blocks.truncate(lengths.blocks);
+        self.program.source.ops.truncate(lengths.ops);
+        self.program.source.tensors.truncate(lengths.tensors);
+    }
+}

@@ -1,0 +1,195 @@
+//! Scalar expressions, hash-consed: equal expressions have equal ids.
+
+use super::id::id;
+use super::names::Symbol;
+use super::tensor::TensorId;
+use super::types::DType;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+id! {
+    /// An expression of [`Exprs`].
+    ExprId
+}
+
+/// Prefix operators.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum UnaryOp {
+    /// `-a`
+    Neg,
+    /// `!a`
+    Not,
+    /// `~a`
+    BitNot,
+    /// `*a`
+    Deref,
+    /// `&a`
+    Address,
+}
+
+impl UnaryOp {
+    /// The operator's text.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            UnaryOp::Neg => "-",
+            UnaryOp::Not => "!",
+            UnaryOp::BitNot => "~",
+            UnaryOp::Deref => "*",
+            UnaryOp::Address => "&",
+        }
+    }
+    /// The operator of a text.
+    pub fn parse(text: &str) -> Option<UnaryOp> {
+        [UnaryOp::Neg, UnaryOp::Not, UnaryOp::BitNot, UnaryOp::Deref, UnaryOp::Address]
+            .into_iter()
+            .find(|op| op.symbol() == text)
+    }
+}
+
+/// Infix operators.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the names are the operators")]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Shl,
+    Shr,
+    Eq,
+    Ne,
+    Ge,
+    Gt,
+    Le,
+    Lt,
+    And,
+    Or,
+    BitAnd,
+    BitOr,
+    BitXor,
+}
+
+impl BinaryOp {
+    /// All operators with their texts.
+    pub const ALL: &'static [(BinaryOp, &'static str)] = &[
+        (BinaryOp::Add, "+"),
+        (BinaryOp::Sub, "-"),
+        (BinaryOp::Mul, "*"),
+        (BinaryOp::Div, "/"),
+        (BinaryOp::Mod, "%"),
+        (BinaryOp::Shl, "<<"),
+        (BinaryOp::Shr, ">>"),
+        (BinaryOp::Eq, "=="),
+        (BinaryOp::Ne, "!="),
+        (BinaryOp::Ge, ">="),
+        (BinaryOp::Gt, ">"),
+        (BinaryOp::Le, "<="),
+        (BinaryOp::Lt, "<"),
+        (BinaryOp::And, "&&"),
+        (BinaryOp::Or, "||"),
+        (BinaryOp::BitAnd, "&"),
+        (BinaryOp::BitOr, "|"),
+        (BinaryOp::BitXor, "^"),
+    ];
+    /// The operator's text.
+    pub fn symbol(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+    /// The operator of a text.
+    pub fn parse(text: &str) -> Option<BinaryOp> {
+        Self::ALL.iter().find(|(_, symbol)| *symbol == text).map(|(op, _)| *op)
+    }
+}
+
+/// A scalar expression. Composite ones print in parentheses with a blank inside each, as nvFuser's
+/// inline form does.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Expr {
+    /// `7`
+    Int(i64),
+    /// `0x174e5c80`: an unindexed stream's address.
+    Hex(u64),
+    /// `true`
+    Bool(bool),
+    /// `float(0)`: type and the literal's text (printed back verbatim; see [`Exprs::float_value`]).
+    Typed(DType, Symbol),
+    /// `0.5`
+    Float(Symbol),
+    /// `i0`, `rank`, `StreamIdx`
+    Name(Symbol),
+    /// `-a`
+    Unary(UnaryOp, ExprId),
+    /// `a + b`
+    Binary(BinaryOp, ExprId, ExprId),
+    /// `ceilDiv(a, b)`; casts are calls named `(double)` or `__to_double`.
+    Call(Symbol, SmallVec<[ExprId; 3]>),
+    /// `( a )` around something that needs no parentheses: a scalar copy.
+    Set(ExprId),
+    /// `(a)[b]`
+    Index(ExprId, ExprId),
+    /// `(a).field`
+    Field(ExprId, Symbol),
+    /// `{ a, b }`
+    Braces(SmallVec<[ExprId; 3]>),
+    /// `getMetaData(T0)`
+    MetaData(TensorId),
+}
+
+/// All expressions of a program.
+#[derive(Default, Debug)]
+pub struct Exprs {
+    items: Vec<Expr>,
+    map: FxHashMap<Expr, ExprId>,
+}
+
+impl Exprs {
+    /// The id of `expr`, new if no equal one exists.
+    pub fn intern(&mut self, expr: Expr) -> ExprId {
+        if let Some(&id) = self.map.get(&expr) {
+            return id;
+        }
+        let id = ExprId(self.items.len() as u32);
+        self.items.push(expr.clone());
+        self.map.insert(expr, id);
+        id
+    }
+    /// The expression.
+    pub fn get(&self, id: ExprId) -> &Expr {
+        &self.items[id.0 as usize]
+    }
+    /// Number of distinct expressions.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+    /// The integer, if the expression is an integer literal.
+    pub fn as_int(&self, id: ExprId) -> Option<i64> {
+        match self.get(id) {
+            Expr::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+    /// The name, if the expression is one.
+    pub fn as_name(&self, id: ExprId) -> Option<Symbol> {
+        match self.get(id) {
+            Expr::Name(name) => Some(*name),
+            _ => None,
+        }
+    }
+    /// `a op b`, interned.
+    pub fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
+        self.intern(Expr::Binary(op, a, b))
+    }
+    /// An integer literal, interned.
+    pub fn int(&mut self, value: i64) -> ExprId {
+        self.intern(Expr::Int(value))
+    }
+    /// A name, interned.
+    pub fn name(&mut self, name: Symbol) -> ExprId {
+        self.intern(Expr::Name(name))
+    }
+}

@@ -1,0 +1,39 @@
+//! The IR: one host program as dense arenas.
+//!
+//! A [`Program`] owns flat tables of tensors, scalar expressions, meshes, ops and blocks. Everything
+//! refers to everything else by `Copy` ids; nothing holds text. Facts that only people need (spans,
+//! comments) lie beside the arenas in [`SourceMap`].
+//!
+//! What the IR means:
+//! - A block is a list of ops, run in order *by the host*. Most ops only enqueue work: on the current
+//!   stream, or on a communicator's own queue.
+//! - The language is not SSA. A tensor may be a result of several ops (`HirAliasSelect` binds it,
+//!   ALLOCATE allocates it, a compute op fills it), an input may be written. Identity of a tensor is
+//!   its [`TensorId`]; two declarations that share a number but not a type are two tensors here, and
+//!   an error in `verify`.
+//! - Scalars are expressions over names (`i0`, `StreamIdx`, `rank`), hash-consed in [`Exprs`].
+//! - Loops and branches are ops with blocks ([`Op::blocks`]).
+//!
+//! Reading is free; every change goes through [`edit::Edit`], which keeps a journal, so a pass that
+//! rejects leaves the program as it was.
+
+pub mod edit;
+mod expr;
+mod id;
+mod names;
+mod op;
+mod program;
+mod style;
+mod tensor;
+mod types;
+
+pub use expr::{BinaryOp, Expr, ExprId, Exprs, UnaryOp};
+pub use id::{Id, IdVec};
+pub use names::{Names, Symbol};
+pub use op::{Attr, AttrKey, AttrValue, Op, OpId, Value};
+pub use program::{
+    Block, BlockId, Comment, CommentPlace, Frame, HostUnit, Program, SourceMap, UnitId,
+};
+pub use style::{Cast, Era, StreamSpelling, Style};
+pub use tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
+pub use types::{DType, IterType, MemoryType, ParallelType};

@@ -1,0 +1,38 @@
+//! Interned names.
+
+use super::id::id;
+use hostir_grammar::ast::Strings;
+
+id! {
+    /// An interned name of [`Names`]; symbol 0 is the empty string.
+    Symbol
+}
+
+/// The interner of one program.
+#[derive(Default, Debug)]
+pub struct Names {
+    strings: Strings,
+}
+
+impl Names {
+    /// The symbol of `text`.
+    pub fn intern(&mut self, text: &str) -> Symbol {
+        Symbol(self.strings.intern(text).0)
+    }
+    /// The symbol of `text` if it is known.
+    pub fn find(&self, text: &str) -> Option<Symbol> {
+        self.strings.find(text).map(|symbol| Symbol(symbol.0))
+    }
+    /// The text of a symbol.
+    pub fn get(&self, symbol: Symbol) -> &str {
+        self.strings.get(hostir_grammar::ast::Symbol(symbol.0))
+    }
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.strings.len()
+    }
+    /// Whether no name is interned.
+    pub fn is_empty(&self) -> bool {
+        self.strings.is_empty()
+    }
+}

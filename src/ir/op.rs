@@ -1,0 +1,249 @@
+//! Ops: a kind of the op table, values in and out, attributes, blocks.
+
+use super::expr::ExprId;
+use super::id::id;
+use super::names::Symbol;
+use super::program::BlockId;
+use super::tensor::{DomainId, TensorId};
+use crate::ops::OpKind;
+use smallvec::SmallVec;
+
+id! {
+    /// An op of a program.
+    OpId
+}
+
+/// What an op reads, writes or names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Value {
+    /// A tensor.
+    Tensor(TensorId),
+    /// A scalar.
+    Scalar(ExprId),
+    /// `Stream <expr>`.
+    Stream(ExprId),
+    /// `Communication 39`: the number of a Communication, P2PCommunication, CollectivePermute or
+    /// EndCoalescing.
+    Handle(u32),
+    /// `HostUnit0`.
+    Unit(u32),
+    /// An op inside an op (`ShareMemHandles(P2PCommunication ...)`).
+    Op(OpId),
+}
+
+impl Value {
+    /// The tensor, if it is one.
+    pub fn tensor(self) -> Option<TensorId> {
+        match self {
+            Value::Tensor(tensor) => Some(tensor),
+            Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_)
+            | Value::Op(_) => None,
+        }
+    }
+    /// The scalar, if it is one.
+    pub fn scalar(self) -> Option<ExprId> {
+        match self {
+            Value::Scalar(expr) => Some(expr),
+            Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_)
+            | Value::Op(_) => None,
+        }
+    }
+}
+
+/// Declares the attribute keys with the word each is written with.
+macro_rules! attr_keys {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
+        /// Attribute names. One key may be written with different words by different ops
+        /// (`ArgSpec::word` decides); [`AttrKey::word`] is the usual one.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum AttrKey { $($(#[$doc])* $variant,)* }
+        impl AttrKey {
+            /// The usual word.
+            pub fn word(self) -> &'static str {
+                match self { $(AttrKey::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+attr_keys! {
+    /// Axis of a select, as a domain.
+    Axis = "axis",
+    /// Index of a select, loop index of a FOR.
+    Index = "index",
+    /// `stream_index` of a ShardByStream.
+    StreamIndex = "stream_index",
+    /// Whether an ALLOCATE has the `buffer=`, `size=` form.
+    Buffer = "buffer",
+    /// Memory.
+    MemType = "mem_type",
+    /// Elements of an allocation.
+    Size = "size",
+    /// Whether memory is zeroed.
+    ZeroInit = "zero_init",
+    /// Whether a kernel leaves it zeroed.
+    ResetsToZero = "resets_to_zero",
+    /// The allocation this one shares.
+    Alias = "alias",
+    /// Cache hint of a Set.
+    CacheOp = "cache_op",
+    /// Broadcast or squeeze flags, one a dimension.
+    Flags = "flags",
+    /// Reduction operation as a word.
+    ReduceOp = "op",
+    /// Initial value of a reduction.
+    Init = "initial value",
+    /// Whether the reduction's result is broadcast back.
+    Allreduce = "allreduce",
+    /// Slice ranges.
+    Ranges = "ranges",
+    /// Communication type.
+    Type = "type",
+    /// Team of a communication.
+    Team = "team",
+    /// Root of a communication.
+    Root = "root",
+    /// Communicator backend.
+    Backend = "backend",
+    /// Peer of a send or receive.
+    Peer = "peer",
+    /// Peer of a CollectivePermute.
+    SendPeer = "send_peer",
+    /// Peer of a CollectivePermute.
+    RecvPeer = "recv_peer",
+    /// Reduce operation of a Communication (not printed by nvFuser; default sum).
+    RedOp = "red_op",
+    /// Permutation of a permuting op.
+    Perm = "perm",
+    /// Kernel group.
+    GroupId = "Group ID",
+    /// Dimension.
+    Dim = "dim",
+    /// Predicate kind of an IF.
+    Predicate = "predicate",
+    /// Loop domain.
+    Domain = "domain",
+    /// Loop start.
+    Start = "start",
+    /// Loop stop.
+    Stop = "stop",
+    /// Loop step.
+    Step = "step",
+    /// Number of inputs among the operands (where inputs and outputs share one list).
+    NumInputs = "num_inputs",
+    /// Extents of full, rng, expand.
+    Extents = "extents",
+    /// Fill or pad value.
+    Fill = "value",
+    /// Pad widths.
+    Widths = "widths",
+    /// Number of experts.
+    NumExperts = "num_experts",
+    /// Element type of a factory.
+    OutType = "dtype",
+    /// In-place outputs of a HostUnit.
+    InPlace = "in_place",
+    /// Function of a pointwise op as spelled: `+`, `expf`, `(float)`, `where`.
+    Function = "function",
+}
+
+/// The value of an attribute.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AttrValue {
+    /// `true`
+    Bool(bool),
+    /// A scalar expression.
+    Expr(ExprId),
+    /// A word.
+    Word(Symbol),
+    /// A tensor.
+    Tensor(TensorId),
+    /// A domain (of the tensor it selects from, where it has one of that number).
+    Domain(DomainId),
+    /// Integers (team, perm).
+    Ints(Box<[i64]>),
+    /// Flags.
+    Bools(Box<[bool]>),
+    /// Scalars.
+    Exprs(Box<[ExprId]>),
+    /// `{start, stop, step}` triples.
+    Ranges(Box<[[ExprId; 3]]>),
+}
+
+/// A keyed attribute.
+pub type Attr = (AttrKey, AttrValue);
+
+/// One op.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Op {
+    /// Row of the op table.
+    pub kind: OpKind,
+    /// `39` of `Communication 39`; `u32::MAX` for none.
+    pub number: u32,
+    /// What it writes.
+    pub results: SmallVec<[Value; 1]>,
+    /// What it reads, in the op table's order.
+    pub operands: SmallVec<[Value; 2]>,
+    /// Attributes that are present, in the op table's order.
+    pub attrs: Vec<Attr>,
+    /// Loop body; then-branch and else-branch.
+    pub blocks: SmallVec<[BlockId; 2]>,
+}
+
+impl Op {
+    /// An op without a number, operands or attributes.
+    pub fn new(kind: OpKind) -> Self {
+        Self {
+            kind,
+            number: u32::MAX,
+            results: SmallVec::new(),
+            operands: SmallVec::new(),
+            attrs: Vec::new(),
+            blocks: SmallVec::new(),
+        }
+    }
+    /// The attribute, if present.
+    pub fn attr(&self, key: AttrKey) -> Option<&AttrValue> {
+        self.attrs.iter().find(|(k, _)| *k == key).map(|(_, value)| value)
+    }
+    /// The attribute as an expression.
+    pub fn expr(&self, key: AttrKey) -> Option<ExprId> {
+        match self.attr(key)? {
+            AttrValue::Expr(expr) => Some(*expr),
+            _ => None,
+        }
+    }
+    /// The attribute as a word.
+    pub fn word(&self, key: AttrKey) -> Option<Symbol> {
+        match self.attr(key)? {
+            AttrValue::Word(word) => Some(*word),
+            _ => None,
+        }
+    }
+    /// The attribute as a list of integers.
+    pub fn ints(&self, key: AttrKey) -> Option<&[i64]> {
+        match self.attr(key)? {
+            AttrValue::Ints(ints) => Some(ints),
+            _ => None,
+        }
+    }
+    /// The attribute as a domain.
+    pub fn domain(&self, key: AttrKey) -> Option<DomainId> {
+        match self.attr(key)? {
+            AttrValue::Domain(domain) => Some(*domain),
+            _ => None,
+        }
+    }
+    /// Tensors it reads, in operand order.
+    pub fn input_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.operands.iter().filter_map(|value| value.tensor())
+    }
+    /// Tensors it writes.
+    pub fn output_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.results.iter().filter_map(|value| value.tensor())
+    }
+    /// The number, if it has one.
+    pub fn number(&self) -> Option<u32> {
+        (self.number != u32::MAX).then_some(self.number)
+    }
+}

@@ -1,0 +1,253 @@
+//! A host program: the arenas and what ties them together.
+
+use super::expr::{ExprId, Exprs};
+use super::id::{IdVec, id};
+use super::names::{Names, Symbol};
+use super::op::{Op, OpId, Value};
+use super::style::Style;
+use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
+use crate::diag::Span;
+use rustc_hash::FxHashMap;
+
+id! {
+    /// A block of a program.
+    BlockId
+}
+id! {
+    /// A HostUnit of a program (its index, not its number).
+    UnitId
+}
+
+/// A list of ops, run in order by the host.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// The ops.
+    pub ops: Vec<OpId>,
+}
+
+/// A fused group of tensor ops that `PostOnStream` runs: its own name space of tensors and scalars.
+#[derive(Clone, Debug)]
+pub struct HostUnit {
+    /// `0` of `HostUnit0`.
+    pub number: u32,
+    /// Inputs, in order.
+    pub inputs: Vec<Value>,
+    /// Outputs, in order.
+    pub outputs: Vec<Value>,
+    /// The `%kernel` body.
+    pub body: BlockId,
+}
+
+/// Blank lines and labels around the container, kept so that text round-trips.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// A blank line before `%HostIrContainer`.
+    pub blank_before: bool,
+    /// Blank lines after the closing line.
+    pub blank_after: u32,
+}
+
+/// Where a comment belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommentPlace {
+    /// Above the container.
+    Container,
+    /// At the end of the header line.
+    Header,
+    /// Above an op.
+    Above(OpId),
+    /// At the end of an op's (last) line.
+    Trailing(OpId),
+    /// After the last op of a block.
+    EndOf(BlockId),
+    /// After the container.
+    End,
+}
+
+/// A `//` comment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Comment {
+    /// What it belongs to.
+    pub place: CommentPlace,
+    /// The text with its `//`.
+    pub text: Box<str>,
+}
+
+/// What only people need, beside the arenas.
+#[derive(Clone, Default, Debug)]
+pub struct SourceMap {
+    /// Span of each op's statement; ops made by passes inherit one.
+    pub ops: IdVec<OpId, Span>,
+    /// Span of each tensor's first full text.
+    pub tensors: IdVec<TensorId, Span>,
+    /// Span of the header line.
+    pub header: Span,
+    /// Comments in text order.
+    pub comments: Vec<Comment>,
+}
+
+/// A host program. Read freely; change through [`super::edit::Edit`].
+#[derive(Debug)]
+pub struct Program {
+    pub(crate) names: Names,
+    pub(crate) exprs: Exprs,
+    pub(crate) meshes: IdVec<MeshId, Mesh>,
+    pub(crate) mesh_ids: FxHashMap<Mesh, MeshId>,
+    pub(crate) domains: IdVec<DomainId, IterDomain>,
+    pub(crate) tensors: IdVec<TensorId, Tensor>,
+    pub(crate) ops: IdVec<OpId, Op>,
+    pub(crate) blocks: IdVec<BlockId, Block>,
+    pub(crate) body: BlockId,
+    pub(crate) inputs: Vec<Value>,
+    pub(crate) outputs: Vec<Value>,
+    pub(crate) units: IdVec<UnitId, HostUnit>,
+    pub(crate) aliases: Option<Vec<(TensorId, TensorId)>>,
+    pub(crate) index_definitions: Option<BlockId>,
+    pub(crate) frame: Frame,
+    pub(crate) style: Style,
+    pub(crate) source: SourceMap,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        let mut blocks = IdVec::default();
+        let body = blocks.push(Block::default());
+        Self {
+            names: Names::default(),
+            exprs: Exprs::default(),
+            meshes: IdVec::default(),
+            mesh_ids: FxHashMap::default(),
+            domains: IdVec::default(),
+            tensors: IdVec::default(),
+            ops: IdVec::default(),
+            blocks,
+            body,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            units: IdVec::default(),
+            aliases: None,
+            index_definitions: None,
+            frame: Frame { blank_before: false, blank_after: 0 },
+            style: Style::default(),
+            source: SourceMap::default(),
+        }
+    }
+}
+
+impl Program {
+    /// Interned names.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+    /// The text of a name.
+    pub fn name(&self, symbol: Symbol) -> &str {
+        self.names.get(symbol)
+    }
+    /// Scalar expressions.
+    pub fn exprs(&self) -> &Exprs {
+        &self.exprs
+    }
+    /// A mesh.
+    pub fn mesh(&self, id: MeshId) -> &Mesh {
+        &self.meshes[id]
+    }
+    /// All meshes.
+    pub fn meshes(&self) -> &IdVec<MeshId, Mesh> {
+        &self.meshes
+    }
+    /// A tensor.
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id]
+    }
+    /// All tensors.
+    pub fn tensors(&self) -> &IdVec<TensorId, Tensor> {
+        &self.tensors
+    }
+    /// A domain.
+    pub fn domain(&self, id: DomainId) -> &IterDomain {
+        &self.domains[id]
+    }
+    /// The domains of a tensor in printed order.
+    pub fn domains(&self, id: TensorId) -> &[IterDomain] {
+        let tensor = &self.tensors[id];
+        &self.domains.as_slice()[tensor.domains_start as usize..tensor.domains_end as usize]
+    }
+    /// The mesh of a tensor.
+    pub fn tensor_mesh(&self, id: TensorId) -> Option<&Mesh> {
+        self.tensors[id].mesh.map(|mesh| &self.meshes[mesh])
+    }
+    /// An op.
+    pub fn op(&self, id: OpId) -> &Op {
+        &self.ops[id]
+    }
+    /// All ops ever made, also unlinked ones; use [`Program::walk`] for those of the program.
+    pub fn ops(&self) -> &IdVec<OpId, Op> {
+        &self.ops
+    }
+    /// A block.
+    pub fn block(&self, id: BlockId) -> &Block {
+        &self.blocks[id]
+    }
+    /// The top-level block.
+    pub fn body(&self) -> BlockId {
+        self.body
+    }
+    /// Inputs.
+    pub fn inputs(&self) -> &[Value] {
+        &self.inputs
+    }
+    /// Outputs.
+    pub fn outputs(&self) -> &[Value] {
+        &self.outputs
+    }
+    /// HostUnits in printed order.
+    pub fn units(&self) -> &IdVec<UnitId, HostUnit> {
+        &self.units
+    }
+    /// The HostUnit of a number.
+    pub fn unit_by_number(&self, number: u32) -> Option<UnitId> {
+        self.units.iter().find(|(_, unit)| unit.number == number).map(|(id, _)| id)
+    }
+    /// `Aliases:{}` section: `None` when absent.
+    pub fn aliases(&self) -> Option<&[(TensorId, TensorId)]> {
+        self.aliases.as_deref()
+    }
+    /// `Index definitions:` section.
+    pub fn index_definitions(&self) -> Option<BlockId> {
+        self.index_definitions
+    }
+    /// Blank lines around it.
+    pub fn frame(&self) -> Frame {
+        self.frame
+    }
+    /// Spelling features.
+    pub fn style(&self) -> Style {
+        self.style
+    }
+    /// Spans and comments.
+    pub fn source(&self) -> &SourceMap {
+        &self.source
+    }
+    /// The span of an op's statement.
+    pub fn op_span(&self, id: OpId) -> Span {
+        self.source.ops.get(id).copied().unwrap_or_default()
+    }
+    /// How people call a tensor: its own name, or `T3`.
+    pub fn tensor_name(&self, id: TensorId) -> String {
+        let tensor = &self.tensors[id];
+        tensor.name.map_or_else(|| format!("T{}", tensor.number), |name| self.name(name).to_owned())
+    }
+    /// Visits the ops of a block and of the blocks inside them, in text order.
+    pub fn walk(&self, block: BlockId, visit: &mut dyn FnMut(OpId)) {
+        for &op in &self.blocks[block].ops {
+            visit(op);
+            for &inner in &self.ops[op].blocks {
+                self.walk(inner, visit);
+            }
+        }
+    }
+    /// The expression's children-first text-free shape; shorthand for `exprs().get`.
+    pub fn expr(&self, id: ExprId) -> &super::Expr {
+        self.exprs.get(id)
+    }
+}

@@ -1,0 +1,129 @@
+//! Spelling features: how one file writes what several eras of nvFuser wrote differently.
+//!
+//! Nothing else in the IR depends on an era: `resolve` notes the features a file uses, `print` reads
+//! them, and an [`Era`] is only a preset of all features.
+
+/// How the stream parallel type and loop index are spelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamSpelling {
+    /// `iStream7`
+    Stream,
+    /// `iStreamIdx7`
+    StreamIdx,
+    /// `istreamIdx7`
+    LowerStreamIdx,
+}
+
+/// How casts are spelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cast {
+    /// `(float)(x)`
+    C,
+    /// `__to_float(x)`
+    To,
+}
+
+/// The features of one file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Style {
+    /// Spelling of the stream parallel type.
+    pub stream: StreamSpelling,
+    /// `Synchronize(Stream 0)`, `Wait(Communication 1)`, `Stream 0x1 = GetCurrentStream()`,
+    /// `SetCurrentStream(..)` instead of the word forms.
+    pub call_form: bool,
+    /// `stream_index=i` instead of `stream_index = i`.
+    pub tight_stream_index: bool,
+    /// Spelling of casts.
+    pub cast: Cast,
+    /// `reshape(` instead of `view(`.
+    pub reshape: bool,
+    /// `max(`/`min(` for Max/Min instead of `fmax(`/`fmin(`.
+    pub short_max: bool,
+    /// `scatter(in = ` instead of `=scatter(self = `.
+    pub scatter_in: bool,
+    /// `HirAliasSelect(` instead of `select(` for slices at host level (new programs only; both
+    /// spellings are ops of their own when read).
+    pub alias_select: bool,
+    /// `backend=` is printed (new programs only).
+    pub backend: bool,
+    /// `ALLOCATE(mem_type=.., zero_init=..)` (new programs only).
+    pub short_allocate: bool,
+}
+
+/// A named preset of all features.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Era {
+    /// December 2024.
+    E2024_12,
+    /// January 2025.
+    E2025_01,
+    /// June 2025: the default for new programs.
+    E2025_06,
+    /// October 2025.
+    E2025_10,
+    /// April 2026.
+    E2026_04,
+}
+
+impl Era {
+    /// All eras with their names.
+    pub const ALL: &'static [(Era, &'static str)] = &[
+        (Era::E2024_12, "2024-12"),
+        (Era::E2025_01, "2025-01"),
+        (Era::E2025_06, "2025-06"),
+        (Era::E2025_10, "2025-10"),
+        (Era::E2026_04, "2026-04"),
+    ];
+    /// The era of a name.
+    pub fn parse(text: &str) -> Option<Era> {
+        Self::ALL.iter().find(|(_, name)| *name == text).map(|(era, _)| *era)
+    }
+    /// Its features.
+    pub fn style(self) -> Style {
+        let june = Style::default();
+        match self {
+            Era::E2024_12 | Era::E2025_01 => Style {
+                stream: StreamSpelling::Stream,
+                alias_select: false,
+                backend: false,
+                ..june
+            },
+            Era::E2025_06 => june,
+            Era::E2025_10 => Style {
+                stream: StreamSpelling::LowerStreamIdx,
+                cast: Cast::To,
+                short_max: true,
+                scatter_in: true,
+                ..june
+            },
+            Era::E2026_04 => Style {
+                stream: StreamSpelling::LowerStreamIdx,
+                call_form: true,
+                tight_stream_index: true,
+                cast: Cast::To,
+                reshape: true,
+                short_max: true,
+                scatter_in: true,
+                short_allocate: true,
+                ..june
+            },
+        }
+    }
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Style {
+            stream: StreamSpelling::StreamIdx,
+            call_form: false,
+            tight_stream_index: false,
+            cast: Cast::C,
+            reshape: false,
+            short_max: false,
+            scatter_in: false,
+            alias_select: true,
+            backend: true,
+            short_allocate: false,
+        }
+    }
+}

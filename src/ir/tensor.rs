@@ -1,0 +1,120 @@
+//! Tensors, their iteration domains, and device meshes.
+
+use super::expr::ExprId;
+use super::id::id;
+use super::names::Symbol;
+use super::types::{DType, IterType, MemoryType, ParallelType};
+
+id! {
+    /// A tensor of a program.
+    TensorId
+}
+id! {
+    /// An iteration domain of a program.
+    DomainId
+}
+id! {
+    /// A device mesh of a program; equal meshes have equal ids.
+    MeshId
+}
+
+/// One axis as printed: `iS0{i0}`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct IterDomain {
+    /// What the axis does.
+    pub iter: IterType,
+    /// What it is spread over.
+    pub parallel: ParallelType,
+    /// The number in the text; `u32::MAX` when left out.
+    pub number: u32,
+    /// Extent over all devices.
+    pub extent: ExprId,
+    /// First index, if not 0.
+    pub start: Option<ExprId>,
+    /// Stop, if not the extent.
+    pub stop: Option<ExprId>,
+    /// Extent of an expanded broadcast (`bS3{1 ex i5}`).
+    pub expanded: Option<ExprId>,
+    /// `rf`: made by an rfactor.
+    pub rfactor: bool,
+    /// `_p`: padded to a warp.
+    pub padded: bool,
+    /// `_c`: clustered.
+    pub clustered: bool,
+}
+
+impl IterDomain {
+    /// Whether the axis has no storage.
+    pub fn is_reduction(&self) -> bool {
+        self.iter == IterType::Reduction
+    }
+    /// Whether the axis is a broadcast.
+    pub fn is_broadcast(&self) -> bool {
+        self.iter == IterType::Broadcast
+    }
+    /// Whether the axis is sharded: spread over devices and stored.
+    pub fn is_sharded(&self) -> bool {
+        self.parallel.is_device() && !self.is_reduction()
+    }
+}
+
+/// Devices in row-major order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Mesh {
+    /// Extents, outermost first; the innermost is `deviceIdx.x`.
+    pub shape: Vec<u32>,
+    /// Device ids.
+    pub devices: Vec<u32>,
+}
+
+impl Mesh {
+    /// The extent that a device parallel type spans (1 where the mesh has fewer axes).
+    pub fn extent(&self, parallel: ParallelType) -> Option<u32> {
+        let inside = parallel.mesh_axis_from_inside()?;
+        let rank = self.shape.len();
+        Some(if inside < rank { self.shape[rank - 1 - inside] } else { 1 })
+    }
+    /// The device's position along the mesh axis of a device parallel type.
+    pub fn coordinate(&self, device: u32, parallel: ParallelType) -> Option<u32> {
+        let mut index = self.devices.iter().position(|&d| d == device)? as u32;
+        let inside = parallel.mesh_axis_from_inside()?;
+        for (from_inside, extent) in self.shape.iter().rev().enumerate() {
+            if from_inside == inside {
+                return Some(index % extent);
+            }
+            index /= extent;
+        }
+        Some(0)
+    }
+    /// Whether the device is in the mesh.
+    pub fn contains(&self, device: u32) -> bool {
+        self.devices.contains(&device)
+    }
+}
+
+/// One tensor declaration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tensor {
+    /// `3` of `T3`.
+    pub number: u32,
+    /// A user's name.
+    pub name: Option<Symbol>,
+    /// Memory.
+    pub memory: MemoryType,
+    /// Element type.
+    pub dtype: DType,
+    /// First domain in the program's domain arena.
+    pub domains_start: u32,
+    /// One past the last.
+    pub domains_end: u32,
+    /// Text such as `ca_pos( 3 ) produce_pos( 2 )`; empty for none.
+    pub positions: Symbol,
+    /// Mesh; `None` means every rank.
+    pub mesh: Option<MeshId>,
+    /// `perm=` of a result of a permuting op, if given: printed axis k is axis `perm[k]` of the input.
+    pub perm: Option<Box<[u32]>>,
+    /// `logical=` extents for tensors whose printed domains come from splits.
+    pub logical: Option<Box<[ExprId]>>,
+    /// The unit the tensor belongs to; `None` for the host program's own.
+    pub unit: Option<super::UnitId>,
+}

@@ -1,0 +1,227 @@
+//! The closed vocabularies of a tensor's text: element types, memories, iteration and parallel types.
+
+/// Declares a fieldless enum with its spellings.
+macro_rules! spelled {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+        impl $name {
+            /// All values, in the order of their declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+            /// The spelling.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text,)* }
+            }
+            /// The value of a spelling.
+            pub fn parse(text: &str) -> Option<$name> {
+                match text { $($text => Some($name::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+spelled! {
+    /// Element type, spelled as in a tensor's text.
+    DType {
+        /// 64-bit IEEE.
+        Double = "double",
+        /// 32-bit IEEE.
+        Float = "float",
+        /// 16-bit IEEE.
+        Half = "__half",
+        /// bfloat16.
+        BFloat16 = "__bfloat",
+        /// OCP FP8 E4M3 (finite).
+        Float8E4M3 = "__e4m3",
+        /// OCP FP8 E5M2.
+        Float8E5M2 = "__e5m2",
+        /// OCP MX scale.
+        Float8E8M0 = "__e8m0",
+        /// OCP FP4.
+        Float4E2M1 = "__e2m1",
+        /// Two packed FP4.
+        Float4E2M1x2 = "__e2m1_x2",
+        /// 8-bit signed.
+        Int8 = "int8_t",
+        /// 16-bit signed.
+        Int16 = "int16_t",
+        /// 32-bit signed.
+        Int32 = "int",
+        /// 64-bit signed.
+        Int = "int64_t",
+        /// 8-bit unsigned.
+        UInt8 = "uint8_t",
+        /// 16-bit unsigned.
+        UInt16 = "uint16_t",
+        /// 32-bit unsigned.
+        UInt32 = "uint32_t",
+        /// 64-bit unsigned.
+        UInt64 = "uint64_t",
+        /// nvFuser's index type; 64-bit here.
+        Index = "nvfuser_index_t",
+        /// One byte, 0 or 1.
+        Bool = "bool",
+        /// Two floats.
+        ComplexFloat = "std::complex<float>",
+        /// Two doubles.
+        ComplexDouble = "std::complex<double>",
+    }
+}
+
+impl DType {
+    /// Bytes of one element (packed FP4: of one pair).
+    pub fn size(self) -> usize {
+        match self {
+            DType::ComplexDouble => 16,
+            DType::Double | DType::Int | DType::UInt64 | DType::Index | DType::ComplexFloat => 8,
+            DType::Float | DType::Int32 | DType::UInt32 => 4,
+            DType::Half | DType::BFloat16 | DType::Int16 | DType::UInt16 => 2,
+            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => 1,
+            DType::Float4E2M1 | DType::Float4E2M1x2 => 1,
+            DType::Int8 | DType::UInt8 | DType::Bool => 1,
+        }
+    }
+    /// Whether it is a real floating point type.
+    pub fn is_float(self) -> bool {
+        matches!(
+            self,
+            DType::Double
+                | DType::Float
+                | DType::Half
+                | DType::BFloat16
+                | DType::Float8E4M3
+                | DType::Float8E5M2
+                | DType::Float8E8M0
+                | DType::Float4E2M1
+                | DType::Float4E2M1x2
+        )
+    }
+    /// Whether it is an integer type (`bool` is not).
+    pub fn is_integer(self) -> bool {
+        !self.is_float()
+            && !matches!(self, DType::Bool | DType::ComplexFloat | DType::ComplexDouble)
+    }
+}
+
+spelled! {
+    /// Memory of a tensor, by the letter in its text.
+    MemoryType {
+        /// Global memory (`mem_type=global`).
+        Global = "g",
+        /// Registers (`mem_type=register`); slices and intermediates of host programs keep it.
+        Local = "l",
+        /// Shared memory.
+        Shared = "s",
+        /// Tensor memory.
+        Tensor = "t",
+        /// Symmetric memory.
+        Symmetric = "sym",
+    }
+}
+
+impl MemoryType {
+    /// The word of `mem_type=`.
+    pub fn word(self) -> &'static str {
+        match self {
+            MemoryType::Global => "global",
+            MemoryType::Local => "register",
+            MemoryType::Shared => "shared",
+            MemoryType::Tensor => "tensor",
+            MemoryType::Symmetric => "symmetric",
+        }
+    }
+    /// The memory of a `mem_type=` word.
+    pub fn from_word(word: &str) -> Option<MemoryType> {
+        Self::ALL.iter().copied().find(|memory| memory.word() == word)
+    }
+}
+
+spelled! {
+    /// What an axis does, by its letter.
+    IterType {
+        /// Iterates.
+        Iteration = "i",
+        /// Reduced away: no storage.
+        Reduction = "r",
+        /// Broadcast: storage 1.
+        Broadcast = "b",
+        /// Stride.
+        Stride = "s",
+        /// Gathered or scattered.
+        GatherScatter = "n",
+        /// Component of a vector.
+        VectorComponent = "v",
+        /// Not known before run time.
+        Symbolic = "?",
+    }
+}
+
+spelled! {
+    /// What an axis is spread over. [`ParallelType::Stream`] is spelled by [`super::Style`].
+    ParallelType {
+        /// Nothing.
+        Serial = "S",
+        /// Devices, innermost mesh axis.
+        DIDx = "deviceIdx.x",
+        /// Devices, second mesh axis from the inside.
+        DIDy = "deviceIdx.y",
+        /// Devices, third mesh axis from the inside.
+        DIDz = "deviceIdx.z",
+        /// Thread blocks.
+        BIDx = "blockIdx.x",
+        /// Thread blocks.
+        BIDy = "blockIdx.y",
+        /// Thread blocks.
+        BIDz = "blockIdx.z",
+        /// Threads.
+        TIDx = "threadIdx.x",
+        /// Threads.
+        TIDy = "threadIdx.y",
+        /// Threads.
+        TIDz = "threadIdx.z",
+        /// Host streams.
+        Stream = "StreamIdx",
+        /// Vectorised.
+        Vectorize = "V",
+        /// Unrolled.
+        Unroll = "UR",
+        /// Unswitched.
+        Unswitch = "US",
+        /// Tensor core instruction.
+        Mma = "MMA",
+        /// Grouped.
+        Group = "G",
+        /// Bulk copy.
+        Bulk = "B",
+    }
+}
+
+impl ParallelType {
+    /// Whether the axis is spread over devices.
+    pub fn is_device(self) -> bool {
+        matches!(self, ParallelType::DIDx | ParallelType::DIDy | ParallelType::DIDz)
+    }
+    /// Mesh axis from the inside (0 for x), for device types.
+    pub fn mesh_axis_from_inside(self) -> Option<usize> {
+        match self {
+            ParallelType::DIDx => Some(0),
+            ParallelType::DIDy => Some(1),
+            ParallelType::DIDz => Some(2),
+            ParallelType::Serial
+            | ParallelType::BIDx
+            | ParallelType::BIDy
+            | ParallelType::BIDz
+            | ParallelType::TIDx
+            | ParallelType::TIDy
+            | ParallelType::TIDz
+            | ParallelType::Stream
+            | ParallelType::Vectorize
+            | ParallelType::Unroll
+            | ParallelType::Unswitch
+            | ParallelType::Mma
+            | ParallelType::Group
+            | ParallelType::Bulk => None,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The op table: one line an op, one file a family.
+//!
+//! [`OpKind`] is the row number; [`OpKind::spec`] the row. Names resolve in [`find`].
+
+pub mod comm;
+pub mod control;
+pub mod copy;
+pub mod factory;
+pub mod gemm;
+pub mod launch;
+pub mod memory;
+pub mod pointwise;
+pub mod reduce;
+pub mod shape;
+pub mod spec;
+pub mod stream;
+
+pub use spec::{ArgKind, ArgSpec, AxisLink, Effect, Equals, Layout, OpSpec, Padding, Presence};
+
+macro_rules! op_table {
+    ($($kind:ident => $spec:path,)*) => {
+        /// Row of the op table.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[allow(missing_docs, reason = "the rows document themselves: OpSpec::summary")]
+        pub enum OpKind { $($kind,)* }
+
+        static TABLE: &[&OpSpec] = &[$(&$spec,)*];
+
+        impl OpKind {
+            /// All kinds in table order.
+            pub const ALL: &'static [OpKind] = &[$(OpKind::$kind,)*];
+        }
+    };
+}
+
+op_table! {
+    Allocate => memory::ALLOCATE,
+    Deallocate => memory::DEALLOCATE,
+    HirAliasSelect => memory::HIR_ALIAS_SELECT,
+    Select => memory::SELECT,
+    ShardByStream => memory::SHARD_BY_STREAM,
+    SymmetricContiguousView => memory::SYMMETRIC_CONTIGUOUS_VIEW,
+    For => control::FOR,
+    ForRange => control::FOR_RANGE,
+    If => control::IF,
+    GetCurrentStream => stream::GET_CURRENT_STREAM,
+    SetCurrentStream => stream::SET_CURRENT_STREAM,
+    Synchronize => stream::SYNCHRONIZE,
+    PostOnStream => launch::POST_ON_STREAM,
+    LaunchKernel => launch::LAUNCH_KERNEL,
+    Communication => comm::COMMUNICATION,
+    P2PCommunication => comm::P2P_COMMUNICATION,
+    CollectivePermute => comm::COLLECTIVE_PERMUTE,
+    StartCoalescing => comm::START_COALESCING,
+    EndCoalescing => comm::END_COALESCING,
+    Wait => comm::WAIT,
+    ShareMemHandles => comm::SHARE_MEM_HANDLES,
+    Dispatch => comm::DISPATCH,
+    Combine => comm::COMBINE,
+    Set => copy::SET,
+    SetPermute => copy::SET_PERMUTE,
+    SegmenterSet => copy::SEGMENTER_SET,
+    SegmenterSetPermute => copy::SEGMENTER_SET_PERMUTE,
+    Pointwise => pointwise::POINTWISE,
+    Reduction => reduce::REDUCTION,
+    Broadcast => shape::BROADCAST,
+    Squeeze => shape::SQUEEZE,
+    Expand => shape::EXPAND,
+    Repeat => shape::REPEAT,
+    View => shape::VIEW,
+    Slice => shape::SLICE,
+    Pad => shape::PAD,
+    Cat => shape::CAT,
+    Matmul => gemm::MATMUL,
+    Linear => gemm::LINEAR,
+    Full => factory::FULL,
+    Iota => factory::IOTA,
+}
+
+impl OpKind {
+    /// The op's declaration.
+    pub fn spec(self) -> &'static OpSpec {
+        TABLE[self as usize]
+    }
+}

@@ -1,0 +1,195 @@
+//! What an op declares about itself.
+//!
+//! An op is plain data plus a few functions in its family's file and one line in the table of
+//! [`super`]. Parser, printer, generic checks, docs and completion follow from the data; a forgotten
+//! function is a compile error.
+
+use crate::diag::Diags;
+use crate::ir::{AttrKey, OpId, Program, Style, TensorId};
+use crate::plan::Lowering;
+
+/// How an op is written. The set is closed; `print` has one function a layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// One line: `out = name( a, key = value )`, blanks inside the parentheses if `Padded`.
+    OneLine(Padding),
+    /// Two lines: `out` and, indented by three more blanks, `= name( a, key = value )`.
+    TwoLines(Padding),
+    /// `matmul` and `linear`: each operand on a line of its own, operands aligned.
+    Aligned,
+    /// Pointwise: infix or prefix operator, or named function with one operand a line; ends in `;`.
+    Pointwise,
+    /// `Name N (key=value, ...)`: communications.
+    Keyed,
+    /// Words: `Synchronize Stream 0` or, by [`Style::call_form`], `Synchronize(Stream 0)`.
+    Words,
+    /// The op prints and reads itself with a form of its own that `print` and `resolve` know by
+    /// punctuation: ALLOCATE, Deallocate, FOR, IF, PostOnStream, LaunchKernel, ShareMemHandles,
+    /// GetCurrentStream.
+    Own,
+}
+
+/// Whether a call has blanks inside its parentheses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Padding {
+    /// `f( a )`
+    Padded,
+    /// `f(a)`
+    Tight,
+}
+
+/// How the `=` of a keyed argument is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Equals {
+    /// `key = value`
+    Spaced,
+    /// `key=value`
+    Tight,
+}
+
+/// What an argument holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArgKind {
+    /// A tensor operand.
+    Tensor,
+    /// A tensor or scalar operand.
+    Operand,
+    /// A scalar attribute, written as an expression.
+    Expr,
+    /// A word out of `words` (empty: any).
+    Word(&'static [&'static str]),
+    /// `true` or `false`.
+    Bool,
+    /// A domain of the first operand (or its logical position).
+    Axis,
+    /// `{true, false}`
+    Bools,
+    /// `{a, b}`
+    Exprs,
+    /// `{ {a, b, c} {a, b, c} }`
+    Ranges,
+    /// `(0 1 2)`
+    Team,
+    /// `{1, 0}` of integers.
+    Ints,
+    /// A bare integer.
+    Int,
+}
+
+/// When an argument stands in the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// Always.
+    Required,
+    /// Only where the program has it.
+    Optional,
+}
+
+/// One argument in written order.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgSpec {
+    /// The word before `=`; `None` for a positional argument.
+    pub word: Option<&'static str>,
+    /// How its `=` is written.
+    pub equals: Equals,
+    /// The attribute it fills; `None` for an operand (or, with `result`, a result).
+    pub key: Option<AttrKey>,
+    /// Whether it is a result (`output=` of a Communication).
+    pub result: bool,
+    /// What it holds.
+    pub kind: ArgKind,
+    /// When it is there.
+    pub presence: Presence,
+}
+
+impl ArgSpec {
+    /// A positional operand.
+    pub const fn operand(kind: ArgKind) -> Self {
+        Self { word: None, equals: Equals::Tight, key: None, result: false, kind, presence: Presence::Required }
+    }
+    /// A positional attribute.
+    pub const fn positional(key: AttrKey, kind: ArgKind) -> Self {
+        Self { word: None, equals: Equals::Tight, key: Some(key), result: false, kind, presence: Presence::Required }
+    }
+    /// `word=value`
+    pub const fn tight(word: &'static str, key: AttrKey, kind: ArgKind) -> Self {
+        Self { word: Some(word), equals: Equals::Tight, key: Some(key), result: false, kind, presence: Presence::Required }
+    }
+    /// `word = value`
+    pub const fn spaced(word: &'static str, key: AttrKey, kind: ArgKind) -> Self {
+        Self { word: Some(word), equals: Equals::Spaced, key: Some(key), result: false, kind, presence: Presence::Required }
+    }
+    /// `word=<tensor>` that is an operand.
+    pub const fn keyed_operand(word: &'static str) -> Self {
+        Self { word: Some(word), equals: Equals::Tight, key: None, result: false, kind: ArgKind::Tensor, presence: Presence::Required }
+    }
+    /// `word=<tensor>` that is a result.
+    pub const fn keyed_result(word: &'static str) -> Self {
+        Self { word: Some(word), equals: Equals::Tight, key: None, result: true, kind: ArgKind::Tensor, presence: Presence::Required }
+    }
+    /// The same, but it may be left out.
+    pub const fn optional(mut self) -> Self {
+        self.presence = Presence::Optional;
+        self
+    }
+}
+
+/// What running the op does; passes and checks ask this, never the kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Computes its results from its operands and nothing else.
+    Pure,
+    /// Binds its result to a part of its operand's memory.
+    Alias,
+    /// Makes memory for its result.
+    Allocate,
+    /// Ends the life of its operand.
+    Free,
+    /// Changes or orders streams.
+    Stream,
+    /// Starts, groups or awaits communication.
+    Communicate,
+    /// Holds blocks.
+    Control,
+    /// Reads and writes its tensors in a way nobody can see into (a kernel).
+    Opaque,
+}
+
+/// One input axis and the output axis it becomes: extents equal, index equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AxisLink {
+    /// Tensor and position among its logical axes (reductions included).
+    pub from: (TensorId, u32),
+    /// Tensor and position among its logical axes (reductions included).
+    pub to: (TensorId, u32),
+}
+
+/// One row of the op table.
+pub struct OpSpec {
+    /// Head word in the default style.
+    pub name: &'static str,
+    /// Other head words and when the style asks for them.
+    pub spellings: &'static [(&'static str, fn(&Style) -> bool)],
+    /// One sentence.
+    pub summary: &'static str,
+    /// How it is written.
+    pub layout: Layout,
+    /// Number of results before `=` (communications and statements: 0).
+    pub results: usize,
+    /// Arguments in written order.
+    pub args: &'static [ArgSpec],
+    /// What it does.
+    pub effect: Effect,
+    /// Which axes of operands and results correspond (extents are equal).
+    pub axes: fn(&Program, OpId, &mut Vec<AxisLink>),
+    /// Checks beyond the generic ones.
+    pub verify: fn(&Program, OpId, &mut Diags),
+    /// Appends its instructions to a rank's plan.
+    pub lower: fn(&mut Lowering<'_>, OpId) -> Result<(), crate::diag::Diag>,
+}
+
+/// No axis of an operand is an axis of a result.
+pub fn no_axes(_: &Program, _: OpId, _: &mut Vec<AxisLink>) {}
+
+/// Nothing to check beyond the table.
+pub fn no_checks(_: &Program, _: OpId, _: &mut Diags) {}

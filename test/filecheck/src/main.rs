@@ -1,0 +1,3 @@
+//! FileCheck.
+
+fn main() {}

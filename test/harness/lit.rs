@@ -1,0 +1,3 @@
+//! lit runner.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! hir-opt.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! hir-run.
+
+fn main() {}

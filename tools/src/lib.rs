@@ -1,0 +1,1 @@
+//! hir-opt and hir-run as library functions.
