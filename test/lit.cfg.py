@@ -28,5 +28,6 @@ if "HIR_DUMPS" in os.environ:
     config.available_features.add("dumps")
     config.environment["HIR_DUMPS"] = os.environ["HIR_DUMPS"]
     config.substitutions.append(("%{dumps}", os.environ["HIR_DUMPS"]))
+    config.substitutions.append(("%dumps", os.environ["HIR_DUMPS"]))
 if os.path.exists("/proc/driver/nvidia/version"):
     config.available_features.add("cuda")

@@ -86,7 +86,7 @@ fn expects_rejection(command: &str) -> bool {
     ["not hir-opt", "! hir-opt", "--verify-diagnostics"].iter().any(|text| command.contains(text))
 }
 
-/// Replaces `%s`, `%S`, `%t`, `%T`, `%%` and `%{name}` as lit does.
+/// Replaces `%s`, `%S`, `%t`, `%T`, `%%`, `%dumps` and `%{name}` as lit does.
 ///
 /// # Errors
 /// An unknown `%{name}`.
@@ -106,6 +106,7 @@ pub fn substitute(command: &str, source: &Path, scratch: &Path) -> Result<String
             Some(b'T') => (scratch.to_string_lossy().into_owned(), 2),
             Some(b'%') => ("%".to_owned(), 2),
             Some(b'{') => named(rest)?,
+            Some(b'd') if rest.starts_with("%dumps") => (folder_of_dumps()?, 6),
             Some(_) | None => ("%".to_owned(), 1),
         };
         out.push_str(&text);
@@ -122,10 +123,14 @@ fn named(text: &str) -> Result<(String, usize), String> {
     let path = match &text[2..end] {
         "root" => root,
         "examples" => root.join("docs/examples"),
-        "dumps" => std::env::var_os("HIR_DUMPS").ok_or("HIR_DUMPS is not set")?.into(),
+        "dumps" => folder_of_dumps()?.into(),
         name => return Err(format!("unknown substitution `%{{{name}}}`")),
     };
     Ok((path.to_string_lossy().into_owned(), end + 1))
+}
+
+fn folder_of_dumps() -> Result<String, String> {
+    std::env::var("HIR_DUMPS").map_err(|_| "HIR_DUMPS is not set: put `REQUIRES: dumps` into the test".to_owned())
 }
 
 #[cfg(test)]
