@@ -54,6 +54,8 @@ fn fail(io: &mut Io<'_>, cli: &Cli, name: &str, text: &str, diags: &[Diag], stat
 struct Session<'a> {
     cli: &'a Cli,
     source: Source,
+    /// Whether the input holds bytes that are not UTF-8.
+    lossy: bool,
     /// What is printed if all goes well.
     out: String,
     /// Diagnostics about the whole input, in the order of its chunks.
@@ -75,6 +77,7 @@ impl<'a> Session<'a> {
         Self {
             cli,
             source,
+            lossy: false,
             out: String::new(),
             diags: Diags::default(),
             reports: Vec::new(),
@@ -86,6 +89,7 @@ impl<'a> Session<'a> {
     }
 
     fn run(mut self, io: &mut Io<'_>) -> Status {
+        self.lossy = std::str::from_utf8(&self.source.bytes).is_err();
         let text = self.source.text().into_owned();
         let chunks = chunk::split(&text, self.cli.split_input_file);
         let mut failed = false;
@@ -115,7 +119,7 @@ impl<'a> Session<'a> {
         let parsed = hostir_grammar::parse(&chunk.text);
         self.phases[0] += start.elapsed().as_secs_f64();
         let mut diags = Diags::default();
-        diags.items.extend(chunk.not_utf8());
+        diags.items.extend(chunk.not_utf8(self.lossy));
         diags.items.extend(parsed.errors.into_iter().map(chunk::syntax));
         let syntax_errors = diags.has_errors();
         for index in 0..parsed.ast.containers.len() {

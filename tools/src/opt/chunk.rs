@@ -24,8 +24,11 @@ pub(super) fn split(text: &str, at_marks: bool) -> Vec<Chunk<'_>> {
 }
 
 impl Chunk<'_> {
-    /// The error for bytes that were not UTF-8 (they stand as U+FFFD in the text).
-    pub(super) fn not_utf8(&self) -> Option<Diag> {
+    /// The error for bytes that were not UTF-8, if some were anywhere (they stand as U+FFFD in the text).
+    pub(super) fn not_utf8(&self, somewhere: bool) -> Option<Diag> {
+        if !somewhere {
+            return None;
+        }
         let at = self.text.find('\u{fffd}')?;
         let span = Span::new(at, at + '\u{fffd}'.len_utf8());
         Some(Diag::error("H0019", span, "bytes that are not UTF-8").note("save the file as UTF-8"))
