@@ -6,6 +6,7 @@
 pub mod args;
 pub mod data;
 pub mod io;
+pub mod opt;
 pub mod render;
 pub mod run;
 pub mod source;
