@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// Loops over streams as nvFuser prints them, with tensors of their own.
 fn program(bytes: usize) -> String {
     const MESH: &str = "(DeviceMesh{0 1 2 3 4 5 6 7})";
-    let mut text = String::from("\n%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{i2}]) -> () :\n");
+    let mut text =
+        String::from("\n%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{i2}]) -> () :\n");
     let mut number = 1;
     while text.len() < bytes {
         let (a, b, c) = (number, number + 1, number + 2);
@@ -74,7 +75,12 @@ fn main() {
         report("resolve", text.len(), resolve);
         report("print", text.len(), print);
         report("all", text.len(), parse + resolve + print);
-        println!("{} ops, {} tensors, same text: {}\n", program.ops().len(), program.tensors().len(), printed == text);
+        println!(
+            "{} ops, {} tensors, same text: {}\n",
+            program.ops().len(),
+            program.tensors().len(),
+            printed == text
+        );
         assert!(diags.is_empty() && parsed.errors.is_empty());
     }
 }

@@ -61,13 +61,31 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit.max(1)
     }
 }
 
 fn damage(text: &str, random: &mut Random) -> String {
-    const BITS: &[&str] = &["(", ")", "{", "}", ",", "=", "\n", "  ", "T0", "T9", "i7", "-1", "iS0{4}", ".", "4294967295", "// x\n"];
+    const BITS: &[&str] = &[
+        "(",
+        ")",
+        "{",
+        "}",
+        ",",
+        "=",
+        "\n",
+        "  ",
+        "T0",
+        "T9",
+        "i7",
+        "-1",
+        "iS0{4}",
+        ".",
+        "4294967295",
+        "// x\n",
+    ];
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..=random.below(3) {
         let at = random.below(bytes.len());
