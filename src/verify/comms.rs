@@ -22,10 +22,10 @@ pub(super) fn communication(program: &Program, id: OpId, diags: &mut Diags) {
             "SendRecv" => (false, false),
             _ => (true, true),
         };
-        for tensor in input.filter(|t| senders && one_dimensional(t)) {
+        if let Some(tensor) = input.filter(|t| senders && one_dimensional(t)) {
             in_team(program, id, tensor, "input", members, diags);
         }
-        for tensor in output.filter(|t| receivers && one_dimensional(t)) {
+        if let Some(tensor) = output.filter(|t| receivers && one_dimensional(t)) {
             in_team(program, id, tensor, "output", members, diags);
         }
         if kind == "SendRecv" && members.len() > 2 {
