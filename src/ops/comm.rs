@@ -7,7 +7,14 @@ use crate::verify::rules;
 
 /// Types of a Communication.
 pub const COMMUNICATION_TYPES: &[&str] = &[
-    "Gather", "Allgather", "Scatter", "Reduce", "Allreduce", "ReduceScatter", "Broadcast", "SendRecv",
+    "Gather",
+    "Allgather",
+    "Scatter",
+    "Reduce",
+    "Allreduce",
+    "ReduceScatter",
+    "Broadcast",
+    "SendRecv",
     "AllToAll",
 ];
 /// Types of a P2PCommunication.
@@ -116,9 +123,7 @@ pub const WAIT: OpSpec = OpSpec {
     summary: "Makes the current stream wait for a communication.",
     layout: Layout::Words(Link::None),
     results: 0,
-    args: &[
-        ArgSpec::operand(ArgKind::Handle),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Handle)],
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,

@@ -63,9 +63,7 @@ pub const REPEAT: OpSpec = OpSpec {
     summary: "Repeats axes.",
     layout: Layout::OneLine(Padding::Padded),
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
     axes: rules::repeat::axes,
     verify: rules::repeat::verify,
@@ -79,9 +77,7 @@ pub const VIEW: OpSpec = OpSpec {
     summary: "Gives the elements another shape.",
     layout: Layout::OneLine(Padding::Padded),
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
     axes: rules::view::axes,
     verify: rules::view::verify,
