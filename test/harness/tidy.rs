@@ -1,1 +1,76 @@
-//! Tidy checks.
+//! Tidy checks: the rules of this repository that no compiler and no lint knows.
+//!
+//! Each test collects every violation before it fails, so one run shows all there is to do.
+
+mod checks {
+    pub(crate) mod arrows;
+    pub(crate) mod coverage;
+    pub(crate) mod docs;
+    pub(crate) mod files;
+}
+
+use checks::{arrows, coverage, docs, files};
+
+fn none(problems: Vec<String>, rule: &str) {
+    assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
+}
+
+#[test]
+fn every_source_file_starts_with_its_doc() {
+    none(files::without_doc(), "a source file starts with `//!`: what it is, then why or which invariant it keeps");
+}
+
+#[test]
+fn no_file_is_longer_than_700_lines() {
+    none(files::too_long(700), "split files of more than 700 lines");
+}
+
+#[test]
+fn nine_functions_of_ten_have_30_lines_at_most() {
+    none(files::long_functions(30), "the 90th percentile of function length is at most 30 lines in every crate");
+}
+
+#[test]
+fn every_todo_names_an_issue() {
+    none(files::loose_todos(), "write `TODO(#12)`, or do it");
+}
+
+#[test]
+fn nothing_depends_on_one_machine() {
+    none(files::private_paths(), "files name no absolute path of somebody's machine");
+}
+
+#[test]
+fn modules_depend_one_way() {
+    none(arrows::violations(), "these uses break the arrows of ARCHITECTURE.md");
+}
+
+#[test]
+fn every_pass_has_its_tests() {
+    none(coverage::passes_without_tests(), "a pass has test/passes/<name>.hir and test/passes/<name>_errors.hir");
+}
+
+#[test]
+fn every_op_has_a_test() {
+    none(coverage::ops_without_tests(), "an op occurs in a .hir file below test/ops, test/run or docs/examples");
+}
+
+#[test]
+fn every_code_is_tested() {
+    none(coverage::codes_without_tests(), "an H-code of the sources occurs in an expected output or a test");
+}
+
+#[test]
+fn every_code_is_documented() {
+    none(docs::unexplained_codes(), "every H-code is a named constant with a doc comment, from which docs/errors.md is made");
+}
+
+#[test]
+fn generated_docs_are_current() {
+    none(docs::outdated(), "run the tests with HIR_BLESS=1 and commit the docs that change");
+}
+
+#[test]
+fn links_in_docs_lead_somewhere() {
+    none(docs::broken_links(), "a relative link in a Markdown file names a file that exists");
+}
