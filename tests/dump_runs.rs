@@ -22,7 +22,10 @@ fn check(file: &str, set: &[(&str, i64)], expect: Expect) {
     assert_eq!(outputs[0].len(), expected.len(), "{file}");
     for (index, &value) in expected.iter().enumerate() {
         let got = outputs[0].get_f64(index);
-        assert!((got - value).abs() <= 1e-3 * value.abs().max(1.0), "{file} [{index}]: {got} {value}");
+        assert!(
+            (got - value).abs() <= 1e-3 * value.abs().max(1.0),
+            "{file} [{index}]: {got} {value}"
+        );
     }
 }
 
@@ -74,7 +77,8 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
                 for column in 0..n {
                     for l in 0..k {
                         let x = a.get_f64(((s * devices + d) * rows + row) * k + l);
-                        out[(s * rows + row) * n + column] += x * b.get_f64((d * k + l) * n + column);
+                        out[(s * rows + row) * n + column] +=
+                            x * b.get_f64((d * k + l) * n + column);
                     }
                 }
             }
@@ -85,7 +89,11 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
 
 #[test]
 fn partial_matmuls() {
-    check("matmul_ar.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 8), ("i6", 4), ("i7", 5)], partial_products);
+    check(
+        "matmul_ar.hir",
+        &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 8), ("i6", 4), ("i7", 5)],
+        partial_products,
+    );
     check(
         "matmul_rs_through_bcast.hir",
         &[("i0", 3), ("i4", 2), ("i5", 4), ("i6", 8), ("i7", 4), ("i8", 5)],
