@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan::{self, unsupported};
 use crate::verify::rules;
 
 /// Types of a Communication.
@@ -45,7 +45,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: rules::communication::axes,
     verify: rules::communication::verify,
-    lower: unsupported,
+    lower: plan::lower_communication,
 };
 
 /// `P2PCommunication`.
@@ -64,7 +64,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: rules::p2p::verify,
-    lower: unsupported,
+    lower: plan::lower_p2p,
 };
 
 /// `CollectivePermute`.
@@ -85,7 +85,7 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: rules::collective_permute::axes,
     verify: rules::collective_permute::verify,
-    lower: unsupported,
+    lower: plan::lower_collective_permute,
 };
 
 /// `StartCoalescing`.
@@ -99,7 +99,7 @@ pub const START_COALESCING: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_start_coalescing,
 };
 
 /// `EndCoalescing`.
@@ -113,7 +113,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_end_coalescing,
 };
 
 /// `Wait`.
@@ -127,7 +127,7 @@ pub const WAIT: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_wait,
 };
 
 /// `ShareMemHandles`.
@@ -141,7 +141,7 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_share_mem_handles,
 };
 
 /// `Dispatch`.

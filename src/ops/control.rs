@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan;
 use crate::verify::rules;
 
 /// Predicate kinds of an IF in a host program.
@@ -25,7 +25,7 @@ pub const FOR: OpSpec = OpSpec {
     effect: Effect::Control,
     axes: no_axes,
     verify: rules::loops::verify,
-    lower: unsupported,
+    lower: plan::lower_for,
 };
 
 /// `FOR`.
@@ -44,7 +44,7 @@ pub const FOR_RANGE: OpSpec = OpSpec {
     effect: Effect::Control,
     axes: no_axes,
     verify: rules::loops::verify,
-    lower: unsupported,
+    lower: plan::lower_for_range,
 };
 
 /// `IF`.
@@ -61,5 +61,5 @@ pub const IF: OpSpec = OpSpec {
     effect: Effect::Control,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_if,
 };

@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan;
 use crate::verify::rules;
 
 /// Cache hints.
@@ -22,7 +22,7 @@ pub const SET: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::copy::axes,
     verify: rules::copy::verify,
-    lower: unsupported,
+    lower: plan::lower_set,
 };
 
 /// `Set.Permute`.
@@ -40,7 +40,7 @@ pub const SET_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::permute::axes,
     verify: rules::permute::verify,
-    lower: unsupported,
+    lower: plan::lower_set_permute,
 };
 
 /// `SegmenterSet`.
@@ -57,7 +57,7 @@ pub const SEGMENTER_SET: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::copy::axes,
     verify: rules::copy::verify,
-    lower: unsupported,
+    lower: plan::lower_set,
 };
 
 /// `SegmenterSet.Permute`.
@@ -75,5 +75,5 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::permute::axes,
     verify: rules::permute::verify,
-    lower: unsupported,
+    lower: plan::lower_set_permute,
 };

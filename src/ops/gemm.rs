@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec};
-use crate::plan::unsupported;
+use crate::plan;
 use crate::verify::rules;
 
 /// `matmul`.
@@ -15,7 +15,7 @@ pub const MATMUL: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::matmul::axes,
     verify: rules::matmul::verify,
-    lower: unsupported,
+    lower: plan::lower_matmul,
 };
 
 /// `linear`.
@@ -33,5 +33,5 @@ pub const LINEAR: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::linear::axes,
     verify: rules::linear::verify,
-    lower: unsupported,
+    lower: plan::lower_linear,
 };

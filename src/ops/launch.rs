@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan::{self, unsupported};
 use crate::verify::rules;
 
 /// `PostOnStream`.
@@ -16,7 +16,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     effect: Effect::Opaque,
     axes: rules::post::axes,
     verify: rules::post::verify,
-    lower: unsupported,
+    lower: plan::lower_post_on_stream,
 };
 
 /// `LaunchKernel`.

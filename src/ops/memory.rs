@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Equals, Layout, OpSpec, Padding, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan::{self, unsupported};
 use crate::verify::rules;
 
 /// Words of `mem_type=`, see [`crate::ir::MemoryType::word`].
@@ -26,7 +26,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
     effect: Effect::Allocate,
     axes: no_axes,
     verify: rules::allocate::verify,
-    lower: unsupported,
+    lower: plan::lower_allocate,
 };
 
 /// `Deallocate`.
@@ -40,7 +40,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
     effect: Effect::Free,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_deallocate,
 };
 
 /// `HirAliasSelect`.
@@ -58,7 +58,7 @@ pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
     effect: Effect::Alias,
     axes: rules::select::axes,
     verify: rules::select::verify,
-    lower: unsupported,
+    lower: plan::lower_select,
 };
 
 /// `select`.
@@ -76,7 +76,7 @@ pub const SELECT: OpSpec = OpSpec {
     effect: Effect::Alias,
     axes: rules::select::axes,
     verify: rules::select::verify,
-    lower: unsupported,
+    lower: plan::lower_select,
 };
 
 /// `ShardByStream`.
@@ -94,7 +94,7 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
     effect: Effect::Alias,
     axes: rules::shard_by_stream::axes,
     verify: rules::shard_by_stream::verify,
-    lower: unsupported,
+    lower: plan::lower_shard_by_stream,
 };
 
 /// `SymmetricContiguousView`.

@@ -5,7 +5,7 @@
 
 use super::spec::{Effect, Layout, OpSpec};
 use crate::ir::{AttrKey, Cast, Style};
-use crate::plan::unsupported;
+use crate::plan;
 use crate::verify::rules;
 
 /// `pointwise`.
@@ -19,7 +19,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::pointwise::axes,
     verify: rules::pointwise::verify,
-    lower: unsupported,
+    lower: plan::lower_pointwise,
 };
 
 /// The attribute that holds the function.

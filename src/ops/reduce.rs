@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan;
 use crate::verify::rules;
 
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
@@ -37,5 +37,5 @@ pub const REDUCTION: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::reduction::axes,
     verify: rules::reduction::verify,
-    lower: unsupported,
+    lower: plan::lower_reduction,
 };

@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan::{self, unsupported};
 use crate::verify::rules;
 
 /// `broadcast`.
@@ -19,7 +19,7 @@ pub const BROADCAST: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::broadcast::axes,
     verify: rules::broadcast::verify,
-    lower: unsupported,
+    lower: plan::lower_broadcast,
 };
 
 /// `squeeze`.
@@ -36,7 +36,7 @@ pub const SQUEEZE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::squeeze::axes,
     verify: rules::squeeze::verify,
-    lower: unsupported,
+    lower: plan::lower_squeeze,
 };
 
 /// `expand`.
@@ -53,7 +53,7 @@ pub const EXPAND: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::expand::axes,
     verify: rules::expand::verify,
-    lower: unsupported,
+    lower: plan::lower_expand,
 };
 
 /// `repeat`.
@@ -81,7 +81,7 @@ pub const VIEW: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::view::axes,
     verify: rules::view::verify,
-    lower: unsupported,
+    lower: plan::lower_view,
 };
 
 /// `slice`.
@@ -98,7 +98,7 @@ pub const SLICE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::slice::axes,
     verify: rules::slice::verify,
-    lower: unsupported,
+    lower: plan::lower_slice,
 };
 
 /// `pad`.
@@ -116,7 +116,7 @@ pub const PAD: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::pad::axes,
     verify: rules::pad::verify,
-    lower: unsupported,
+    lower: plan::lower_pad,
 };
 
 /// `cat`.
@@ -133,5 +133,5 @@ pub const CAT: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: rules::cat::axes,
     verify: rules::cat::verify,
-    lower: unsupported,
+    lower: plan::lower_cat,
 };
