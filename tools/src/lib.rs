@@ -5,6 +5,7 @@
 
 pub mod data;
 pub mod io;
+pub mod opt;
 pub mod render;
 pub mod run;
 pub mod source;

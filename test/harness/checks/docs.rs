@@ -1,24 +1,97 @@
 //! Docs agree with the sources.
 
 use super::coverage;
+use hostir::ops::{OpKind, Presence};
 use hostir_test::tree;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Names of all passes.
 pub(crate) fn pass_names() -> Vec<String> {
-    Vec::new()
+    hostir_passes::PASSES.iter().map(|pass| pass.name.to_owned()).collect()
 }
 
-/// Codes that docs/errors.md lacks, and codes it has too many.
-pub(crate) fn codes_out_of_step() -> Vec<String> {
-    let text = tree::read(&tree::root().join("docs/errors.md"));
-    let documented = coverage::codes_of(&text, '`');
-    let codes = coverage::codes();
-    let missing = codes.iter().filter(|(code, _)| !documented.contains(*code));
-    let mut bad: Vec<String> = missing.map(|(code, path)| format!("{code} of {path} is not listed")).collect();
-    let gone = documented.iter().filter(|code| !codes.contains_key(*code));
-    bad.extend(gone.map(|code| format!("{code} is listed and occurs nowhere")));
-    bad
+/// Codes of the sources that no `codes!` table explains.
+pub(crate) fn unexplained_codes() -> Vec<String> {
+    let explained = explanations();
+    let bad = coverage::codes().into_iter().filter(|(code, _)| !explained.contains_key(code));
+    bad.map(|(code, path)| format!("{code} of {path} has no `/// meaning` line above a `NAME = \"{code}\";`")).collect()
+}
+
+/// What each code means: the doc comment above `NAME = "H0000";`.
+fn explanations() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for path in super::files::sources() {
+        let mut doc = String::new();
+        for line in tree::read(&path).lines().map(str::trim) {
+            if let Some(text) = line.strip_prefix("/// ") {
+                doc.push_str(if doc.is_empty() { "" } else { " " });
+                doc.push_str(text);
+                continue;
+            }
+            if let Some((_, value)) = line.split_once(" = \"")
+                && let Some(code) = value.strip_suffix("\";")
+                && coverage::codes_of(&format!("`{code}"), '`').contains(code)
+                && !doc.is_empty()
+            {
+                found.insert(code.to_owned(), std::mem::take(&mut doc));
+            }
+            doc.clear();
+        }
+    }
+    found
+}
+
+const LAYERS: &[(&str, &str)] = &[
+    ("H00", "Syntax"),
+    ("H01", "Names and structure"),
+    ("H02", "Constraints of ops"),
+    ("H03", "Passes"),
+    ("H04", "Sizes and plans"),
+    ("H05", "Run time"),
+    ("H06", "Environment and files"),
+];
+
+/// docs/errors.md.
+fn errors() -> String {
+    let mut out = String::from(
+        "# Error codes\n\n<!-- Generated from the sources: HIR_BLESS=1 cargo test -p hostir-test --test tidy -->\n\n\
+         A diagnostic has a code, one sentence, the place it is about, often other places, and notes that say \
+         how to repair it. `--error-format=json` gives the same as data. Codes keep their meaning between \
+         releases.\n",
+    );
+    let explained = explanations();
+    for (prefix, title) in LAYERS {
+        let mut rows = explained.iter().filter(|(code, _)| code.starts_with(prefix)).peekable();
+        if rows.peek().is_none() {
+            continue;
+        }
+        out.push_str(&format!("\n## {title}\n\n| code | meaning |\n|---|---|\n"));
+        out.extend(rows.map(|(code, text)| format!("| `{code}` | {} |\n", text.replace('|', "\\|"))));
+    }
+    out
+}
+
+/// docs/ops.md.
+fn ops() -> String {
+    let mut out = String::from(
+        "# Ops\n\n<!-- Generated from the op table: HIR_BLESS=1 cargo test -p hostir-test --test tidy -->\n\n\
+         Every op in the order of the table. `key=` marks a keyed argument, `?` one that may be left out; \
+         [language.md](language.md) says what they mean.\n\n| op | arguments | what it does |\n|---|---|---|\n",
+    );
+    for kind in OpKind::ALL {
+        let spec = kind.spec();
+        let mut args = Vec::new();
+        for arg in spec.args {
+            let key = arg.word.map_or_else(|| arg.key.map_or("operand", |key| key.word()).to_owned(), |w| format!("{w}="));
+            let optional = if arg.presence == Presence::Required { "" } else { "?" };
+            args.push(format!("`{key}`{optional}"));
+        }
+        let names = std::iter::once(spec.name).chain(spec.spellings.iter().map(|(name, _)| *name));
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        out.push_str(&format!("| {} | {} | {} |\n", names.join(", "), args.join(" "), spec.summary));
+    }
+    out
 }
 
 /// Generated files that differ from what the tables give; with `HIR_BLESS=1` they are written.
@@ -40,7 +113,11 @@ pub(crate) fn outdated() -> Vec<String> {
 }
 
 fn generated() -> Vec<(&'static str, String)> {
-    Vec::new()
+    vec![
+        ("docs/errors.md", errors()),
+        ("docs/ops.md", ops()),
+        ("docs/passes.md", hostir_passes::passes_markdown()),
+    ]
 }
 
 /// Relative links of Markdown files whose target does not exist.
