@@ -21,7 +21,6 @@ pub(super) struct Cli {
     pub(super) pipeline: Pipeline,
     pub(super) list_passes: bool,
     pub(super) style: Option<Era>,
-    pub(super) renumber: bool,
     /// Counts from 1.
     pub(super) container: Option<usize>,
     pub(super) split_input_file: bool,
@@ -130,7 +129,6 @@ fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
         pipeline: usage.pipeline(matches),
         list_passes: matches.get_flag("list-passes"),
         style: usage.style(text("style")),
-        renumber: matches.get_flag("renumber"),
         container: matches.get_one::<u32>("container").map(|n| *n as usize),
         split_input_file: matches.get_flag("split-input-file"),
         verify_diagnostics: matches.get_flag("verify-diagnostics"),
@@ -150,6 +148,9 @@ fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
         format,
     };
     usage.form(text("form"));
+    if matches.get_flag("renumber") {
+        usage.error("`--renumber` is not built yet");
+    }
     if usage.failed { Err(Status::Usage) } else { Ok(cli) }
 }
 
@@ -234,15 +235,12 @@ impl Usage<'_, '_> {
     }
 }
 
-/// Applies `--style` and `--renumber`.
+/// Applies `--style`.
 pub(super) fn restyle(program: &mut Program, cli: &Cli) {
     if let Some(era) = cli.style {
         let mut edit = Edit::new(program);
         edit.set_style(era.style());
         edit.commit();
-    }
-    if cli.renumber {
-        hostir::print::renumber(program);
     }
 }
 
