@@ -6,7 +6,14 @@ use crate::plan::unsupported;
 
 /// Types of a Communication.
 pub const COMMUNICATION_TYPES: &[&str] = &[
-    "Gather", "Allgather", "Scatter", "Reduce", "Allreduce", "ReduceScatter", "Broadcast", "SendRecv",
+    "Gather",
+    "Allgather",
+    "Scatter",
+    "Reduce",
+    "Allreduce",
+    "ReduceScatter",
+    "Broadcast",
+    "SendRecv",
     "AllToAll",
 ];
 /// Types of a P2PCommunication.
@@ -115,9 +122,7 @@ pub const WAIT: OpSpec = OpSpec {
     summary: "Makes the current stream wait for a communication.",
     layout: Layout::Words(Link::None),
     results: 0,
-    args: &[
-        ArgSpec::operand(ArgKind::Handle),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Handle)],
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,

@@ -10,10 +10,7 @@ pub const MATMUL: OpSpec = OpSpec {
     summary: "Batched matrix product.",
     layout: Layout::Aligned,
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,

@@ -25,9 +25,7 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     summary: "Launches the compiled kernel of a group.",
     layout: Layout::Own,
     results: 0,
-    args: &[
-        ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int),
-    ],
+    args: &[ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int)],
     effect: Effect::Opaque,
     axes: no_axes,
     verify: no_checks,

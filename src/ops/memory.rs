@@ -35,9 +35,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
     summary: "Ends the life of a tensor's memory.",
     layout: Layout::Own,
     results: 0,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Free,
     axes: no_axes,
     verify: no_checks,
@@ -105,9 +103,7 @@ pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
     summary: "Binds its result to the memory of all devices.",
     layout: Layout::OneLine(Padding::Tight),
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Alias,
     axes: no_axes,
     verify: no_checks,

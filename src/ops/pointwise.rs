@@ -176,9 +176,8 @@ static CAST: Function = named("cast", 1);
 
 /// Halves of cast names `__A2B` that all eras spell alike.
 const NARROW: &[&str] = &["half", "bfloat", "e5m2", "e4m3", "e8m0", "e2m1"];
-const WIDE: &[&str] = &[
-    "float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat",
-];
+const WIDE: &[&str] =
+    &["float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat"];
 
 /// The function of a name in the newest spelling, with or without its `f`; operators by their number
 /// of operands.

@@ -7,7 +7,16 @@ use crate::plan::unsupported;
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
 /// [`crate::ir::Style::short_max`].
 pub const REDUCE_WORDS: &[&str] = &[
-    "add", "mul", "max", "min", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and",
+    "add",
+    "mul",
+    "max",
+    "min",
+    "fmax",
+    "fmin",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "logical_and",
     "logical_or",
 ];
 

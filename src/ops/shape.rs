@@ -62,9 +62,7 @@ pub const REPEAT: OpSpec = OpSpec {
     summary: "Repeats axes.",
     layout: Layout::OneLine(Padding::Padded),
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
@@ -78,9 +76,7 @@ pub const VIEW: OpSpec = OpSpec {
     summary: "Gives the elements another shape.",
     layout: Layout::OneLine(Padding::Padded),
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,

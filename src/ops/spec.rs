@@ -273,7 +273,10 @@ impl OpSpec {
     }
     /// The head word in a style.
     pub fn head(&self, style: &Style) -> &'static str {
-        self.spellings.iter().find(|(_, applies)| applies(style)).map_or(self.name, |(name, _)| name)
+        self.spellings
+            .iter()
+            .find(|(_, applies)| applies(style))
+            .map_or(self.name, |(name, _)| name)
     }
 }
 

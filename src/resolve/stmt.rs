@@ -97,7 +97,13 @@ impl Resolver<'_> {
         }
     }
 
-    fn infix(&mut self, stmt: &Stmt, result: Value, symbol: ast::Symbol, operands: &[ast::ExprId]) -> Option<Op> {
+    fn infix(
+        &mut self,
+        stmt: &Stmt,
+        result: Value,
+        symbol: ast::Symbol,
+        operands: &[ast::ExprId],
+    ) -> Option<Op> {
         let values: SmallVec<[Option<Value>; 2]> =
             operands.iter().map(|operand| self.tensor_or_scalar(*operand)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;
@@ -125,7 +131,8 @@ impl Resolver<'_> {
             self.wrong_arity(name, arity, args.len(), stmt.name_span);
             return None;
         }
-        let values: SmallVec<[Option<Value>; 2]> = args.iter().map(|arg| self.function_operand(arg)).collect();
+        let values: SmallVec<[Option<Value>; 2]> =
+            args.iter().map(|arg| self.function_operand(arg)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;
         let name = self.program.names.intern(name);
         Some(pointwise_op(result, name, operands))

@@ -1,2 +1,1 @@
 //! What the command lines of both tools share.
-

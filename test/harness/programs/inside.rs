@@ -11,14 +11,17 @@ const STACK: usize = 8 << 20;
 
 /// Runs `hir-opt` or `hir-run`; a panic is a crash, not the end of the test run.
 pub(super) fn tool(name: &str, args: &[String], invocation: Invocation<'_>) -> Finished {
-    let words: Vec<OsString> = std::iter::once(name).chain(args.iter().map(String::as_str)).map(OsString::from).collect();
+    let words: Vec<OsString> =
+        std::iter::once(name).chain(args.iter().map(String::as_str)).map(OsString::from).collect();
     let Invocation { stdin, merge, .. } = invocation;
     std::thread::scope(|scope| {
         let body = move || call(&words, &stdin, merge);
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body);
         match thread.map(|thread| thread.join()) {
             Ok(Ok(finished)) => finished,
-            Ok(Err(panic)) => Finished::failure(CRASHED, &format!("{name} panicked: {}", text_of(&*panic))),
+            Ok(Err(panic)) => {
+                Finished::failure(CRASHED, &format!("{name} panicked: {}", text_of(&*panic)))
+            }
             Err(error) => Finished::failure(CRASHED, &error.to_string()),
         }
     })
