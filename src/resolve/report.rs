@@ -19,7 +19,7 @@ impl Resolver<'_> {
             Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
         diag = match near {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
-            None => diag.note("`hir-opt --help` names the documentation that lists all statements"),
+            None => diag.note("docs/language.md lists all statements"),
         };
         self.report(diag);
         None
