@@ -3,6 +3,7 @@
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan::unsupported;
+use crate::verify::rules;
 
 /// Types of a Communication.
 pub const COMMUNICATION_TYPES: &[&str] = &[
@@ -42,8 +43,8 @@ pub const COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     effect: Effect::Communicate,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::communication::axes,
+    verify: rules::communication::verify,
     lower: unsupported,
 };
 
@@ -62,7 +63,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
     ],
     effect: Effect::Communicate,
     axes: no_axes,
-    verify: no_checks,
+    verify: rules::p2p::verify,
     lower: unsupported,
 };
 
@@ -82,8 +83,8 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     effect: Effect::Communicate,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::collective_permute::axes,
+    verify: rules::collective_permute::verify,
     lower: unsupported,
 };
 

@@ -1,7 +1,8 @@
 //! Matrix products.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec};
 use crate::plan::unsupported;
+use crate::verify::rules;
 
 /// `matmul`.
 pub const MATMUL: OpSpec = OpSpec {
@@ -12,8 +13,8 @@ pub const MATMUL: OpSpec = OpSpec {
     results: 1,
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::matmul::axes,
+    verify: rules::matmul::verify,
     lower: unsupported,
 };
 
@@ -30,7 +31,7 @@ pub const LINEAR: OpSpec = OpSpec {
         ArgSpec::operand(ArgKind::Tensor).optional(),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::linear::axes,
+    verify: rules::linear::verify,
     lower: unsupported,
 };

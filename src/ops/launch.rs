@@ -3,6 +3,7 @@
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan::unsupported;
+use crate::verify::rules;
 
 /// `PostOnStream`.
 pub const POST_ON_STREAM: OpSpec = OpSpec {
@@ -13,8 +14,8 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     results: 0,
     args: &[],
     effect: Effect::Opaque,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::post::axes,
+    verify: rules::post::verify,
     lower: unsupported,
 };
 

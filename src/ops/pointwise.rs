@@ -3,9 +3,10 @@
 //! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs hold the newest
 //! spelling (`max`, `__to_float`), whatever the file said; [`spelled`] turns it back.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{Effect, Layout, OpSpec};
 use crate::ir::{AttrKey, Cast, Style};
 use crate::plan::unsupported;
+use crate::verify::rules;
 
 /// `pointwise`.
 pub const POINTWISE: OpSpec = OpSpec {
@@ -16,8 +17,8 @@ pub const POINTWISE: OpSpec = OpSpec {
     results: 1,
     args: &[],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::pointwise::axes,
+    verify: rules::pointwise::verify,
     lower: unsupported,
 };
 

@@ -1,8 +1,9 @@
 //! Reductions.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
 use crate::ir::AttrKey;
 use crate::plan::unsupported;
+use crate::verify::rules;
 
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
 /// [`crate::ir::Style::short_max`].
@@ -34,7 +35,7 @@ pub const REDUCTION: OpSpec = OpSpec {
         ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::reduction::axes,
+    verify: rules::reduction::verify,
     lower: unsupported,
 };
