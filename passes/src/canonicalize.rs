@@ -269,7 +269,10 @@ impl Control {
         let moved = |place: CommentPlace| match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
             CommentPlace::EndOf(block) => self.end_of.get(&block).copied(),
-            CommentPlace::Container | CommentPlace::Header | CommentPlace::End => None,
+            CommentPlace::File
+            | CommentPlace::Container
+            | CommentPlace::Header
+            | CommentPlace::End => None,
         };
         let hand_on = |comment: &Comment| {
             let mut comment = comment.clone();

@@ -8,8 +8,6 @@ use super::expr::{Expr, ExprId};
 use super::names::Symbol;
 use super::op::{Op, OpId, Value};
 use super::program::{Block, BlockId, Comment, HostUnit, Program, UnitId};
-use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
-use super::names::Symbol;
 use super::style::Style;
 use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
 use crate::diag::Span;

@@ -148,8 +148,8 @@ fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
         output: text("output").unwrap_or_default(),
         pipeline: usage.pipeline(matches),
         list_passes: matches.get_flag("list-passes"),
-        style: usage.style(text("style")),
         renumber: matches.get_flag("renumber"),
+        style: usage.style(text("style")),
         container: matches.get_one::<u32>("container").map(|n| *n as usize),
         split_input_file: matches.get_flag("split-input-file"),
         verify_diagnostics: matches.get_flag("verify-diagnostics"),
@@ -263,7 +263,7 @@ pub(super) fn restyle(program: &mut Program, cli: &Cli) {
         edit.commit();
     }
     if cli.renumber {
-        hostir::print::renumber(program);
+        hostir::ir::renumber(program);
     }
 }
 
