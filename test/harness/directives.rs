@@ -130,7 +130,8 @@ fn named(text: &str) -> Result<(String, usize), String> {
 }
 
 fn folder_of_dumps() -> Result<String, String> {
-    std::env::var("HIR_DUMPS").map_err(|_| "HIR_DUMPS is not set: put `REQUIRES: dumps` into the test".to_owned())
+    std::env::var("HIR_DUMPS")
+        .map_err(|_| "HIR_DUMPS is not set: put `REQUIRES: dumps` into the test".to_owned())
 }
 
 #[cfg(test)]
@@ -141,7 +142,10 @@ mod tests {
     fn run_lines_are_joined() {
         let text = "// RUN: hir-opt %s \\\n// RUN:   | FileCheck %s\n// REQUIRES: dumps, cuda\nx // XRUN: no\n";
         let found = parse(text).expect("directives");
-        assert_eq!(found.runs, [RunLine { line: 1, command: "hir-opt %s | FileCheck %s".to_owned() }]);
+        assert_eq!(
+            found.runs,
+            [RunLine { line: 1, command: "hir-opt %s | FileCheck %s".to_owned() }]
+        );
         assert_eq!(found.requires, ["dumps", "cuda"]);
         assert!(!found.invalid);
         assert!(parse("// RUN: a \\").is_err());

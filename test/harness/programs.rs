@@ -79,7 +79,11 @@ pub fn run(words: &[String], mut invocation: Invocation<'_>) -> Finished {
         "hir-opt" | "hir-run" => inside::tool(program, args, invocation),
         "FileCheck" if invocation.context.spawn => process::run("filecheck", args, invocation),
         "FileCheck" => inside::file_check(args, &invocation).merged(merge),
-        _ => Finished::failure(NOT_FOUND, &format!("`{program}` is not a program that tests may call")).merged(merge),
+        _ => Finished::failure(
+            NOT_FOUND,
+            &format!("`{program}` is not a program that tests may call"),
+        )
+        .merged(merge),
     }
 }
 

@@ -17,7 +17,10 @@ fn none(problems: Vec<String>, rule: &str) {
 
 #[test]
 fn every_source_file_starts_with_its_doc() {
-    none(files::without_doc(), "a source file starts with `//!`: what it is, then why or which invariant it keeps");
+    none(
+        files::without_doc(),
+        "a source file starts with `//!`: what it is, then why or which invariant it keeps",
+    );
 }
 
 #[test]
@@ -27,7 +30,10 @@ fn no_file_is_longer_than_700_lines() {
 
 #[test]
 fn nine_functions_of_ten_have_30_lines_at_most() {
-    none(files::long_functions(30), "the 90th percentile of function length is at most 30 lines in every crate");
+    none(
+        files::long_functions(30),
+        "the 90th percentile of function length is at most 30 lines in every crate",
+    );
 }
 
 #[test]
@@ -47,22 +53,34 @@ fn modules_depend_one_way() {
 
 #[test]
 fn every_pass_has_its_tests() {
-    none(coverage::passes_without_tests(), "a pass has test/passes/<name>.hir and test/passes/<name>_errors.hir");
+    none(
+        coverage::passes_without_tests(),
+        "a pass has test/passes/<name>.hir and test/passes/<name>_errors.hir",
+    );
 }
 
 #[test]
 fn every_op_has_a_test() {
-    none(coverage::ops_without_tests(), "an op occurs in a .hir file below test/ops, test/run or docs/examples");
+    none(
+        coverage::ops_without_tests(),
+        "an op occurs in a .hir file below test/ops, test/run or docs/examples",
+    );
 }
 
 #[test]
 fn every_code_is_tested() {
-    none(coverage::codes_without_tests(), "an H-code of the sources occurs in an expected output or a test");
+    none(
+        coverage::codes_without_tests(),
+        "an H-code of the sources occurs in an expected output or a test",
+    );
 }
 
 #[test]
 fn every_code_is_documented() {
-    none(docs::unexplained_codes(), "every H-code is a named constant with a doc comment, from which docs/errors.md is made");
+    none(
+        docs::unexplained_codes(),
+        "every H-code is a named constant with a doc comment, from which docs/errors.md is made",
+    );
 }
 
 #[test]

@@ -51,9 +51,14 @@ pub(crate) fn ops_without_tests() -> Vec<String> {
     let root = tree::root();
     let mut text = String::new();
     for folder in ["test/ops", "test/run", "docs/examples"] {
-        text.extend(tree::files(&root.join(folder), ".hir").iter().map(|path| program_text(&tree::read(path))));
+        text.extend(
+            tree::files(&root.join(folder), ".hir")
+                .iter()
+                .map(|path| program_text(&tree::read(path))),
+        );
     }
-    let words: BTreeSet<&str> = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).collect();
+    let words: BTreeSet<&str> =
+        text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).collect();
     let mut bad = Vec::new();
     for kind in OpKind::ALL {
         let spec = kind.spec();

@@ -15,7 +15,10 @@ pub(crate) fn pass_names() -> Vec<String> {
 pub(crate) fn unexplained_codes() -> Vec<String> {
     let explained = explanations();
     let bad = coverage::codes().into_iter().filter(|(code, _)| !explained.contains_key(code));
-    bad.map(|(code, path)| format!("{code} of {path} has no `/// meaning` line above a `NAME = \"{code}\";`")).collect()
+    bad.map(|(code, path)| {
+        format!("{code} of {path} has no `/// meaning` line above a `NAME = \"{code}\";`")
+    })
+    .collect()
 }
 
 /// What each code means: the doc comment above `NAME = "H0000";`.
@@ -67,7 +70,9 @@ fn errors() -> String {
             continue;
         }
         out.push_str(&format!("\n## {title}\n\n| code | meaning |\n|---|---|\n"));
-        out.extend(rows.map(|(code, text)| format!("| `{code}` | {} |\n", text.replace('|', "\\|"))));
+        out.extend(
+            rows.map(|(code, text)| format!("| `{code}` | {} |\n", text.replace('|', "\\|"))),
+        );
     }
     out
 }
@@ -83,13 +88,21 @@ fn ops() -> String {
         let spec = kind.spec();
         let mut args = Vec::new();
         for arg in spec.args {
-            let key = arg.word.map_or_else(|| arg.key.map_or("operand", |key| key.word()).to_owned(), |w| format!("{w}="));
+            let key = arg.word.map_or_else(
+                || arg.key.map_or("operand", |key| key.word()).to_owned(),
+                |w| format!("{w}="),
+            );
             let optional = if arg.presence == Presence::Required { "" } else { "?" };
             args.push(format!("`{key}`{optional}"));
         }
         let names = std::iter::once(spec.name).chain(spec.spellings.iter().map(|(name, _)| *name));
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-        out.push_str(&format!("| {} | {} | {} |\n", names.join(", "), args.join(" "), spec.summary));
+        out.push_str(&format!(
+            "| {} | {} | {} |\n",
+            names.join(", "),
+            args.join(" "),
+            spec.summary
+        ));
     }
     out
 }
