@@ -1,8 +1,6 @@
 //! Generates the statement parser from `src/hir.lalrpop`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    lalrpop::Configuration::new()
-        .use_cargo_dir_conventions()
-        .emit_rerun_directives(true)
-        .process_file("src/hir.lalrpop")
+    println!("cargo:rerun-if-changed=src/hir.lalrpop");
+    lalrpop::Configuration::new().use_cargo_dir_conventions().process()
 }

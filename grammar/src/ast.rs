@@ -115,6 +115,8 @@ pub struct Container {
     pub blank_before: bool,
     /// Number of blank lines after the closing line, before anything else or the end of the text.
     pub blank_after: u32,
+    /// Number of blank lines after the `Aliases:` or `Index definitions:` section; 0 without one.
+    pub blank_after_sections: u32,
     /// Whether `// %HostIrContainer` follows the closing brace.
     pub closing_label: bool,
 }
@@ -373,17 +375,40 @@ pub struct Comment {
     pub place: CommentPlace,
 }
 
+/// How many bits choose a place among the recent strings.
+const RECENT_BITS: u32 = 9;
+
 /// An interner: equal strings get equal symbols; symbol 0 is the empty string.
 #[derive(Debug)]
 pub struct Strings {
     text: String,
     ends: Vec<u32>,
-    map: rustc_hash::FxHashMap<u64, Vec<u32>>,
+    /// The newest symbol of each hash.
+    map: rustc_hash::FxHashMap<u64, u32>,
+    /// The symbol before with the same hash; `u32::MAX` if there is none.
+    same: Vec<u32>,
+    /// Short strings seen last, packed into a word, by a few bits of it.
+    recent: Vec<(u64, u32)>,
+}
+
+/// A string of at most seven bytes as a word of its own.
+fn pack(text: &str) -> Option<u64> {
+    if text.len() > 7 {
+        return None;
+    }
+    let word = text.bytes().fold(0, |word, byte| word << 8 | u64::from(byte));
+    Some(word | (text.len() as u64 + 1) << 56)
 }
 
 impl Default for Strings {
     fn default() -> Self {
-        let mut strings = Self { text: String::new(), ends: Vec::new(), map: Default::default() };
+        let mut strings = Self {
+            text: String::new(),
+            ends: Vec::new(),
+            map: Default::default(),
+            same: Vec::new(),
+            recent: vec![(0, 0); 1 << RECENT_BITS],
+        };
         strings.intern("");
         strings
     }
@@ -392,25 +417,43 @@ impl Default for Strings {
 impl Strings {
     /// The symbol of `text`, new if it was not seen before.
     pub fn intern(&mut self, text: &str) -> Symbol {
+        let Some(word) = pack(text) else { return self.intern_slow(text) };
+        let place = (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize;
+        let (key, symbol) = self.recent[place];
+        if key == word {
+            return Symbol(symbol);
+        }
+        let symbol = self.intern_slow(text);
+        self.recent[place] = (word, symbol.0);
+        symbol
+    }
+
+    fn intern_slow(&mut self, text: &str) -> Symbol {
         let hash = hash_of(text);
-        if let Some(hits) = self.map.get(&hash) {
-            for &hit in hits {
-                if self.get(Symbol(hit)) == text {
-                    return Symbol(hit);
-                }
-            }
+        if let Some(found) = self.find_hashed(text, hash) {
+            return found;
         }
         let id = self.ends.len() as u32;
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
-        self.map.entry(hash).or_default().push(id);
+        self.same.push(self.map.insert(hash, id).unwrap_or(u32::MAX));
         Symbol(id)
     }
 
     /// The symbol of `text` if it was interned.
     pub fn find(&self, text: &str) -> Option<Symbol> {
-        let hits = self.map.get(&hash_of(text))?;
-        hits.iter().map(|&hit| Symbol(hit)).find(|&hit| self.get(hit) == text)
+        self.find_hashed(text, hash_of(text))
+    }
+
+    fn find_hashed(&self, text: &str, hash: u64) -> Option<Symbol> {
+        let mut at = *self.map.get(&hash)?;
+        while self.get(Symbol(at)) != text {
+            at = self.same[at as usize];
+            if at == u32::MAX {
+                return None;
+            }
+        }
+        Some(Symbol(at))
     }
 
     /// The text of a symbol.
@@ -432,8 +475,8 @@ impl Strings {
 }
 
 fn hash_of(text: &str) -> u64 {
-    use std::hash::{Hash, Hasher};
+    use std::hash::Hasher;
     let mut hasher = rustc_hash::FxHasher::default();
-    text.hash(&mut hasher);
+    hasher.write(text.as_bytes());
     hasher.finish()
 }

@@ -4,7 +4,8 @@
 //! allocation of its own and its elements end up next to each other in [`Ast::args`].
 
 use crate::ast::{
-    Arg, ArgRange, Ast, DomainId, Expr, ExprId, Shape, Stmt, StmtId, Symbol, TensorRefId, Value,
+    Arg, ArgRange, Ast, Domain, DomainId, Expr, ExprId, Mesh, Shape, Stmt, StmtId, Symbol,
+    TensorRefId, Value,
 };
 use crate::error::{Code, SyntaxError};
 use crate::span::Span;
@@ -14,9 +15,9 @@ use rustc_hash::FxHashMap;
 /// What one run of the grammar yields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node {
-    Stmt(StmtId),
+    /// They are in [`Builder::batch`].
+    Stmts,
     Lists(ArgRange, ArgRange),
-    Pair(Arg, Arg),
     List(ArgRange),
     Expr(ExprId),
 }
@@ -46,12 +47,20 @@ pub(crate) struct Builder<'t> {
     /// `scratch`.
     glued: Vec<u32>,
     operators: Vec<Symbol>,
+    /// The statements of this run of the grammar.
+    pub(crate) batch: Vec<StmtId>,
     /// Tensor references by their text.
     pub(crate) tensors: FxHashMap<&'t str, TensorRefId>,
     /// The first tensor reference with a certain hash of its text without white space.
     pub(crate) squeezed: FxHashMap<u64, TensorRefId>,
     /// Domains outside of tensors by their text.
     pub(crate) domains: FxHashMap<&'t str, DomainId>,
+    /// Domains of the references being read.
+    pub(crate) open_domains: Vec<Domain>,
+    /// The mesh read last: its text is the most likely one of the next.
+    pub(crate) last_mesh: Option<Mesh>,
+    /// Whether [`Self::squeezed`] is kept up to date.
+    pub(crate) squeezing: bool,
     /// How many tensor references are being read inside each other.
     pub(crate) depth: u32,
 }
@@ -59,6 +68,12 @@ pub(crate) struct Builder<'t> {
 impl<'t> Builder<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
         let mut ast = Ast::default();
+        // Printed text has about this much of everything; memory that is not touched costs nothing.
+        ast.exprs.reserve(text.len() / 24);
+        ast.args.reserve(text.len() / 32);
+        ast.domains.reserve(text.len() / 48);
+        ast.tensors.reserve(text.len() / 256);
+        ast.stmts.reserve(text.len() / 128);
         let operators = Op::ALL.iter().map(|op| ast.strings.intern(op.text())).collect();
         Self {
             text,
@@ -67,9 +82,13 @@ impl<'t> Builder<'t> {
             scratch: Vec::new(),
             glued: Vec::new(),
             operators,
-            tensors: FxHashMap::default(),
+            batch: Vec::new(),
+            tensors: FxHashMap::with_capacity_and_hasher(text.len() / 400, Default::default()),
             squeezed: FxHashMap::default(),
             domains: FxHashMap::default(),
+            open_domains: Vec::new(),
+            last_mesh: None,
+            squeezing: false,
             depth: 0,
         }
     }
@@ -91,15 +110,15 @@ impl<'t> Builder<'t> {
 
     // ---- lists ----
 
-    pub(crate) fn push(&mut self, arg: Arg) -> u32 {
+    fn push(&mut self, arg: Arg) -> u32 {
         self.scratch.push(arg);
         1
     }
 
-    /// Pushes an element that stands behind its predecessor without a comma.
-    pub(crate) fn push_glued(&mut self, arg: Arg) -> u32 {
-        self.glued.push(self.scratch.len() as u32);
-        self.push(arg)
+    /// Notes that the element just pushed stands behind its predecessor without a comma.
+    pub(crate) fn glue(&mut self, count: u32) -> u32 {
+        self.glued.push(self.scratch.len() as u32 - 1);
+        count
     }
 
     /// Closes a list: its `count` elements move to the arena.
@@ -149,18 +168,29 @@ impl<'t> Builder<'t> {
         }
     }
 
-    pub(crate) fn item(&mut self, value: Value, start: u32, end: u32) -> Arg {
-        Arg { span: Span { start, end }, key: None, spaced: false, value }
+    /// Pushes an element without a key.
+    pub(crate) fn item(&mut self, value: Value, start: u32, end: u32) -> u32 {
+        self.push(Arg { span: Span { start, end }, key: None, spaced: false, value })
     }
 
-    pub(crate) fn keyed(&mut self, key: Symbol, spaced: bool, arg: Arg, start: u32) -> Arg {
-        Arg { span: Span { start, end: arg.span.end }, key: Some(key), spaced, value: arg.value }
+    /// Pushes a member of a team.
+    pub(crate) fn member(&mut self, n: i64, l: u32, r: u32) -> u32 {
+        let member = self.int(n, l, r);
+        self.item(Value::Expr(member), l, r)
+    }
+
+    /// Gives the element just pushed its key.
+    pub(crate) fn keyed(&mut self, key: Symbol, spaced: bool, count: u32, start: u32) -> u32 {
+        if let Some(arg) = self.scratch.last_mut() {
+            *arg = Arg { span: Span { start, ..arg.span }, key: Some(key), spaced, ..*arg };
+        }
+        count
     }
 
     /// `T0(Avg)`: keyed with `Avg`.
-    pub(crate) fn marked(&mut self, t: TensorRefId, word: Symbol, l: u32, e: u32, r: u32) -> Arg {
+    pub(crate) fn marked(&mut self, t: TensorRefId, word: Symbol, l: u32, e: u32, r: u32) -> u32 {
         let value = Value::Expr(self.tensor(t, l, e));
-        Arg { span: Span { start: l, end: r }, key: Some(word), spaced: false, value }
+        self.push(Arg { span: Span { start: l, end: r }, key: Some(word), spaced: false, value })
     }
 
     pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
@@ -237,7 +267,7 @@ impl<'t> Builder<'t> {
     /// A name; `s5.field` is a field of the scalar `s5`, while `blockIdx.x` is one name.
     pub(crate) fn name(&mut self, name: Symbol, l: u32, r: u32) -> ExprId {
         let text = self.ast.str(name);
-        if let Some(dot) = text.find('.') {
+        if let Some(dot) = text.bytes().position(|byte| byte == b'.') {
             let (base, field) = (&text[..dot], &text[dot + 1..]);
             if is_scalar_name(base) {
                 let (base, field) = (base.to_owned(), field.to_owned());
@@ -246,6 +276,11 @@ impl<'t> Builder<'t> {
                 return self.expr(Expr::Field(base, field), l, r);
             }
         }
+        self.expr(Expr::Name(name), l, r)
+    }
+
+    /// A name without a dot.
+    pub(crate) fn plain_name(&mut self, name: Symbol, l: u32, r: u32) -> ExprId {
         self.expr(Expr::Name(name), l, r)
     }
 
@@ -315,6 +350,11 @@ impl<'t> Builder<'t> {
         Head { number: Some(number), ..head }
     }
 
+    /// A statement of the batch is complete.
+    pub(crate) fn done(&mut self, stmt: StmtId) {
+        self.batch.push(stmt);
+    }
+
     fn stmt(&mut self, stmt: Stmt) -> StmtId {
         let id = StmtId(self.ast.stmts.len() as u32);
         self.ast.stmts.push(stmt);
@@ -323,7 +363,10 @@ impl<'t> Builder<'t> {
 
     /// A statement that could not be read.
     pub(crate) fn bad(&mut self, span: Span) -> StmtId {
-        self.stmt(Stmt { span, ..blank(Shape::Error, Head::new(Symbol(0), span.start, span.start)) })
+        self.stmt(Stmt {
+            span,
+            ..blank(Shape::Error, Head::new(Symbol(0), span.start, span.start))
+        })
     }
 
     pub(crate) fn statement(
@@ -339,8 +382,16 @@ impl<'t> Builder<'t> {
         self.stmt(Stmt { span, args, terminated, ..blank(shape, head) })
     }
 
-    pub(crate) fn words(&mut self, head: Head, arg: Arg, terminated: bool, l: u32, r: u32) -> StmtId {
-        let args = self.one(arg);
+    /// Words with `count` operands on the scratch stack.
+    pub(crate) fn words(
+        &mut self,
+        head: Head,
+        count: u32,
+        terminated: bool,
+        l: u32,
+        r: u32,
+    ) -> StmtId {
+        let args = self.close(count);
         self.statement(Shape::Words, head, args, terminated, l, r)
     }
 
@@ -350,39 +401,32 @@ impl<'t> Builder<'t> {
         Value::Stmt(self.statement(Shape::Call, head, args, false, l, r))
     }
 
-    /// `results = value`, a call if the value is one. The results are on the scratch stack.
+    /// `results = value`, a call if the value is one. On the scratch stack are the results and, if
+    /// `aliases` is 1, the tensor behind `.alias=`.
     pub(crate) fn assignment(
         &mut self,
         results: u32,
         value: ExprId,
-        alias: Option<Arg>,
+        aliases: u32,
         terminated: bool,
         l: u32,
         r: u32,
     ) -> StmtId {
+        let alias = if aliases > 0 { self.scratch.pop() } else { None };
         let results = self.close(results);
         let (expr, span) = self.ast.exprs[value.index()];
-        let shape;
-        let mut head = Head::new(Symbol(0), span.start, span.start);
-        let mut args;
-        if let Expr::Call(name, list) = expr {
-            // The call is always the newest node: its arguments were made before it.
-            self.ast.exprs.truncate(value.index());
-            shape = Shape::Call;
-            args = list;
-            head = self.call_head(name, span);
+        let (shape, head, mut args) = if let Expr::Call(name, list) = expr {
+            if value.index() + 1 == self.ast.exprs.len() {
+                self.ast.exprs.pop();
+            }
+            (Shape::Call, self.call_head(name, span), list)
         } else {
-            shape = Shape::Assign;
-            args = ArgRange::default();
-            let arg = self.item(Value::Expr(value), span.start, span.end);
-            self.push(arg);
-            args = self.extend(args);
-        }
+            let count = self.item(Value::Expr(value), span.start, span.end);
+            (Shape::Assign, Head::new(Symbol(0), span.start, span.start), self.close(count))
+        };
         if let Some(alias) = alias {
             let key = self.symbol("alias");
-            let alias = self.keyed(key, false, alias, alias.span.start);
-            self.push(alias);
-            args = self.extend(args);
+            args = self.extended(args, Arg { key: Some(key), ..alias });
         }
         let span = Span { start: l, end: r };
         self.stmt(Stmt { span, results, args, terminated, ..blank(shape, head) })
@@ -392,67 +436,41 @@ impl<'t> Builder<'t> {
         Head::new(name, span.start, span.start + self.ast.str(name).len() as u32)
     }
 
-    /// `args` with the element on top of the scratch stack behind them.
-    fn extend(&mut self, args: ArgRange) -> ArgRange {
-        let Some(arg) = self.scratch.pop() else { return args };
+    /// A copy of `args` with one more element.
+    fn extended(&mut self, args: ArgRange, arg: Arg) -> ArgRange {
         let start = self.ast.args.len() as u32;
         self.ast.args.extend_from_within(args.start as usize..args.end as usize);
         self.ast.args.push(arg);
         ArgRange { start, end: self.ast.args.len() as u32 }
     }
 
-    fn one(&mut self, arg: Arg) -> ArgRange {
-        let count = self.push(arg);
-        self.close(count)
-    }
-
-    /// The bounds of a loop as keyed elements on the scratch stack.
-    pub(crate) fn bounds(&mut self, start: Arg, stop: Arg, step: Option<Arg>) -> u32 {
-        let mut count = 0;
-        for (key, arg) in [("start", Some(start)), ("stop", Some(stop)), ("step", step)] {
-            if let Some(arg) = arg {
-                let key = self.symbol(key);
-                count += self.push(Arg { key: Some(key), ..arg });
-            }
+    /// Names the bounds of a loop, the last `count` elements on the scratch stack.
+    pub(crate) fn bounds(&mut self, count: u32) -> u32 {
+        let first = self.scratch.len() - count as usize;
+        for (at, key) in ["start", "stop"].into_iter().enumerate() {
+            let key = self.symbol(key);
+            self.scratch[first + at].key = Some(key);
         }
         count
     }
 
-    pub(crate) fn for_in(&mut self, index: Arg, domain: Arg, bounds: u32, l: u32, r: u32) -> StmtId {
-        let at = self.scratch.len() - bounds as usize;
-        self.scratch.splice(at..at, [index, domain]);
-        let args = self.close(bounds + 2);
-        self.header(Shape::ForIn, args, l, r)
-    }
-
-    pub(crate) fn for_range(
-        &mut self,
-        index: Arg,
-        start: Arg,
-        stop: Arg,
-        step: Option<Arg>,
-        l: u32,
-        r: u32,
-    ) -> StmtId {
-        let mut count = self.push(index) + self.push(start) + self.push(stop);
-        if let Some(step) = step {
-            let key = self.symbol("step");
-            count += self.push(Arg { key: Some(key), ..step });
+    /// Names the step of a loop.
+    pub(crate) fn step(&mut self, count: u32) -> u32 {
+        let key = self.symbol("step");
+        if let Some(arg) = self.scratch.last_mut() {
+            arg.key = Some(key);
         }
-        let args = self.close(count);
-        self.header(Shape::ForRange, args, l, r)
+        count
     }
 
-    fn header(&mut self, shape: Shape, args: ArgRange, l: u32, r: u32) -> StmtId {
+    pub(crate) fn for_loop(&mut self, shape: Shape, count: u32, l: u32, r: u32) -> StmtId {
+        let args = self.close(count);
         let name = self.symbol("FOR");
         self.statement(shape, Head::new(name, l, l + 3), args, false, l, r)
     }
 
-    pub(crate) fn branch(&mut self, head: Head, condition: Option<Arg>, l: u32, r: u32) -> StmtId {
-        let args = match condition {
-            Some(condition) => self.one(condition),
-            None => ArgRange::default(),
-        };
+    pub(crate) fn branch(&mut self, head: Head, count: u32, l: u32, r: u32) -> StmtId {
+        let args = self.close(count);
         self.statement(Shape::If, head, args, false, l, r)
     }
 }

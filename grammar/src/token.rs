@@ -183,6 +183,8 @@ operators! {
 pub(crate) enum Tok {
     /// What the tokens that follow are to be parsed as; put in front of them by the parser.
     Start(Start),
+    /// The mark between two statements.
+    Next,
     Tensor(TensorRefId),
     Domain(DomainId),
     For,
@@ -232,8 +234,8 @@ pub(crate) enum Tok {
 /// The entry points of the grammar (one parse table serves all of them).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// One statement or block header.
-    Stmt,
+    /// Statements or block headers with [`Tok::Next`] between them.
+    Stmts,
     /// `(inputs) -> (outputs)`.
     Header,
     /// `a -> b`.

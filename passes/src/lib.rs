@@ -1,1 +1,25 @@
-//! Passes.
+//! Passes over host programs, and what runs them.
+//!
+//! [`PASSES`] is the table: a new pass is one file and one line here. [`pipeline`] reads pipelines,
+//! [`manager`] runs them, [`doc`] writes `docs/passes.md`. A pass asks ops for their effects
+//! ([`hostir::ops::OpSpec`]), never for their kinds, unless a comment says why.
+
+mod canonicalize;
+pub mod codes;
+mod cse;
+mod dce;
+pub mod doc;
+mod fold;
+pub mod manager;
+pub mod options;
+mod pass;
+pub mod pipeline;
+mod rewrite;
+mod storage;
+
+pub use doc::passes_markdown;
+pub use options::{OptionSpec, OptionType, OptionValue, Options};
+pub use pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+
+/// All passes, in the order of the documentation.
+pub const PASSES: &[&PassInfo] = &[&canonicalize::PASS, &cse::PASS, &dce::PASS];

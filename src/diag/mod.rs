@@ -5,6 +5,7 @@
 //! `H00` syntax, `H01` names and structure, `H02` op constraints, `H03` passes, `H04` sizes and plans,
 //! `H05` run time, `H06` environment and files. `docs/errors.md` lists them all.
 
+pub mod codes;
 pub mod render;
 
 pub use hostir_grammar::Span;

@@ -122,7 +122,7 @@ pub enum Expr {
     Unary(UnaryOp, ExprId),
     /// `a + b`
     Binary(BinaryOp, ExprId, ExprId),
-    /// `ceilDiv(a, b)`; casts are calls named `(double)` or `__to_double`.
+    /// `ceilDiv(a, b)`; names are in the newest spelling (casts are calls of `__to_double`).
     Call(Symbol, SmallVec<[ExprId; 3]>),
     /// `( a )` around something that needs no parentheses: a scalar copy.
     Set(ExprId),

@@ -24,6 +24,7 @@ macro_rules! id {
     };
 }
 pub(crate) use id;
+pub(crate) use id as dense_id;
 
 /// A vector indexed by one id type.
 #[derive(Clone, Debug)]

@@ -28,6 +28,7 @@ mod tensor;
 mod types;
 
 pub use expr::{BinaryOp, Expr, ExprId, Exprs, UnaryOp};
+pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use names::{Names, Symbol};
 pub use op::{Attr, AttrKey, AttrValue, Op, OpId, Value};

@@ -143,7 +143,7 @@ attr_keys! {
     OutType = "dtype",
     /// In-place outputs of a HostUnit.
     InPlace = "in_place",
-    /// Function of a pointwise op as spelled: `+`, `expf`, `(float)`, `where`.
+    /// Function of a pointwise op in the newest spelling: `+`, `expf`, `__to_float`, `where`.
     Function = "function",
 }
 
@@ -160,7 +160,7 @@ pub enum AttrValue {
     Tensor(TensorId),
     /// A domain (of the tensor it selects from, where it has one of that number).
     Domain(DomainId),
-    /// Integers (team, perm).
+    /// Integers (team, perm). A team that nvFuser cut off ends in [`crate::ops::comm::TEAM_CUT`].
     Ints(Box<[i64]>),
     /// Flags.
     Bools(Box<[bool]>),

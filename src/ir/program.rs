@@ -8,6 +8,7 @@ use super::style::Style;
 use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
 use crate::diag::Span;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 id! {
     /// A block of a program.
@@ -45,11 +46,17 @@ pub struct Frame {
     pub blank_before: bool,
     /// Blank lines after the closing line.
     pub blank_after: u32,
+    /// Blank lines after the `Aliases:` or `Index definitions:` section.
+    pub blank_end: u32,
+    /// `1` of a first line `hir 1`.
+    pub version: Option<u32>,
 }
 
 /// Where a comment belongs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CommentPlace {
+    /// Before the container, apart from it.
+    File,
     /// Above the container.
     Container,
     /// At the end of the header line.
@@ -127,7 +134,7 @@ impl Default for Program {
             units: IdVec::default(),
             aliases: None,
             index_definitions: None,
-            frame: Frame { blank_before: false, blank_after: 0 },
+            frame: Frame { blank_before: false, blank_after: 0, blank_end: 0, version: None },
             style: Style::default(),
             source: SourceMap::default(),
         }
@@ -171,6 +178,27 @@ impl Program {
     pub fn domains(&self, id: TensorId) -> &[IterDomain] {
         let tensor = &self.tensors[id];
         &self.domains.as_slice()[tensor.domains_start as usize..tensor.domains_end as usize]
+    }
+    /// The axes of a tensor: positions among its printed domains (reductions included). A device
+    /// domain may have been moved to the front of the printed order; each stands here before the
+    /// first other domain with a larger number. Results of permuting ops, and tensors with numbers
+    /// left out, keep their printed order.
+    pub fn logical_axes(&self, id: TensorId) -> SmallVec<[u32; 6]> {
+        let domains = self.domains(id);
+        let printed = 0..domains.len() as u32;
+        let numbered = domains.iter().all(|domain| domain.number != u32::MAX);
+        if self.tensors[id].permuted || !numbered {
+            return printed.collect();
+        }
+        let device = |at: &u32| domains[*at as usize].parallel.is_device();
+        let mut axes: SmallVec<[u32; 6]> = printed.clone().filter(|at| !device(at)).collect();
+        for at in printed.filter(device) {
+            let number = domains[at as usize].number;
+            let behind = |other: &u32| !device(other) && domains[*other as usize].number > number;
+            let place = axes.iter().position(behind).unwrap_or(axes.len());
+            axes.insert(place, at);
+        }
+        axes
     }
     /// The mesh of a tensor.
     pub fn tensor_mesh(&self, id: TensorId) -> Option<&Mesh> {

@@ -113,6 +113,8 @@ pub struct Tensor {
     pub mesh: Option<MeshId>,
     /// `perm=` of a result of a permuting op, if given: printed axis k is axis `perm[k]` of the input.
     pub perm: Option<Box<[u32]>>,
+    /// Whether it is the result of a permuting op: its axes are its domains in printed order.
+    pub permuted: bool,
     /// `logical=` extents for tensors whose printed domains come from splits.
     pub logical: Option<Box<[ExprId]>>,
     /// The unit the tensor belongs to; `None` for the host program's own.

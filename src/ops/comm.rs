@@ -1,129 +1,179 @@
-//! The comm ops.
+//! Communication: collectives, point to point, groups of them, and waiting.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
+use crate::ir::AttrKey;
 use crate::plan::unsupported;
 
-/// `COMMUNICATION`.
+/// Types of a Communication.
+pub const COMMUNICATION_TYPES: &[&str] = &[
+    "Gather", "Allgather", "Scatter", "Reduce", "Allreduce", "ReduceScatter", "Broadcast", "SendRecv",
+    "AllToAll",
+];
+/// Types of a P2PCommunication.
+pub const P2P_TYPES: &[&str] = &["send", "recv"];
+/// Communicator backends.
+pub const BACKENDS: &[&str] = &["NCCL", "UCC", "CUDA"];
+/// Reduce operations of a Communication; `sum` when left out.
+pub const RED_OPS: &[&str] = &["sum", "avg", "product", "min", "max", "band", "bor", "bxor"];
+/// Last element of a [`AttrKey::Team`] that nvFuser cut off (it prints 100 devices, then ` ...`).
+pub const TEAM_CUT: i64 = -1;
+
+/// `Communication`.
 pub const COMMUNICATION: OpSpec = OpSpec {
-    name: "COMMUNICATION",
+    name: "Communication",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Starts a collective on the queue of its communicator.",
+    layout: Layout::Keyed,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::tight("type", AttrKey::Type, ArgKind::Word(COMMUNICATION_TYPES)),
+        ArgSpec::tight("team", AttrKey::Team, ArgKind::Team),
+        ArgSpec::tight("root", AttrKey::Root, ArgKind::Expr).optional(),
+        ArgSpec::tight("red_op", AttrKey::RedOp, ArgKind::Word(RED_OPS)).optional(),
+        ArgSpec::keyed_operand("input"),
+        ArgSpec::keyed_result("output"),
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+    ],
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `P2P_COMMUNICATION`.
+/// `P2PCommunication`.
 pub const P2P_COMMUNICATION: OpSpec = OpSpec {
-    name: "P2P_COMMUNICATION",
+    name: "P2PCommunication",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Starts a send or a receive; the buffer is its operand when it sends and its result when it receives.",
+    layout: Layout::Keyed,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::tight("type", AttrKey::Type, ArgKind::Word(P2P_TYPES)),
+        ArgSpec::keyed_operand("buffer"),
+        ArgSpec::tight("peer", AttrKey::Peer, ArgKind::Expr),
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+    ],
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `COLLECTIVE_PERMUTE`.
+/// `CollectivePermute`.
 pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
-    name: "COLLECTIVE_PERMUTE",
+    name: "CollectivePermute",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Sends to one peer and receives from another.",
+    layout: Layout::Keyed,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::tight("team", AttrKey::Team, ArgKind::Team),
+        ArgSpec::tight("send_peer", AttrKey::SendPeer, ArgKind::Expr),
+        ArgSpec::tight("recv_peer", AttrKey::RecvPeer, ArgKind::Expr),
+        ArgSpec::keyed_operand("input"),
+        ArgSpec::keyed_result("output"),
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+    ],
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `START_COALESCING`.
+/// `StartCoalescing`.
 pub const START_COALESCING: OpSpec = OpSpec {
-    name: "START_COALESCING",
+    name: "StartCoalescing",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Opens a group of point-to-point operations that start together.",
+    layout: Layout::Words(Link::None),
     results: 0,
     args: &[],
-    effect: Effect::Pure,
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `END_COALESCING`.
+/// `EndCoalescing`.
 pub const END_COALESCING: OpSpec = OpSpec {
-    name: "END_COALESCING",
+    name: "EndCoalescing",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Starts the group; its number is what a Wait names.",
+    layout: Layout::Words(Link::Number),
     results: 0,
     args: &[],
-    effect: Effect::Pure,
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `WAIT`.
+/// `Wait`.
 pub const WAIT: OpSpec = OpSpec {
-    name: "WAIT",
+    name: "Wait",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Makes the current stream wait for a communication.",
+    layout: Layout::Words(Link::None),
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::operand(ArgKind::Handle),
+    ],
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SHARE_MEM_HANDLES`.
+/// `ShareMemHandles`.
 pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
-    name: "SHARE_MEM_HANDLES",
+    name: "ShareMemHandles",
     spellings: &[],
-    summary: "",
+    summary: "Exchanges memory handles for the point-to-point operations it lists.",
     layout: Layout::Own,
     results: 0,
     args: &[],
-    effect: Effect::Pure,
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `DISPATCH`.
+/// `Dispatch`.
 pub const DISPATCH: OpSpec = OpSpec {
-    name: "DISPATCH",
+    name: "Dispatch",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Sends tokens to their experts.",
+    layout: Layout::Keyed,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::tight("num_experts", AttrKey::NumExperts, ArgKind::Int),
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+        ArgSpec::keyed_operand("in"),
+        ArgSpec::keyed_operand("topk_idx"),
+        ArgSpec::keyed_operand("topk_weights"),
+        ArgSpec::keyed_result("out"),
+    ],
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `COMBINE`.
+/// `Combine`.
 pub const COMBINE: OpSpec = OpSpec {
-    name: "COMBINE",
+    name: "Combine",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Brings tokens back from their experts.",
+    layout: Layout::Keyed,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+        ArgSpec::keyed_operand("in"),
+        ArgSpec::keyed_operand("topk_weights"),
+        ArgSpec::keyed_operand("src_idx"),
+        ArgSpec::keyed_result("out"),
+    ],
+    effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,

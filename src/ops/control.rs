@@ -1,31 +1,46 @@
-//! The control ops.
+//! Loops and branches.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use crate::ir::AttrKey;
 use crate::plan::unsupported;
+
+/// Predicate kinds of an IF in a host program.
+pub const PREDICATES: &[&str] = &["Manual"];
 
 /// `FOR`.
 pub const FOR: OpSpec = OpSpec {
     name: "FOR",
     spellings: &[],
-    summary: "",
+    summary: "Runs its block once for each index of a domain: `FOR i in iS0{8}:`.",
     layout: Layout::Own,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::positional(AttrKey::Index, ArgKind::Expr),
+        ArgSpec::positional(AttrKey::Domain, ArgKind::Axis),
+        ArgSpec::tight("start", AttrKey::Start, ArgKind::Expr).optional(),
+        ArgSpec::tight("stop", AttrKey::Stop, ArgKind::Expr).optional(),
+        ArgSpec::tight("step", AttrKey::Step, ArgKind::Expr).optional(),
+    ],
+    effect: Effect::Control,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `FOR_RANGE`.
+/// `FOR`.
 pub const FOR_RANGE: OpSpec = OpSpec {
-    name: "FOR_RANGE",
+    name: "FOR",
     spellings: &[],
-    summary: "",
+    summary: "Runs its block for the indices from a start up to a stop: `FOR i from 0 to 8:`.",
     layout: Layout::Own,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::positional(AttrKey::Index, ArgKind::Expr),
+        ArgSpec::positional(AttrKey::Start, ArgKind::Expr),
+        ArgSpec::positional(AttrKey::Stop, ArgKind::Expr),
+        ArgSpec::tight("step", AttrKey::Step, ArgKind::Expr).optional(),
+    ],
+    effect: Effect::Control,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
@@ -35,11 +50,14 @@ pub const FOR_RANGE: OpSpec = OpSpec {
 pub const IF: OpSpec = OpSpec {
     name: "IF",
     spellings: &[],
-    summary: "",
+    summary: "Runs its first block if the condition holds, else its second: `IF Manual ( i == rank ):`.",
     layout: Layout::Own,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::positional(AttrKey::Predicate, ArgKind::Word(PREDICATES)),
+        ArgSpec::operand(ArgKind::Expr),
+    ],
+    effect: Effect::Control,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,

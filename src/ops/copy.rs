@@ -1,58 +1,76 @@
-//! The copy ops.
+//! Copies of whole tensors, with or without a permutation of their axes.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
+use crate::ir::AttrKey;
 use crate::plan::unsupported;
 
-/// `SET`.
+/// Cache hints.
+pub const CACHE_OPS: &[&str] = &["AllLevels", "Streaming", "Global"];
+
+/// `Set`.
 pub const SET: OpSpec = OpSpec {
-    name: "SET",
+    name: "Set",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Copies a tensor or a scalar.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Operand),
+        ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SET_PERMUTE`.
+/// `Set.Permute`.
 pub const SET_PERMUTE: OpSpec = OpSpec {
-    name: "SET_PERMUTE",
+    name: "Set.Permute",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Copies a tensor with its axes permuted.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
+        ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SEGMENTER_SET`.
+/// `SegmenterSet`.
 pub const SEGMENTER_SET: OpSpec = OpSpec {
-    name: "SEGMENTER_SET",
+    name: "SegmenterSet",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Copies a tensor at the border of two segments.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SEGMENTER_SET_PERMUTE`.
+/// `SegmenterSet.Permute`.
 pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
-    name: "SEGMENTER_SET_PERMUTE",
+    name: "SegmenterSet.Permute",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Copies a tensor at the border of two segments with its axes permuted.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
+        ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,

@@ -1,30 +1,39 @@
-//! The factory ops.
+//! Tensors made from scalars.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use crate::ir::AttrKey;
 use crate::plan::unsupported;
 
-/// `FULL`.
+/// `full`.
 pub const FULL: OpSpec = OpSpec {
-    name: "FULL",
+    name: "full",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Fills a tensor with one value.",
+    layout: Layout::Factory,
+    results: 1,
+    args: &[
+        ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs),
+        ArgSpec::positional(AttrKey::Fill, ArgKind::Expr),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `IOTA`.
+/// `iota`.
 pub const IOTA: OpSpec = OpSpec {
-    name: "IOTA",
+    name: "iota",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Counts: length, start, step, element type.",
+    layout: Layout::Factory,
+    results: 1,
+    args: &[
+        ArgSpec::positional(AttrKey::Size, ArgKind::Expr),
+        ArgSpec::positional(AttrKey::Start, ArgKind::Expr),
+        ArgSpec::positional(AttrKey::Step, ArgKind::Expr),
+        ArgSpec::positional(AttrKey::OutType, ArgKind::DType),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,

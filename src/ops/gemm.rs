@@ -1,30 +1,37 @@
-//! The gemm ops.
+//! Matrix products.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::plan::unsupported;
 
-/// `MATMUL`.
+/// `matmul`.
 pub const MATMUL: OpSpec = OpSpec {
-    name: "MATMUL",
+    name: "matmul",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Batched matrix product.",
+    layout: Layout::Aligned,
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::operand(ArgKind::Tensor),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `LINEAR`.
+/// `linear`.
 pub const LINEAR: OpSpec = OpSpec {
-    name: "LINEAR",
+    name: "linear",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Product with a transposed weight, plus a bias if given.",
+    layout: Layout::AlignedLoose,
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::operand(ArgKind::Tensor).optional(),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,

@@ -1,31 +1,34 @@
-//! The launch ops.
+//! Fused groups and compiled kernels.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use crate::ir::AttrKey;
 use crate::plan::unsupported;
 
-/// `POST_ON_STREAM`.
+/// `PostOnStream`.
 pub const POST_ON_STREAM: OpSpec = OpSpec {
-    name: "POST_ON_STREAM",
+    name: "PostOnStream",
     spellings: &[],
-    summary: "",
+    summary: "Runs a HostUnit on the current stream: its operands are the unit, then the inputs; its results the outputs.",
     layout: Layout::Own,
     results: 0,
     args: &[],
-    effect: Effect::Pure,
+    effect: Effect::Opaque,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `LAUNCH_KERNEL`.
+/// `LaunchKernel`.
 pub const LAUNCH_KERNEL: OpSpec = OpSpec {
-    name: "LAUNCH_KERNEL",
+    name: "LaunchKernel",
     spellings: &[],
-    summary: "",
+    summary: "Launches the compiled kernel of a group.",
     layout: Layout::Own,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int),
+    ],
+    effect: Effect::Opaque,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,

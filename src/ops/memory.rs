@@ -1,87 +1,114 @@
-//! The memory ops.
+//! Memory: making, freeing and slicing it.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Equals, Layout, OpSpec, Padding, no_axes, no_checks};
+use crate::ir::AttrKey;
 use crate::plan::unsupported;
+
+/// Words of `mem_type=`, see [`crate::ir::MemoryType::word`].
+pub const MEMORY_WORDS: &[&str] = &["register", "shared", "global", "tensor", "symmetric"];
 
 /// `ALLOCATE`.
 pub const ALLOCATE: OpSpec = OpSpec {
     name: "ALLOCATE",
     spellings: &[],
-    summary: "",
+    summary: "Makes memory for its result.",
     layout: Layout::Own,
-    results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    results: 1,
+    args: &[
+        ArgSpec::tight("buffer", AttrKey::Buffer, ArgKind::Tensor).optional(),
+        ArgSpec::tight("mem_type", AttrKey::MemType, ArgKind::Word(MEMORY_WORDS)),
+        ArgSpec::tight("size", AttrKey::Size, ArgKind::Expr).optional(),
+        ArgSpec::tight("zero_init", AttrKey::ZeroInit, ArgKind::Bool),
+        ArgSpec::tight("resets_to_zero", AttrKey::ResetsToZero, ArgKind::Bool).optional(),
+        ArgSpec::tight("alias", AttrKey::Alias, ArgKind::Tensor).optional(),
+    ],
+    effect: Effect::Allocate,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `DEALLOCATE`.
+/// `Deallocate`.
 pub const DEALLOCATE: OpSpec = OpSpec {
-    name: "DEALLOCATE",
+    name: "Deallocate",
     spellings: &[],
-    summary: "",
+    summary: "Ends the life of a tensor's memory.",
     layout: Layout::Own,
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+    ],
+    effect: Effect::Free,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `HIR_ALIAS_SELECT`.
+/// `HirAliasSelect`.
 pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
-    name: "HIR_ALIAS_SELECT",
+    name: "HirAliasSelect",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    summary: "Binds its result to one slice of its operand's memory.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("axis", AttrKey::Axis, ArgKind::Axis),
+        ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
+    ],
+    effect: Effect::Alias,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SELECT`.
+/// `select`.
 pub const SELECT: OpSpec = OpSpec {
-    name: "SELECT",
+    name: "select",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    summary: "Takes one slice of its operand; at host level it binds, as HirAliasSelect does.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("axis", AttrKey::Axis, ArgKind::Axis),
+        ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
+    ],
+    effect: Effect::Alias,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SHARD_BY_STREAM`.
+/// `ShardByStream`.
 pub const SHARD_BY_STREAM: OpSpec = OpSpec {
-    name: "SHARD_BY_STREAM",
+    name: "ShardByStream",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    summary: "Binds its result to the part of its operand that a stream works on.",
+    layout: Layout::OneLine(Padding::Tight),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::tight("stream_index", AttrKey::StreamIndex, ArgKind::Expr)
+            .with_equals(Equals::StreamIndex),
+    ],
+    effect: Effect::Alias,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SYMMETRIC_CONTIGUOUS_VIEW`.
+/// `SymmetricContiguousView`.
 pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
-    name: "SYMMETRIC_CONTIGUOUS_VIEW",
+    name: "SymmetricContiguousView",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    summary: "Binds its result to the memory of all devices.",
+    layout: Layout::OneLine(Padding::Tight),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+    ],
+    effect: Effect::Alias,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,

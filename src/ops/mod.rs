@@ -11,11 +11,14 @@ pub mod launch;
 pub mod memory;
 pub mod pointwise;
 pub mod reduce;
+pub mod scalar;
 pub mod shape;
 pub mod spec;
 pub mod stream;
 
-pub use spec::{ArgKind, ArgSpec, AxisLink, Effect, Equals, Layout, OpSpec, Padding, Presence};
+pub use spec::{
+    ArgKind, ArgSpec, AxisLink, Effect, Equals, Layout, Link, OpSpec, Padding, Presence,
+};
 
 macro_rules! op_table {
     ($($kind:ident => $spec:path,)*) => {
@@ -75,6 +78,7 @@ op_table! {
     Linear => gemm::LINEAR,
     Full => factory::FULL,
     Iota => factory::IOTA,
+    Define => scalar::DEFINE,
 }
 
 impl OpKind {
@@ -82,4 +86,29 @@ impl OpKind {
     pub fn spec(self) -> &'static OpSpec {
         TABLE[self as usize]
     }
+}
+
+/// The kind of a head word, in any style's spelling. Pointwise functions are not ops of their own:
+/// see [`pointwise::find`].
+pub fn find(name: &str) -> Option<OpKind> {
+    OpKind::ALL.iter().copied().find(|kind| {
+        let spec = kind.spec();
+        has_head_word(*kind) && (spec.name == name || spec.spellings.iter().any(|(other, _)| *other == name))
+    })
+}
+
+/// All head words in table order: what a misspelt one may have meant.
+pub fn head_words() -> impl Iterator<Item = &'static str> {
+    OpKind::ALL.iter().filter(|kind| has_head_word(**kind)).flat_map(|kind| {
+        let spec = kind.spec();
+        std::iter::once(spec.name).chain(spec.spellings.iter().map(|(name, _)| *name))
+    })
+}
+
+/// FOR and IF are keywords of the grammar; pointwise ops and definitions have no word of their own.
+fn has_head_word(kind: OpKind) -> bool {
+    !matches!(
+        kind,
+        OpKind::For | OpKind::ForRange | OpKind::If | OpKind::Pointwise | OpKind::Define
+    )
 }

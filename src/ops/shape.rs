@@ -1,114 +1,138 @@
-//! The shape ops.
+//! Ops that change the shape of a tensor.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
+use crate::ir::AttrKey;
 use crate::plan::unsupported;
 
-/// `BROADCAST`.
+/// `broadcast`.
 pub const BROADCAST: OpSpec = OpSpec {
-    name: "BROADCAST",
+    name: "broadcast",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Adds axes of extent 1 where a flag is set.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SQUEEZE`.
+/// `squeeze`.
 pub const SQUEEZE: OpSpec = OpSpec {
-    name: "SQUEEZE",
+    name: "squeeze",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Removes axes of extent 1 where a flag is set.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `EXPAND`.
+/// `expand`.
 pub const EXPAND: OpSpec = OpSpec {
-    name: "EXPAND",
+    name: "expand",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Repeats broadcast axes without storing them.",
+    layout: Layout::OneLine(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs).optional(),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `REPEAT`.
+/// `repeat`.
 pub const REPEAT: OpSpec = OpSpec {
-    name: "REPEAT",
+    name: "repeat",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Repeats axes.",
+    layout: Layout::OneLine(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `VIEW`.
+/// `view`.
 pub const VIEW: OpSpec = OpSpec {
-    name: "VIEW",
-    spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    name: "view",
+    spellings: &[("reshape", |style| style.reshape)],
+    summary: "Gives the elements another shape.",
+    layout: Layout::OneLine(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SLICE`.
+/// `slice`.
 pub const SLICE: OpSpec = OpSpec {
-    name: "SLICE",
+    name: "slice",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Takes a range of each axis.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::positional(AttrKey::Ranges, ArgKind::Ranges),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `PAD`.
+/// `pad`.
 pub const PAD: OpSpec = OpSpec {
-    name: "PAD",
+    name: "pad",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Adds elements before and after each axis; zeros unless a value is given.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::positional(AttrKey::Widths, ArgKind::Exprs),
+        ArgSpec::spaced("value", AttrKey::Fill, ArgKind::Expr).optional(),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `CAT`.
+/// `cat`.
 pub const CAT: OpSpec = OpSpec {
-    name: "CAT",
+    name: "cat",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
-    results: 0,
-    args: &[],
+    summary: "Puts tensors behind each other along an axis.",
+    layout: Layout::TwoLines(Padding::Padded),
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor).repeated(),
+        ArgSpec::positional(AttrKey::Dim, ArgKind::Int),
+    ],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,

@@ -15,18 +15,35 @@ pub enum Layout {
     OneLine(Padding),
     /// Two lines: `out` and, indented by three more blanks, `= name( a, key = value )`.
     TwoLines(Padding),
-    /// `matmul` and `linear`: each operand on a line of its own, operands aligned.
+    /// `matmul`: each operand on a line of its own, operands aligned.
     Aligned,
+    /// `linear`: as `Aligned`, with nvFuser's odd blanks before `,` and `)`.
+    AlignedLoose,
+    /// Two lines without padding, ending in `;`: `full` and `iota`. No comma follows an empty list.
+    Factory,
     /// Pointwise: infix or prefix operator, or named function with one operand a line; ends in `;`.
     Pointwise,
     /// `Name N (key=value, ...)`: communications.
     Keyed,
     /// Words: `Synchronize Stream 0` or, by [`Style::call_form`], `Synchronize(Stream 0)`.
-    Words,
+    Words(Link),
+    /// A scalar definition: `i84 = i82 % 8;`.
+    Define,
     /// The op prints and reads itself with a form of its own that `print` and `resolve` know by
     /// punctuation: ALLOCATE, Deallocate, FOR, IF, PostOnStream, LaunchKernel, ShareMemHandles,
     /// GetCurrentStream.
     Own,
+}
+
+/// What stands between the head of a [`Layout::Words`] statement and its operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Link {
+    /// Nothing.
+    None,
+    /// `to`
+    To,
+    /// The op's number (`EndCoalescing 32`); it has no operand.
+    Number,
 }
 
 /// Whether a call has blanks inside its parentheses.
@@ -45,6 +62,8 @@ pub enum Equals {
     Spaced,
     /// `key=value`
     Tight,
+    /// `key=value` or `key = value`, by [`Style::tight_stream_index`].
+    StreamIndex,
 }
 
 /// What an argument holds.
@@ -56,8 +75,10 @@ pub enum ArgKind {
     Operand,
     /// A scalar attribute, written as an expression.
     Expr,
-    /// A word out of `words` (empty: any).
+    /// One of these words.
     Word(&'static [&'static str]),
+    /// An element type.
+    DType,
     /// `true` or `false`.
     Bool,
     /// A domain of the first operand (or its logical position).
@@ -72,8 +93,35 @@ pub enum ArgKind {
     Team,
     /// `{1, 0}` of integers.
     Ints,
-    /// A bare integer.
+    /// A bare integer (an [`AttrValue::Expr`] that is one).
     Int,
+    /// `Stream <expr>`
+    Stream,
+    /// `Communication 39`
+    Handle,
+}
+
+impl ArgKind {
+    /// What is needed, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            ArgKind::Tensor => "a tensor",
+            ArgKind::Operand => "a tensor or a scalar",
+            ArgKind::Expr => "a scalar",
+            ArgKind::Word(_) => "a word",
+            ArgKind::DType => "an element type",
+            ArgKind::Bool => "`true` or `false`",
+            ArgKind::Axis => "an iteration domain such as `iS0{i0}` or a position",
+            ArgKind::Bools => "a list such as `{true, false}`",
+            ArgKind::Exprs => "a list such as `{i0, 4}`",
+            ArgKind::Ranges => "a list of ranges such as `{ {0, i0, 1} {0, 4, 1} }`",
+            ArgKind::Team => "device numbers such as `(0 1 2 3)`",
+            ArgKind::Ints => "a list of integers such as `{1, 0}`",
+            ArgKind::Int => "an integer",
+            ArgKind::Stream => "a stream such as `Stream 0`",
+            ArgKind::Handle => "a handle such as `Communication 39`",
+        }
+    }
 }
 
 /// When an argument stands in the text.
@@ -100,37 +148,67 @@ pub struct ArgSpec {
     pub kind: ArgKind,
     /// When it is there.
     pub presence: Presence,
+    /// Whether it stands for any number (at least one) of positional operands.
+    pub repeated: bool,
 }
 
 impl ArgSpec {
+    const BLANK: ArgSpec = ArgSpec {
+        word: None,
+        equals: Equals::Tight,
+        key: None,
+        result: false,
+        kind: ArgKind::Tensor,
+        presence: Presence::Required,
+        repeated: false,
+    };
+
     /// A positional operand.
     pub const fn operand(kind: ArgKind) -> Self {
-        Self { word: None, equals: Equals::Tight, key: None, result: false, kind, presence: Presence::Required }
+        Self { kind, ..Self::BLANK }
     }
     /// A positional attribute.
     pub const fn positional(key: AttrKey, kind: ArgKind) -> Self {
-        Self { word: None, equals: Equals::Tight, key: Some(key), result: false, kind, presence: Presence::Required }
+        Self { key: Some(key), kind, ..Self::BLANK }
     }
     /// `word=value`
     pub const fn tight(word: &'static str, key: AttrKey, kind: ArgKind) -> Self {
-        Self { word: Some(word), equals: Equals::Tight, key: Some(key), result: false, kind, presence: Presence::Required }
+        Self { word: Some(word), key: Some(key), kind, ..Self::BLANK }
     }
     /// `word = value`
     pub const fn spaced(word: &'static str, key: AttrKey, kind: ArgKind) -> Self {
-        Self { word: Some(word), equals: Equals::Spaced, key: Some(key), result: false, kind, presence: Presence::Required }
+        Self { word: Some(word), equals: Equals::Spaced, key: Some(key), kind, ..Self::BLANK }
     }
     /// `word=<tensor>` that is an operand.
     pub const fn keyed_operand(word: &'static str) -> Self {
-        Self { word: Some(word), equals: Equals::Tight, key: None, result: false, kind: ArgKind::Tensor, presence: Presence::Required }
+        Self { word: Some(word), ..Self::BLANK }
     }
     /// `word=<tensor>` that is a result.
     pub const fn keyed_result(word: &'static str) -> Self {
-        Self { word: Some(word), equals: Equals::Tight, key: None, result: true, kind: ArgKind::Tensor, presence: Presence::Required }
+        Self { word: Some(word), result: true, ..Self::BLANK }
     }
     /// The same, but it may be left out.
     pub const fn optional(mut self) -> Self {
         self.presence = Presence::Optional;
         self
+    }
+    /// The same, but it stands for one or more operands.
+    pub const fn repeated(mut self) -> Self {
+        self.repeated = true;
+        self
+    }
+    /// The same with another `=`.
+    pub const fn with_equals(mut self, equals: Equals) -> Self {
+        self.equals = equals;
+        self
+    }
+    /// How messages call it: its word, or what it is.
+    pub fn title(&self) -> &'static str {
+        match (self.word, self.key) {
+            (Some(word), _) => word,
+            (None, Some(key)) => key.word(),
+            (None, None) => "operand",
+        }
     }
 }
 
@@ -186,6 +264,17 @@ pub struct OpSpec {
     pub verify: fn(&Program, OpId, &mut Diags),
     /// Appends its instructions to a rank's plan.
     pub lower: fn(&mut Lowering<'_>, OpId) -> Result<(), crate::diag::Diag>,
+}
+
+impl OpSpec {
+    /// Whether the op has a number (`Communication 39`).
+    pub fn numbered(&self) -> bool {
+        matches!(self.layout, Layout::Keyed | Layout::Words(Link::Number))
+    }
+    /// The head word in a style.
+    pub fn head(&self, style: &Style) -> &'static str {
+        self.spellings.iter().find(|(_, applies)| applies(style)).map_or(self.name, |(name, _)| name)
+    }
 }
 
 /// No axis of an operand is an axis of a result.

@@ -1,45 +1,49 @@
-//! The stream ops.
+//! Streams.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
 use crate::plan::unsupported;
 
-/// `GET_CURRENT_STREAM`.
+/// `GetCurrentStream`.
 pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
-    name: "GET_CURRENT_STREAM",
+    name: "GetCurrentStream",
     spellings: &[],
-    summary: "",
+    summary: "Binds a name to the current stream.",
     layout: Layout::Own,
     results: 0,
     args: &[],
-    effect: Effect::Pure,
+    effect: Effect::Stream,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SET_CURRENT_STREAM`.
+/// `SetCurrentStream`.
 pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
-    name: "SET_CURRENT_STREAM",
+    name: "SetCurrentStream",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Makes a stream the current one.",
+    layout: Layout::Words(Link::To),
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::operand(ArgKind::Stream),
+    ],
+    effect: Effect::Stream,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
 };
 
-/// `SYNCHRONIZE`.
+/// `Synchronize`.
 pub const SYNCHRONIZE: OpSpec = OpSpec {
-    name: "SYNCHRONIZE",
+    name: "Synchronize",
     spellings: &[],
-    summary: "",
-    layout: Layout::Own,
+    summary: "Makes the current stream wait for what a stream has been given so far.",
+    layout: Layout::Words(Link::None),
     results: 0,
-    args: &[],
-    effect: Effect::Pure,
+    args: &[
+        ArgSpec::operand(ArgKind::Stream),
+    ],
+    effect: Effect::Stream,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,

@@ -1,16 +1,127 @@
-//! Programs with all unknowns gone: sequences of resolved instructions.
+//! Programs with all unknowns gone: one sequence of resolved instructions for each rank.
+//!
+//! [`prepare`] binds the extents ([`sizes`]), decides whether the program is lowered, and lowers it once
+//! for each rank ([`Lowering`]); [`shard`] and [`assemble`] go between whole tensors and ranks' parts.
+//!
+//! Error codes of this layer:
+//!
+//! | code | what |
+//! |---|---|
+//! | H0401 | sizes that nothing fixes |
+//! | H0402 | one extent with two sizes |
+//! | H0403 | a flag that fits nothing, sizes that are not positive or do not divide |
+//! | H0404 | numbers too large: sizes, memory, length of the plan |
+//! | H0405 | too few devices |
+//! | H0406 | an op or a function that cannot run |
+//! | H0407 | an expression without a value |
+//! | H0408 | an index out of range |
+//! | H0409 | a tensor without memory or value where it is used |
+//! | H0410 | shapes that do not fit each other |
+//! | H0411 | domains made by splits: `logical=` is needed |
+//! | H0412 | a communication whose tensor is not contiguous or not sharded on its outermost axis |
+//! | H0413 | team, root or peer of a communication |
+//! | H0414 | a Wait without a post, a group that is not opened or closed |
+//! | H0415 | a program that is lowered in part |
+//! | H0416 | an attribute that a run needs |
+
+pub mod axes;
+mod comm;
+mod compute;
+mod control;
+mod function;
+mod inst;
+mod labels;
+mod lower;
+mod memory;
+mod prepare;
+mod print;
+mod scalar;
+mod shape;
+pub mod shard;
+pub mod sizes;
+
+pub use comm::{
+    lower_collective_permute, lower_communication, lower_end_coalescing, lower_p2p,
+    lower_share_mem_handles, lower_start_coalescing, lower_wait,
+};
+pub use compute::{
+    lower_full, lower_iota, lower_linear, lower_matmul, lower_pointwise, lower_reduction,
+    lower_set, lower_set_permute,
+};
+pub use control::{
+    launch_call, lower_for, lower_for_range, lower_get_current_stream, lower_if,
+    lower_post_on_stream, lower_set_current_stream, lower_synchronize,
+};
+pub use function::Function;
+pub use inst::{
+    Arg, Buffer, BufferId, BufferKind, Collective, CollectiveKind, CommSlot, Dim, Dims, EventId,
+    Gemm, Inst, InstKind, Iteration, IterationId, Kernel, Origin, RedOp, Step, StreamSlot,
+    USER_STREAM, View, WorkSlot, row_major,
+};
+pub use labels::Labels;
+pub use lower::Lowering;
+pub use memory::{lower_allocate, lower_deallocate, lower_select, lower_shard_by_stream};
+pub use prepare::{Port, Prepared, prepare};
+pub use print::PlanText;
+pub use scalar::{EvalError, Scalar, apply};
+pub use shape::{
+    lower_broadcast, lower_cat, lower_expand, lower_pad, lower_slice, lower_squeeze, lower_view,
+};
+pub use shard::{assemble, shard};
+pub use sizes::{Env, Sizes, infer};
 
 use crate::diag::Diag;
-use crate::ir::{OpId, Program};
+use crate::ir::{IdVec, OpId};
 
-/// What an op's `lower` function works on.
-pub struct Lowering<'a> {
-    /// The program.
-    pub program: &'a Program,
+/// One communicator: an ordered team and the library that carries its traffic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Communicator {
+    /// Absolute ranks in the order that gathers and scatters follow.
+    pub team: Vec<u32>,
+    /// `NCCL`, `UCC` or `CUDA`.
+    pub backend: String,
+}
+
+/// What one rank does.
+#[derive(Clone, Default, Debug)]
+pub struct Plan {
+    /// The rank.
+    pub rank: u32,
+    /// Its buffers.
+    pub buffers: IdVec<BufferId, Buffer>,
+    /// Its instructions in the order the host issues them.
+    pub insts: Vec<Inst>,
+    /// Loop indices by iteration; row 0 is empty.
+    pub iterations: Vec<Iteration>,
+    /// Communicators it is a member of.
+    pub communicators: IdVec<CommSlot, Communicator>,
+    /// Number of streams; stream 0 is the caller's.
+    pub streams: u32,
+    /// Number of events.
+    pub events: u32,
+    /// Number of works.
+    pub works: u32,
+    /// Memory of each tensor input; `None` outside of its mesh.
+    pub inputs: Vec<Option<View>>,
+    /// Memory of each tensor output at the end; `None` where nothing was bound.
+    pub outputs: Vec<Option<View>>,
+    /// Most bytes of allocated and input buffers alive at one time, in issue order.
+    pub peak_bytes: u64,
+}
+
+impl Plan {
+    /// The instructions in the order the host issues them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Inst> {
+        self.insts.iter()
+    }
+    /// The loop indices around an instruction.
+    pub fn iteration(&self, origin: Origin) -> &Iteration {
+        &self.iterations[inst::at(origin.iteration)]
+    }
 }
 
 /// `lower` of ops that cannot run yet: an error that names the op.
 pub fn unsupported(cx: &mut Lowering<'_>, op: OpId) -> Result<(), Diag> {
     let name = cx.program.op(op).kind.spec().name;
-    Err(Diag::error("H0401", cx.program.op_span(op), format!("`{name}` cannot run yet")))
+    Err(cx.error("H0406", format!("`{name}` cannot run yet")))
 }

@@ -1,1 +1,225 @@
-//! resolve.
+//! From syntax tree to IR: names get their meaning, ops their kind.
+//!
+//! Resolving never fails: what cannot be resolved is an error (`H01`, see [`crate::diag::codes`])
+//! and is left out of the program, and the rest goes on. One walk over the tree in text order; every
+//! name, tensor text and head word is looked up once per file and remembered by its dense id.
+
+mod args;
+mod comments;
+mod expr;
+mod forms;
+mod report;
+mod stmt;
+mod style;
+mod tensor;
+mod value;
+
+use crate::diag::Diags;
+use crate::ir::{
+    self, BinaryOp, BlockId, DomainId, ExprId, Frame, HostUnit, Program, Style, TensorId,
+    UnitId,
+};
+use crate::ops::OpKind;
+use hostir_grammar::ast::{self, ArgRange, Ast};
+use rustc_hash::FxHashMap;
+
+/// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
+/// A number past the last container gives an empty program.
+pub fn resolve(ast: &Ast, container: usize, source: &str, diags: &mut Diags) -> Program {
+    let mut resolver = Resolver::new(ast, source, diags);
+    if let Some(node) = ast.containers.get(container) {
+        resolver.container(node);
+        resolver.comments(container);
+        resolver.frame(container);
+    }
+    resolver.program
+}
+
+/// What a head word means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Head {
+    /// Not looked up yet.
+    Unseen,
+    /// An op of the table.
+    Op(OpKind),
+    /// A pointwise function.
+    Function,
+    /// Nothing that is known.
+    Unknown,
+}
+
+/// What is known about a symbol of the tree.
+#[derive(Clone, Copy)]
+struct Word {
+    name: Option<ir::Symbol>,
+    expr: Option<ExprId>,
+    binary: Option<BinaryOp>,
+    head: Head,
+}
+
+const UNSEEN: Word = Word { name: None, expr: None, binary: None, head: Head::Unseen };
+
+/// The state of one walk.
+struct Resolver<'a> {
+    ast: &'a Ast,
+    source: &'a str,
+    diags: &'a mut Diags,
+    program: Program,
+    style: Style,
+    /// By symbol of the tree.
+    words: Vec<Word>,
+    /// By tensor text: the scope it was last seen in, and its tensor there.
+    tensors: Vec<(u32, TensorId)>,
+    /// The domain of the pool for a domain outside of tensors.
+    domains: Vec<Option<DomainId>>,
+    /// The last full text of each number, kept only if the file has short references.
+    latest: FxHashMap<u32, TensorId>,
+    short_form: bool,
+    /// 1 in the host program, then one more for each unit.
+    scope: u32,
+    unit: Option<UnitId>,
+    /// The op of a statement and the block of a block, kept only if there are comments.
+    ops: FxHashMap<ast::StmtId, ir::OpId>,
+    blocks: FxHashMap<ast::BlockId, BlockId>,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(ast: &'a Ast, source: &'a str, diags: &'a mut Diags) -> Self {
+        let style = style::detect(ast);
+        let program = Program { style, ..Program::default() };
+        Self {
+            ast,
+            source,
+            diags,
+            program,
+            style,
+            words: vec![UNSEEN; ast.strings.len()],
+            tensors: vec![(0, TensorId(0)); ast.tensors.len()],
+            domains: vec![None; ast.domains.len()],
+            latest: FxHashMap::default(),
+            short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
+            scope: 1,
+            unit: None,
+            ops: FxHashMap::default(),
+            blocks: FxHashMap::default(),
+        }
+    }
+
+    fn container(&mut self, node: &ast::Container) {
+        self.program.source.header = node.header;
+        self.program.inputs = self.values(node.inputs);
+        self.program.outputs = self.values(node.outputs);
+        let body = self.program.body;
+        self.block_into(node.body, body);
+        if let Some(pairs) = &node.aliases {
+            self.program.aliases = Some(self.aliases(pairs));
+        }
+        if let Some(block) = node.index_definitions {
+            self.program.index_definitions = Some(self.block(block));
+        }
+        for unit in &node.units {
+            self.host_unit(unit);
+        }
+    }
+
+    /// The values of a list; those with errors are left out.
+    fn values(&mut self, list: ArgRange) -> Vec<ir::Value> {
+        let ast = self.ast;
+        ast.args(list).iter().filter_map(|arg| self.value(arg)).collect()
+    }
+
+    fn aliases(&mut self, pairs: &[(ast::Arg, ast::Arg)]) -> Vec<(TensorId, TensorId)> {
+        pairs
+            .iter()
+            .filter_map(|(new, original)| Some((self.tensor_arg(new)?, self.tensor_arg(original)?)))
+            .collect()
+    }
+
+    fn host_unit(&mut self, node: &ast::Unit) {
+        self.scope += 1;
+        self.latest.clear();
+        let body = self.program.blocks.push(ir::Block::default());
+        let unit = HostUnit { number: node.number, inputs: Vec::new(), outputs: Vec::new(), body };
+        let id = self.program.units.push(unit);
+        self.unit = Some(id);
+        let inputs = self.values(node.inputs);
+        let outputs = self.values(node.outputs);
+        self.unit_lists(node, &inputs, &outputs);
+        let unit = &mut self.program.units[id];
+        unit.inputs = inputs;
+        unit.outputs = outputs;
+        self.block_into(node.body, body);
+        self.unit = None;
+    }
+
+    /// The lists of the section's first line are repeated in its `Inputs:` and `Outputs:` lines.
+    fn unit_lists(&mut self, node: &ast::Unit, inputs: &[ir::Value], outputs: &[ir::Value]) {
+        let lists = [
+            ("Inputs", inputs, node.inputs, node.fusion_inputs),
+            ("Outputs", outputs, node.outputs, node.fusion_outputs),
+        ];
+        for (title, values, first, again) in lists {
+            let repeated = self.values(again);
+            if repeated != values && self.ast.args(first).len() == values.len() {
+                self.unit_lists_differ(node, title);
+            }
+        }
+        for arg in self.ast.args(node.attrs) {
+            self.no_unit_attribute(arg);
+        }
+    }
+
+    /// Blank lines and the version line. Those between two containers belong to the first of them.
+    fn frame(&mut self, container: usize) {
+        let node = &self.ast.containers[container];
+        let next = self.ast.containers.get(container + 1);
+        let shared = u32::from(next.is_some_and(|next| next.blank_before));
+        let sections = node.aliases.is_some() || node.index_definitions.is_some();
+        let (mut after, mut end) = (node.blank_after, node.blank_after_sections);
+        let last = if sections { &mut end } else { &mut after };
+        *last = last.saturating_sub(shared);
+        self.program.frame = Frame {
+            blank_before: node.blank_before,
+            blank_after: after,
+            blank_end: end,
+            version: self.ast.version.filter(|_| container == 0),
+        };
+    }
+
+    fn block(&mut self, block: ast::BlockId) -> BlockId {
+        let id = self.program.blocks.push(ir::Block::default());
+        self.block_into(block, id);
+        id
+    }
+
+    fn block_into(&mut self, block: ast::BlockId, id: BlockId) {
+        let ast = self.ast;
+        let stmts = &ast.blocks[block.index()].stmts;
+        let mut ops = Vec::with_capacity(stmts.len());
+        for &stmt in stmts {
+            if let Some(op) = self.stmt(stmt) {
+                ops.push(op);
+            }
+        }
+        self.program.blocks[id].ops = ops;
+        if !ast.comments.is_empty() {
+            self.blocks.insert(block, id);
+        }
+    }
+
+    /// The IR's symbol of a tree's symbol.
+    fn name(&mut self, symbol: ast::Symbol) -> ir::Symbol {
+        if let Some(name) = self.words[symbol.index()].name {
+            return name;
+        }
+        let name = self.program.names.intern(self.ast.str(symbol));
+        self.words[symbol.index()].name = Some(name);
+        name
+    }
+
+    fn push_op(&mut self, op: ir::Op, span: crate::diag::Span) -> ir::OpId {
+        let id = self.program.ops.push(op);
+        self.program.source.ops.push(span);
+        id
+    }
+}

@@ -1,1 +1,14 @@
 //! hir-opt and hir-run as library functions.
+//!
+//! The only crate with input and output, colour, environment and exit statuses. Everything goes
+//! through [`Io`], so that a test runs a tool in its own process and sees what a user would see.
+
+pub mod args;
+pub mod data;
+pub mod io;
+pub mod opt;
+pub mod render;
+pub mod run;
+pub mod source;
+
+pub use io::{Io, Status};

@@ -1,0 +1,77 @@
+//! Which statement or block a comment belongs to.
+//!
+//! Comments are no tokens. When the parser reaches a token, the comments before it are handed out:
+//! those behind other text on their line go to what was read last, the others wait until it is
+//! known which blocks end here and which statement follows.
+
+use crate::ast::{Ast, BlockId, Comment, CommentPlace};
+use crate::lex::RawComment;
+use crate::span::Span;
+
+/// Comments on lines of their own that wait for their place.
+#[derive(Default)]
+pub(crate) struct Comments {
+    /// How many of the lexer's comments were taken.
+    taken: usize,
+    waiting: Vec<(Span, u32)>,
+}
+
+impl Comments {
+    /// Takes the comments before `end`; those behind other text go to `last`.
+    pub(crate) fn take(&mut self, all: &[RawComment], end: u32, last: CommentPlace, ast: &mut Ast) {
+        while let Some(comment) = all.get(self.taken).filter(|comment| comment.span.start < end) {
+            self.taken += 1;
+            match comment.column {
+                Some(column) => self.waiting.push((comment.span, column)),
+                None => ast.comments.push(Comment { span: comment.span, place: last }),
+            }
+        }
+    }
+
+    /// Takes the comments before `end`, all for `place`.
+    pub(crate) fn take_all(
+        &mut self,
+        all: &[RawComment],
+        end: u32,
+        place: CommentPlace,
+        ast: &mut Ast,
+    ) {
+        self.take(all, end, place, ast);
+        self.place(place, ast);
+    }
+
+    /// The block ends: the leading comments that are indented at least to `column` are its own.
+    pub(crate) fn end_block(&mut self, block: BlockId, column: u32, ast: &mut Ast) {
+        let count = self.waiting.iter().take_while(|&&(_, at)| at >= column).count();
+        for (span, _) in self.waiting.drain(..count) {
+            ast.comments.push(Comment { span, place: CommentPlace::EndOf(block) });
+        }
+    }
+
+    /// Everything that waits belongs to `place`.
+    pub(crate) fn place(&mut self, place: CommentPlace, ast: &mut Ast) {
+        for (span, _) in self.waiting.drain(..) {
+            ast.comments.push(Comment { span, place });
+        }
+    }
+
+    /// What waits in front of a container that starts at `start`: the lines directly above it are
+    /// the container's, the others the file's.
+    pub(crate) fn before_container(&mut self, text: &str, start: u32, number: u32, ast: &mut Ast) {
+        let mut next = start;
+        let mut own = self.waiting.len();
+        while own > 0 {
+            let (span, _) = self.waiting[own - 1];
+            let gap = &text[span.end as usize..next as usize];
+            if gap.matches('\n').count() != 1 || !gap.trim().is_empty() {
+                break;
+            }
+            next = span.start;
+            own -= 1;
+        }
+        for (at, (span, _)) in self.waiting.drain(..).enumerate() {
+            let place = if at < own { CommentPlace::File } else { CommentPlace::Container(number) };
+            ast.comments.push(Comment { span, place });
+        }
+    }
+}

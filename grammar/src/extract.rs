@@ -1,0 +1,148 @@
+//! Finds containers in a raw log, with the numbers of the lines kept true.
+//!
+//! A launcher puts a constant prefix in front of every line (`[1,0]<stdout>:`), a test runner prints
+//! around the containers. What does not belong to a container becomes an empty line.
+
+use memchr::memmem;
+use std::borrow::Cow;
+
+const OPEN: &str = "%HostIrContainer {";
+const CLOSE: &str = "} // %HostIrContainer";
+
+/// The containers of a log, each on the lines where it stood; a plain program is returned as it is.
+pub fn containers_in_log(text: &str) -> Cow<'_, str> {
+    if is_program(text) || memmem::find(text.as_bytes(), OPEN.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut log = Log { out: String::with_capacity(text.len()), prefix: "", state: State::Outside };
+    for line in text.split_inclusive('\n') {
+        log.line(line);
+    }
+    Cow::Owned(log.out)
+}
+
+/// Whether only blank lines, comments and a version line stand around the containers.
+fn is_program(text: &str) -> bool {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some(mut rest) = skip_trivia(text) else { return false };
+    if !rest.starts_with(OPEN) {
+        return false;
+    }
+    loop {
+        let Some(close) = memmem::find(rest.as_bytes(), CLOSE.as_bytes()) else { return true };
+        let Some(next) = skip_trivia(&rest[close + CLOSE.len()..]) else { return false };
+        if next.is_empty() {
+            return true;
+        }
+        if !["%HostIrContainer", "Aliases:", "Index definitions:"]
+            .iter()
+            .any(|word| next.starts_with(word))
+        {
+            return false;
+        }
+        if !next.starts_with('%') {
+            let section = memmem::find(next.as_bytes(), OPEN.as_bytes()).unwrap_or(next.len());
+            return is_section(&next[..section])
+                && (section == next.len() || is_program(&next[section..]));
+        }
+        rest = next;
+    }
+}
+
+/// Whether every line is blank, indented, a comment, a title or a closing brace.
+fn is_section(text: &str) -> bool {
+    text.lines().all(|line| {
+        line.trim().is_empty()
+            || line.starts_with([' ', '\t', '}'])
+            || line.starts_with("//")
+            || line.starts_with("Aliases:")
+            || line.starts_with("Index definitions:")
+    })
+}
+
+/// The text behind blank lines, comments and a version line; `None` if something else comes first.
+fn skip_trivia(text: &str) -> Option<&str> {
+    let mut rest = text.trim_start();
+    loop {
+        if rest.starts_with("//") {
+            rest = rest.find('\n').map_or("", |at| rest[at..].trim_start());
+        } else if let Some(version) = rest.strip_prefix("hir ") {
+            let line = version.lines().next().unwrap_or("");
+            if !line.trim().bytes().all(|b| b.is_ascii_digit()) {
+                return None;
+            }
+            rest = version[line.len()..].trim_start();
+        } else {
+            let known = ["%HostIrContainer", "Aliases:", "Index definitions:"];
+            let starts = rest.is_empty() || known.iter().any(|word| rest.starts_with(word));
+            return starts.then_some(rest);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Outside,
+    Inside,
+    /// Behind a container, where its sections may follow.
+    Behind,
+    Aliases,
+    Index,
+}
+
+struct Log<'t> {
+    out: String,
+    prefix: &'t str,
+    state: State,
+}
+
+impl<'t> Log<'t> {
+    fn line(&mut self, line: &'t str) {
+        let text = line.trim_end_matches(['\n', '\r']);
+        let ending = &line[text.len()..];
+        let kept = self.keep(text);
+        self.out.push_str(kept);
+        self.out.push_str(ending);
+    }
+
+    /// The part of the line that belongs to a container.
+    fn keep(&mut self, text: &'t str) -> &'t str {
+        if let Some(at) = text.find(OPEN) {
+            let inside = self.state == State::Inside && text[..at] != *self.prefix;
+            if !inside {
+                self.prefix = &text[..at];
+                self.state = State::Inside;
+                return &text[at..];
+            }
+        }
+        if self.state == State::Outside {
+            return "";
+        }
+        let Some(own) = self.own(text) else { return "" };
+        match self.state {
+            State::Inside if own.starts_with(CLOSE) => self.state = State::Behind,
+            State::Behind if own.starts_with("Aliases:") => self.state = State::Aliases,
+            State::Behind if own.starts_with("Index definitions:") => self.state = State::Index,
+            State::Behind if own.trim().is_empty() => {}
+            State::Behind => {
+                self.state = State::Outside;
+                return "";
+            }
+            State::Aliases if own.starts_with('}') => self.state = State::Behind,
+            State::Index if !own.starts_with([' ', '\t']) => {
+                self.state = State::Behind;
+                return "";
+            }
+            State::Outside | State::Inside | State::Aliases | State::Index => {}
+        }
+        own
+    }
+
+    /// The line without the container's prefix; `None` for a line of somebody else.
+    fn own(&self, text: &'t str) -> Option<&'t str> {
+        if let Some(own) = text.strip_prefix(self.prefix) {
+            return Some(own);
+        }
+        (text.trim_end() == self.prefix.trim_end()).then_some("")
+    }
+}

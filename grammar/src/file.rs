@@ -1,0 +1,426 @@
+//! The frame around statements: version line, containers, HostUnits, aliases, index definitions.
+
+use crate::ast::{Arg, ArgRange, BlockId, CommentPlace, Container, Unit};
+use crate::builder::Node;
+use crate::error::{Code, SyntaxError};
+use crate::layout::Until;
+use crate::parse::{Kind, Parser};
+use crate::span::Span;
+use crate::token::{Start, Tok, Token};
+
+/// The version of the text that is read and written.
+pub const VERSION: u32 = 1;
+
+impl Parser<'_> {
+    /// The whole text.
+    pub(crate) fn file(&mut self) {
+        self.version();
+        loop {
+            let token = self.peek(0);
+            self.take_comments(token.span.start);
+            match token.tok {
+                Tok::End => break,
+                Tok::Container => self.container(token),
+                _ => self.outside(token),
+            }
+        }
+        self.comments.place(CommentPlace::EndOfFile, &mut self.b.ast);
+        if self.b.ast.containers.is_empty() && self.b.errors.is_empty() {
+            let end = self.b.text.len();
+            self.b.error(
+                SyntaxError::new(
+                    Code::NoContainer,
+                    Span::new(end, end),
+                    "this text holds no container",
+                )
+                .note("a program starts with `%HostIrContainer { (inputs) -> (outputs) :`"),
+            );
+        }
+    }
+
+    /// `hir 1`.
+    fn version(&mut self) {
+        let (word, number) = (self.peek(0), self.peek(1));
+        let (Tok::Word(hir), Tok::Int(version)) = (word.tok, number.tok) else { return };
+        if self.b.ast.str(hir) != "hir" || number.starts_line() {
+            return;
+        }
+        self.take_comments(word.span.start);
+        self.comments.place(CommentPlace::File, &mut self.b.ast);
+        self.src.advance(2);
+        if version != i64::from(VERSION) {
+            let span = word.span.join(number.span);
+            self.b.error(
+                SyntaxError::new(Code::Version, span, format!("version {version} of the text is not supported"))
+                    .note(format!("this program reads version {VERSION} (`hir {VERSION}`) and nvFuser's printed form, which has no such line")),
+            );
+        }
+        self.b.ast.version = u32::try_from(version).ok();
+    }
+
+    /// Text that belongs to no container, up to the next one.
+    fn outside(&mut self, token: Token) {
+        let mut span = token.span;
+        loop {
+            let next = self.peek(0);
+            if matches!(next.tok, Tok::End | Tok::Container) {
+                break;
+            }
+            if next.span.start > token.span.start && next.starts_line() {
+                self.take_comments(next.span.start);
+            } else if span.end < next.span.end {
+                span.end = next.span.end;
+            }
+            self.src.advance(1);
+            if self.peek(0).starts_line() && span.end == next.span.end {
+                span = token.span.join(next.span);
+            }
+        }
+        let line = self.b.text[span.start as usize..].lines().next().map_or(0, str::len) as u32;
+        span.end = span.end.min(span.start + line);
+        self.b.error(
+            SyntaxError::new(Code::Outside, span, "this text stands outside of a container")
+                .note("remove it, make it a `//` comment, or move it into the braces of `%HostIrContainer {`"),
+        );
+    }
+
+    fn container(&mut self, token: Token) {
+        let number = self.b.ast.containers.len() as u32;
+        self.comments.before_container(self.b.text, token.span.start, number, &mut self.b.ast);
+        self.src.advance(1);
+        self.line_column = 0;
+        let brace = self.eat(Tok::LBrace);
+        if brace.is_none() {
+            let at = Span { start: token.span.end, end: token.span.end };
+            self.b.error(
+                SyntaxError::new(Code::Unexpected, at, "expected `{` behind `%HostIrContainer`")
+                    .note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
+            );
+        }
+        let (inputs, outputs, header_end) = self.container_header();
+        let header = Span { start: token.span.start, end: header_end };
+        self.last = CommentPlace::Header(number);
+        let brace = brace.map_or(token.span, |brace| brace.span);
+        let body = self.push_frame(Kind::Container, 0, Some(brace));
+        self.b.ast.containers.push(Container {
+            span: header,
+            header,
+            inputs,
+            outputs,
+            body,
+            units: Vec::new(),
+            aliases: None,
+            index_definitions: None,
+            blank_before: blank_before(self.b.text, token.span.start as usize),
+            blank_after: 0,
+            blank_after_sections: 0,
+            closing_label: false,
+        });
+        self.block(0);
+        self.container_end(number as usize, token.span.start);
+        self.last = CommentPlace::File;
+    }
+
+    /// `(inputs) -> (outputs) :`, with where it ends.
+    fn container_header(&mut self) -> (ArgRange, ArgRange, u32) {
+        let extent = self.extent(Until::Colon);
+        let span = self.span(extent.len);
+        let lists = self.grammar(Start::Header, extent);
+        self.src.advance(extent.len);
+        let colon = self.eat(Tok::Colon);
+        let end = colon.map_or(span.end, |colon| colon.span.end);
+        let Some(Node::Lists(inputs, outputs)) = lists else {
+            return (ArgRange::default(), ArgRange::default(), end);
+        };
+        if colon.is_none() {
+            self.b.error(
+                SyntaxError::new(
+                    Code::Unexpected,
+                    Span { start: end, end },
+                    "expected `:` at the end of the container's header",
+                )
+                .note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
+            );
+        }
+        (inputs, outputs, end)
+    }
+
+    /// What follows the closing brace.
+    fn container_end(&mut self, number: usize, start: u32) {
+        let end = self.consumed();
+        let labelled = self.label(end) == Some(Kind::Container);
+        let line = self.b.text[end as usize..].lines().next().unwrap_or("").trim_end().len() as u32;
+        let close = if labelled { end + line } else { end };
+        let after = blank_lines(self.b.text, close as usize);
+        let container = &mut self.b.ast.containers[number];
+        container.span = Span { start, end: close };
+        container.closing_label = labelled;
+        container.blank_after = after;
+        let mut sections = false;
+        loop {
+            let (word, next, third) = (self.peek(0), self.peek(1), self.peek(2));
+            if self.is_word(word, "Aliases") && next.tok == Tok::Colon {
+                let aliases = self.aliases();
+                self.b.ast.containers[number].aliases = Some(aliases);
+            } else if self.is_word(word, "Index")
+                && self.is_word(next, "definitions")
+                && third.tok == Tok::Colon
+            {
+                let block = self.index_definitions();
+                self.b.ast.containers[number].index_definitions = Some(block);
+            } else {
+                break;
+            }
+            sections = true;
+        }
+        if sections {
+            let end = self.consumed();
+            self.b.ast.containers[number].blank_after_sections =
+                blank_lines(self.b.text, end as usize);
+        }
+    }
+
+    fn is_word(&self, token: Token, text: &str) -> bool {
+        matches!(token.tok, Tok::Word(word) if self.b.ast.str(word) == text)
+    }
+
+    /// Where the token before the next one ends.
+    fn consumed(&mut self) -> u32 {
+        self.peek(0);
+        self.src.consumed()
+    }
+
+    /// `Aliases:{` lines `new -> orig` `}`.
+    fn aliases(&mut self) -> Vec<(Arg, Arg)> {
+        let title = self.peek(0);
+        self.take_comments(title.span.start);
+        self.src.advance(2);
+        let mut pairs = Vec::new();
+        let Some(open) = self.eat(Tok::LBrace) else {
+            let at = Span { start: title.span.end, end: title.span.end };
+            self.b.error(
+                SyntaxError::new(Code::Unexpected, at, "expected `{` behind `Aliases:`")
+                    .note("write `Aliases:{`, a line `T1 -> T0` for each alias, and `}`"),
+            );
+            return pairs;
+        };
+        loop {
+            match self.peek(0).tok {
+                Tok::RBrace => break self.src.advance(1),
+                Tok::End | Tok::Container => {
+                    self.b.error(
+                        SyntaxError::new(Code::Unclosed, open.span, "this `{` is never closed")
+                            .label("opened here")
+                            .note("write `}` behind the last alias"),
+                    );
+                    break;
+                }
+                Tok::Comma | Tok::Semi => self.src.advance(1),
+                _ => {
+                    let extent = self.extent(Until::Statement);
+                    if let Some(Node::List(pair)) = self.grammar(Start::Pair, extent)
+                        && let [new, original] = self.b.ast.args(pair)
+                    {
+                        pairs.push((*new, *original));
+                    }
+                    self.src.advance(extent.len.max(1));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// `Index definitions:` and the indented statements under it.
+    fn index_definitions(&mut self) -> BlockId {
+        let title = self.peek(0);
+        self.take_comments(title.span.start);
+        self.src.advance(3);
+        self.line_column = 0;
+        let base = self.frames.len();
+        let block = self.push_frame(Kind::Index, 0, None);
+        self.block(base);
+        block
+    }
+
+    // ---- HostUnits ----
+
+    /// Reads a `HostUnitN:` section if one starts here.
+    pub(crate) fn section_starts(&mut self, token: Token) -> bool {
+        let Tok::Word(word) = token.tok else { return false };
+        let Some(number) = self.b.ast.str(word).strip_prefix("HostUnit") else { return false };
+        let Ok(number) = number.parse::<u32>() else { return false };
+        if self.peek(1).tok != Tok::Colon {
+            return false;
+        }
+        while self.frames.last().is_some_and(|frame| frame.kind == Kind::Nested) {
+            let brace = self.frames.last().and_then(|frame| frame.brace);
+            if let Some(brace) = brace {
+                self.b.error(
+                    SyntaxError::new(Code::Unclosed, brace, "this `{` is never closed")
+                        .label("opened here")
+                        .other(token.span, "a HostUnit starts here")
+                        .note("write a `}` at the end of the block"),
+                );
+            }
+            self.pop_frame(false);
+        }
+        if self.frames.last().is_none_or(|frame| frame.kind != Kind::Container) {
+            return false;
+        }
+        let body = self.frames[0].block;
+        self.comments.place(CommentPlace::EndOf(body), &mut self.b.ast);
+        self.last = CommentPlace::EndOf(body);
+        self.unit(token, number);
+        true
+    }
+
+    fn unit(&mut self, token: Token, number: u32) {
+        self.src.advance(2);
+        let (inputs, outputs) = self.unit_header();
+        let attrs = self.unit_attributes();
+        let fusion_inputs = self.unit_lines("Inputs");
+        let fusion_outputs = self.unit_lines("Outputs");
+        let kernel = self.peek(0);
+        let brace = (kernel.tok == Tok::Kernel && self.peek(1).tok == Tok::LBrace)
+            .then(|| self.peek(1).span);
+        let Some(brace) = brace else {
+            self.b.error(
+                SyntaxError::new(Code::Unexpected, kernel.span, format!("expected `%kernel {{` in the section of HostUnit{number}"))
+                    .note("a HostUnit is `HostUnit0: Inputs={..} -> Outputs={..}`, `Inputs:`, `Outputs:` and `%kernel {` ... `} // %kernel`"),
+            );
+            return self.skip_unit();
+        };
+        self.take_comments(brace.end);
+        self.src.advance(2);
+        let base = self.frames.len();
+        let body = self.push_frame(Kind::Kernel, 0, Some(brace));
+        self.comments.place(CommentPlace::EndOf(body), &mut self.b.ast);
+        self.last = CommentPlace::EndOf(body);
+        self.block(base);
+        let span = Span { start: token.span.start, end: self.consumed() };
+        let unit =
+            Unit { span, number, inputs, outputs, fusion_inputs, fusion_outputs, body, attrs };
+        if let Some(container) = self.b.ast.containers.last_mut() {
+            container.units.push(unit);
+        }
+    }
+
+    /// Skips a section that is not understood: to the end of its line.
+    fn skip_unit(&mut self) {
+        while !self.peek(0).starts_line() && !matches!(self.peek(0).tok, Tok::End | Tok::RBrace) {
+            self.src.advance(1);
+        }
+    }
+
+    /// `Inputs={..} -> Outputs={..}`.
+    fn unit_header(&mut self) -> (ArgRange, ArgRange) {
+        let len = self.until(|previous, braces, _| previous == Tok::RBrace && braces == 2);
+        let Some(Node::List(pair)) = self.section(Start::Pair, len) else {
+            return (ArgRange::default(), ArgRange::default());
+        };
+        match self.b.ast.args(pair) {
+            [inputs, outputs] => (list_of(inputs), list_of(outputs)),
+            _ => (ArgRange::default(), ArgRange::default()),
+        }
+    }
+
+    /// What stands between the header and `Inputs:`.
+    fn unit_attributes(&mut self) -> ArgRange {
+        let len = self.until(|_, _, title| title);
+        match self.section(Start::List, len) {
+            Some(Node::List(list)) => list,
+            _ => ArgRange::default(),
+        }
+    }
+
+    /// `Inputs:` or `Outputs:` and one value on each line under it.
+    fn unit_lines(&mut self, title: &str) -> ArgRange {
+        let (word, colon) = (self.peek(0), self.peek(1));
+        if !self.is_word(word, title) || colon.tok != Tok::Colon {
+            return ArgRange::default();
+        }
+        self.src.advance(2);
+        let mut values = Vec::new();
+        loop {
+            let token = self.peek(0);
+            let titled = self.title(0);
+            if titled || matches!(token.tok, Tok::Kernel | Tok::End | Tok::Container | Tok::RBrace)
+            {
+                break;
+            }
+            let extent = self.extent(Until::Statement);
+            if let Some(Node::List(list)) = self.grammar(Start::List, extent) {
+                values.extend_from_slice(self.b.ast.args(list));
+            }
+            self.src.advance(extent.len.max(1));
+        }
+        let start = self.b.ast.args.len() as u32;
+        self.b.ast.args.extend(values);
+        ArgRange { start, end: self.b.ast.args.len() as u32 }
+    }
+
+    /// Whether `Inputs:` or `Outputs:` starts at the token `ahead`.
+    fn title(&mut self, ahead: usize) -> bool {
+        let (word, colon) = (self.peek(ahead), self.peek(ahead + 1));
+        colon.tok == Tok::Colon && (self.is_word(word, "Inputs") || self.is_word(word, "Outputs"))
+    }
+
+    /// How many tokens come before `stop` holds for: the token before, how many braced lists ended,
+    /// whether a title starts. `%kernel`, a blank-free end of text and containers stop always.
+    fn until(&mut self, stop: impl Fn(Tok, usize, bool) -> bool) -> usize {
+        let (mut len, mut depth, mut lists, mut previous) = (0, 0usize, 0, Tok::End);
+        loop {
+            let token = self.peek(len);
+            let title = self.title(len);
+            let ends = matches!(token.tok, Tok::End | Tok::Container | Tok::Kernel);
+            if ends || depth == 0 && (title || stop(previous, lists, title)) {
+                return len;
+            }
+            if depth == 0 && token.tok.is_closer() {
+                return len;
+            }
+            depth += usize::from(token.tok.closer().is_some());
+            if token.tok.is_closer() {
+                depth -= 1;
+                lists += usize::from(depth == 0);
+            }
+            previous = token.tok;
+            len += 1;
+        }
+    }
+
+    fn section(&mut self, start: Start, len: usize) -> Option<Node> {
+        let bad = self.src.slice(len).iter().any(|token| token.tok == Tok::Error);
+        let node = self.grammar(start, crate::layout::Extent { len, bad, open_end: false });
+        self.src.advance(len);
+        node
+    }
+}
+
+fn list_of(arg: &Arg) -> ArgRange {
+    match arg.value {
+        crate::ast::Value::List(list) => list,
+        _ => ArgRange::default(),
+    }
+}
+
+/// Whether the line before the one at `start` is blank.
+fn blank_before(text: &str, start: usize) -> bool {
+    let head = text[..start].trim_end_matches([' ', '\t']);
+    head.strip_suffix('\n').is_some_and(|head| {
+        let head = head.trim_end_matches([' ', '\t', '\r']);
+        head.is_empty() || head.ends_with('\n')
+    })
+}
+
+/// The blank lines behind the line that ends at `end`.
+fn blank_lines(text: &str, end: usize) -> u32 {
+    let rest = text[end..].trim_start_matches([' ', '\t', '\r']);
+    let Some(mut rest) = rest.strip_prefix('\n') else { return 0 };
+    let mut count = 0;
+    while let Some(at) = rest.find('\n').filter(|&at| rest[..at].trim().is_empty()) {
+        count += 1;
+        rest = &rest[at + 1..];
+    }
+    count
+}

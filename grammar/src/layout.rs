@@ -1,0 +1,269 @@
+//! Where statements end: lines, brackets and continuations, without the grammar.
+//!
+//! A statement ends at its line's end unless a bracket is open or one of the two lines asks for the
+//! other. A bracket that is never closed must not swallow the rest of the file: the first line that
+//! looks like a statement of its own is remembered, and the statement is cut there if its brackets
+//! turn out not to close.
+
+use crate::builder::Builder;
+use crate::error::{Code, SyntaxError};
+use crate::lex::Source;
+use crate::scan::MAX_BRACKETS;
+use crate::span::Span;
+use crate::token::{Tok, Token};
+
+/// How many operators one expression may chain.
+pub(crate) const MAX_OPERATORS: usize = 500;
+/// How many tokens past a suspicious line are looked at for a closing bracket.
+const MAX_LOOK: usize = 4000;
+
+/// Which tokens end the extent besides those that end a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Until {
+    /// Those of a statement only.
+    Statement,
+    /// The `:` or `{` that opens a block.
+    Block,
+    /// The `:` behind a container's lists.
+    Colon,
+}
+
+/// The tokens of one statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// How many tokens belong to it (with its `;`).
+    pub(crate) len: usize,
+    /// Whether an error was recorded, so that the grammar need not see it.
+    pub(crate) bad: bool,
+    /// Whether its last parenthesis is closed by nothing (`ShareMemHandles(.., `).
+    pub(crate) open_end: bool,
+}
+
+/// The scanner and the memory it reuses.
+#[derive(Default)]
+pub(crate) struct Layout {
+    /// Open brackets, each with the operators counted before it.
+    open: Vec<(Token, usize)>,
+    /// Whether a closing bracket without an opening one or a token with an error was met.
+    bad: bool,
+}
+
+/// Why a scan stopped.
+enum Stop {
+    /// The statement ends in front of this token.
+    At(usize),
+    /// It ends there, with an open parenthesis that nvFuser never closes.
+    OpenEnd(usize),
+    /// An open bracket met something that cannot stand inside it.
+    Unclosed(usize),
+    /// Too many brackets or operators.
+    TooDeep(usize),
+}
+
+impl Layout {
+    /// The extent of the statement that starts at the next token.
+    pub(crate) fn extent<'t>(
+        &mut self,
+        src: &mut Source<'t>,
+        b: &mut Builder<'t>,
+        until: Until,
+    ) -> Extent {
+        let mut cut = None;
+        self.open.clear();
+        self.bad = false;
+        let stop = self.walk(src, b, until, &mut cut);
+        let (len, open_end, failed) = match stop {
+            Stop::At(len) => (len, false, false),
+            Stop::OpenEnd(len) => (len, true, false),
+            Stop::Unclosed(at) => {
+                self.report_unclosed(b);
+                (cut.unwrap_or_else(|| line_end(src, b, at)), false, true)
+            }
+            Stop::TooDeep(at) => {
+                let span = src.peek(b, at).span;
+                b.error(
+                    SyntaxError::new(Code::TooDeep, span, "this statement is nested too deeply")
+                        .note(format!(
+                            "at most {MAX_BRACKETS} brackets and {MAX_OPERATORS} operators in a row"
+                        )),
+                );
+                (self.resync(src, b, at), false, true)
+            }
+        };
+        Extent { len, bad: failed || self.bad, open_end }
+    }
+
+    fn walk<'t>(
+        &mut self,
+        src: &mut Source<'t>,
+        b: &mut Builder<'t>,
+        until: Until,
+        cut: &mut Option<usize>,
+    ) -> Stop {
+        let first = src.peek(b, 0);
+        let mut before = first.tok;
+        let mut operators = 0;
+        let mut at = 0;
+        loop {
+            let token = src.peek(b, at);
+            if at > 0 && token.starts_line() {
+                if let Some(stop) = self.new_line(src, b, at, before, cut, first) {
+                    return stop;
+                }
+            } else if token.tok == Tok::End {
+                return if self.open.is_empty() { Stop::At(at) } else { Stop::Unclosed(at) };
+            }
+            if let Some(stop) = self.bracket(b, token, at, until, &mut operators) {
+                return stop;
+            }
+            if token.tok.is_operator() {
+                operators += 1;
+                if operators > MAX_OPERATORS {
+                    return Stop::TooDeep(at);
+                }
+            } else if token.tok == Tok::Comma {
+                operators = 0;
+            }
+            if cut.is_some_and(|cut| at > cut + MAX_LOOK) {
+                return Stop::Unclosed(at);
+            }
+            before = token.tok;
+            at += 1;
+        }
+    }
+
+    /// Whether the statement ends in front of the line that starts with token `at`.
+    fn new_line<'t>(
+        &mut self,
+        src: &mut Source<'t>,
+        b: &mut Builder<'t>,
+        at: usize,
+        before: Tok,
+        cut: &mut Option<usize>,
+        first: Token,
+    ) -> Option<Stop> {
+        let token = src.peek(b, at);
+        let joined = before.wants_more() || token.tok.continues();
+        if self.open.is_empty() {
+            return (!joined || token.tok == Tok::End).then_some(Stop::At(at));
+        }
+        if self.open_end(src, b, at, before) {
+            return Some(Stop::OpenEnd(at));
+        }
+        let block = matches!(
+            token.tok,
+            Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel | Tok::End
+        );
+        let opened = before.closer().is_some();
+        let outside = !first.starts_line() || token.column <= first.column;
+        if cut.is_none() && (block || outside && !joined && !opened && !token.tok.is_closer()) {
+            *cut = Some(at);
+        }
+        block.then_some(Stop::Unclosed(at))
+    }
+
+    /// `ShareMemHandles(P2PCommunication 37 (...), ` ends without a `)`.
+    fn open_end<'t>(
+        &self,
+        src: &mut Source<'t>,
+        b: &mut Builder<'t>,
+        at: usize,
+        before: Tok,
+    ) -> bool {
+        let Tok::Word(head) = src.peek(b, 0).tok else { return false };
+        let next = src.peek(b, at).tok;
+        self.open.len() == 1
+            && before == Tok::Comma
+            && b.ast.str(head) == "ShareMemHandles"
+            && next != Tok::RParen
+            && !matches!(next, Tok::Word(word) if b.ast.str(word) == "P2PCommunication")
+    }
+
+    /// Follows brackets; ends the statement at `;`, at a `}` that is not its own and at `until`.
+    fn bracket(
+        &mut self,
+        b: &mut Builder<'_>,
+        token: Token,
+        at: usize,
+        until: Until,
+        operators: &mut usize,
+    ) -> Option<Stop> {
+        let outside = self.open.is_empty();
+        match token.tok {
+            Tok::Colon if outside && until != Until::Statement => return Some(Stop::At(at)),
+            Tok::LBrace if outside && until == Until::Block => return Some(Stop::At(at)),
+            Tok::Semi if outside => return Some(Stop::At(at + 1)),
+            Tok::Semi => return Some(Stop::Unclosed(at)),
+            tok if tok.closer().is_some() => {
+                if self.open.len() == MAX_BRACKETS {
+                    return Some(Stop::TooDeep(at));
+                }
+                self.open.push((token, *operators));
+                *operators = 0;
+            }
+            Tok::RBrace if outside => return Some(Stop::At(at)),
+            tok if tok.is_closer() => match self.open.pop() {
+                Some((open, before)) if open.tok.closer() == Some(tok) => *operators = before,
+                Some(open) => {
+                    self.open.push(open);
+                    return Some(Stop::Unclosed(at));
+                }
+                None => {
+                    self.bad = true;
+                    unmatched(b, token.span);
+                }
+            },
+            Tok::Error => self.bad = true,
+            _ => {}
+        }
+        None
+    }
+
+    fn report_unclosed(&self, b: &mut Builder<'_>) {
+        let Some((open, _)) = self.open.last() else { return };
+        let text = &b.text[open.span.range()];
+        let error =
+            SyntaxError::new(Code::Unclosed, open.span, format!("this `{text}` is never closed"))
+                .label("opened here")
+                .note("close it before the next statement starts");
+        b.error(error);
+    }
+
+    /// Where to go on after a statement that is nested too deeply: the line after its brackets.
+    fn resync<'t>(&mut self, src: &mut Source<'t>, b: &mut Builder<'t>, mut at: usize) -> usize {
+        let mut depth = self.open.len();
+        loop {
+            let token = src.peek(b, at);
+            let block =
+                matches!(token.tok, Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel);
+            if token.tok == Tok::End || at > 0 && token.starts_line() && (depth == 0 || block) {
+                return at;
+            }
+            if depth == 0 && token.tok == Tok::RBrace {
+                return at;
+            }
+            depth += usize::from(token.tok.closer().is_some());
+            depth = depth.saturating_sub(usize::from(token.tok.is_closer()));
+            at += 1;
+        }
+    }
+}
+
+fn unmatched(b: &mut Builder<'_>, span: Span) {
+    let text = &b.text[span.range()];
+    let error = SyntaxError::new(Code::Unmatched, span, format!("this `{text}` closes nothing"))
+        .note("remove it, or open the bracket before it");
+    b.error(error);
+}
+
+/// The first token of the line after token `at`, or `at` if it starts a line itself.
+fn line_end<'t>(src: &mut Source<'t>, b: &mut Builder<'t>, at: usize) -> usize {
+    let mut end = at.max(1);
+    loop {
+        let token = src.peek(b, end);
+        if token.starts_line() || token.tok == Tok::End {
+            return end;
+        }
+        end += 1;
+    }
+}

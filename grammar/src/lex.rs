@@ -1,0 +1,342 @@
+//! From text to tokens: logos matches, this module interns and joins.
+//!
+//! A whole tensor reference or iteration domain is one token. Its end is found by a search for the
+//! closing bracket, and its text is looked up among those already seen: a reference is read
+//! ([`crate::tensor`]) once per file, however often it is printed.
+
+use crate::ast::Symbol;
+use crate::builder::Builder;
+use crate::error::{Code, SyntaxError};
+use crate::scan::{self, Reach};
+use crate::span::Span;
+use crate::tensor;
+use crate::token::{Op, Raw, Tok, Token};
+use logos::{Lexer, Logos};
+
+/// A comment and the column it stands at if nothing precedes it on its line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawComment {
+    pub(crate) span: Span,
+    pub(crate) column: Option<u32>,
+}
+
+/// A window of tokens over a text.
+pub(crate) struct Source<'t> {
+    text: &'t str,
+    lexer: Lexer<'t, Raw>,
+    /// Where the lexer's text starts in `text`.
+    base: usize,
+    window: Vec<Token>,
+    at: usize,
+    /// Column of the line whose first token has not come yet.
+    column: u32,
+    /// Comments met so far, in order.
+    pub(crate) comments: Vec<RawComment>,
+}
+
+impl<'t> Source<'t> {
+    /// The tokens of `text[span]`.
+    pub(crate) fn new(text: &'t str, span: Span) -> Self {
+        let part = &text[span.range()];
+        let blanks = part.len() - part.trim_start_matches([' ', '\t']).len();
+        Self {
+            text,
+            lexer: Raw::lexer(part),
+            base: span.start as usize,
+            window: Vec::new(),
+            at: 0,
+            column: columns(&part.as_bytes()[..blanks]),
+            comments: Vec::new(),
+        }
+    }
+
+    /// The token `ahead` places on. Past the end there are only [`Tok::End`]s.
+    pub(crate) fn peek(&mut self, b: &mut Builder<'t>, ahead: usize) -> Token {
+        while self.window.len() <= self.at + ahead {
+            self.read(b);
+        }
+        self.window[self.at + ahead]
+    }
+
+    /// The next `count` tokens; they must have been peeked at.
+    pub(crate) fn slice(&self, count: usize) -> &[Token] {
+        &self.window[self.at..self.at + count]
+    }
+
+    /// Moves on by `count` tokens, for a look at what follows.
+    pub(crate) fn look(&mut self, count: usize) {
+        self.at += count;
+    }
+
+    /// Moves back by `count` tokens after a look.
+    pub(crate) fn back(&mut self, count: usize) {
+        self.at -= count;
+    }
+
+    /// Moves on by `count` tokens.
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.at += count;
+        if self.at > 4096 && self.at <= self.window.len() {
+            self.window.drain(..self.at - 1);
+            self.at = 1;
+        }
+    }
+
+    /// Where the token before the next one ends.
+    pub(crate) fn consumed(&self) -> u32 {
+        let before = self.at.checked_sub(1).and_then(|at| self.window.get(at));
+        before.map_or(self.base as u32, |token| token.span.end)
+    }
+
+    /// Everything up to the end.
+    pub(crate) fn all(mut self, b: &mut Builder<'t>) -> Vec<Token> {
+        while self.window.last().is_none_or(|token| token.tok != Tok::End) {
+            self.read(b);
+        }
+        self.window.pop();
+        self.window
+    }
+
+    fn push(&mut self, tok: Tok, start: usize, end: usize) {
+        let column = std::mem::replace(&mut self.column, u32::MAX);
+        self.window.push(Token { tok, span: Span::new(start, end), column });
+    }
+
+    /// Puts at least one more token into the window.
+    fn read(&mut self, b: &mut Builder<'t>) {
+        loop {
+            let raw = self.lexer.next();
+            let range = self.lexer.span();
+            let (start, end) = (self.base + range.start, self.base + range.end);
+            match raw {
+                None => {
+                    let end = self.base + self.lexer.source().len();
+                    self.column = 0;
+                    return self.push(Tok::End, end, end);
+                }
+                Some(Ok(Raw::Newline)) => self.column = columns(&self.bytes()[start + 1..end]),
+                Some(Ok(Raw::Comment)) => self.comment(start, end),
+                Some(Ok(raw)) => {
+                    let (tok, end) = self.convert(b, raw, start, end);
+                    return self.push(tok, start, end);
+                }
+                Some(Err(())) => return self.unknown(b, start, end),
+            }
+        }
+    }
+
+    fn bytes(&self) -> &'t [u8] {
+        self.text.as_bytes()
+    }
+
+    /// The labels that nvFuser prints behind closing braces are no comments.
+    fn comment(&mut self, start: usize, end: usize) {
+        let text = self.text[start..end].trim_end();
+        let own_line = self.column != u32::MAX;
+        let closing = self.window.last().is_some_and(|token| token.tok == Tok::RBrace);
+        if !own_line && closing && matches!(text, "// %HostIrContainer" | "// %kernel") {
+            return;
+        }
+        let span = Span::new(start, start + text.len());
+        self.comments.push(RawComment { span, column: own_line.then_some(self.column) });
+    }
+
+    /// A character that starts no token; a run of them is one error.
+    fn unknown(&mut self, b: &mut Builder<'t>, start: usize, end: usize) {
+        if let Some(last) = self.window.last_mut()
+            && last.tok == Tok::Error
+            && last.span.end as usize == start
+        {
+            last.span.end = end as u32;
+            if let Some(error) = b.errors.last_mut()
+                && error.code == Code::Character.text()
+            {
+                error.span.end = end as u32;
+            }
+            return;
+        }
+        let found = self.text[start..end].chars().next().unwrap_or('?');
+        let text = format!("unexpected character {found:?}");
+        b.error(
+            SyntaxError::new(Code::Character, Span::new(start, end), text)
+                .note("names are made of letters, digits and `_`; remove the character"),
+        );
+        self.push(Tok::Error, start, end);
+    }
+
+    /// The token for a match, and where it ends.
+    fn convert(&mut self, b: &mut Builder<'t>, raw: Raw, start: usize, end: usize) -> (Tok, usize) {
+        let text = &self.text[start..end];
+        let span = Span::new(start, end);
+        let tok = match raw {
+            Raw::TensorHead => return self.tensor(b, start, end),
+            Raw::DomainHead => return self.domain(b, start, end),
+            Raw::ShortTensor => Tok::Tensor(tensor::short(b, text, span)),
+            Raw::Word => Tok::Word(b.ast.strings.intern(text)),
+            Raw::Int => integer(b, text, span),
+            Raw::Hex => match u64::from_str_radix(&text[2..], 16) {
+                Ok(value) => Tok::Hex(value),
+                Err(_) => too_large(b, text, span, "64 bits"),
+            },
+            Raw::Float => Tok::Float(b.ast.strings.intern(text)),
+            Raw::Typed => typed(b, text),
+            Raw::Cast => Tok::Cast(b.ast.strings.intern(text)),
+            Raw::Field => Tok::Field(b.ast.strings.intern(&text[1..])),
+            Raw::Bool => Tok::Bool(matches!(text, "true" | "True"), text.starts_with(['T', 'F'])),
+            raw => fixed(raw),
+        };
+        (tok, end)
+    }
+
+    /// `T3_g_float[...] (DeviceMesh{..})`, or a name that only looks like its head.
+    fn tensor(&mut self, b: &mut Builder<'t>, start: usize, head: usize) -> (Tok, usize) {
+        let bytes = &self.bytes()[..self.base + self.lexer.source().len()];
+        match scan::tensor(bytes, start, head) {
+            None => {
+                let text = &self.text[start..head];
+                (Tok::Word(b.ast.strings.intern(text)), head)
+            }
+            Some(Reach::Closed(end)) => {
+                self.lexer.bump(end - head);
+                (Tok::Tensor(tensor::full(b, Span::new(start, end))), end)
+            }
+            Some(Reach::Broken { open, end }) => self.broken(b, open, head, end),
+        }
+    }
+
+    /// `iS0{i0}`; `head` is behind the `{`.
+    fn domain(&mut self, b: &mut Builder<'t>, start: usize, head: usize) -> (Tok, usize) {
+        let bytes = &self.bytes()[..self.base + self.lexer.source().len()];
+        match scan::domain(bytes, head - 1) {
+            Reach::Closed(end) => {
+                self.lexer.bump(end - head);
+                match tensor::domain(b, Span::new(start, end)) {
+                    Some(id) => (Tok::Domain(id), end),
+                    None => (Tok::Error, end),
+                }
+            }
+            Reach::Broken { open, end } => self.broken(b, open, head, end),
+        }
+    }
+
+    fn broken(
+        &mut self,
+        b: &mut Builder<'t>,
+        open: usize,
+        head: usize,
+        end: usize,
+    ) -> (Tok, usize) {
+        let end = end.max(head);
+        let end = (end..self.text.len())
+            .find(|&at| self.text.is_char_boundary(at))
+            .unwrap_or(self.text.len());
+        let bracket = self.bytes()[open] as char;
+        let text = format!("the `{bracket}` of this tensor reference or domain is never closed");
+        b.error(
+            SyntaxError::new(Code::Unclosed, Span::new(open, open + 1), text)
+                .label("opened here")
+                .note("close it on the same line, or before the next statement starts"),
+        );
+        self.lexer.bump(end - head);
+        (Tok::Error, end)
+    }
+}
+
+/// The width of an indentation; a tab reaches to the next multiple of eight.
+fn columns(blanks: &[u8]) -> u32 {
+    if !blanks.contains(&b'\t') {
+        return blanks.len() as u32;
+    }
+    blanks.iter().fold(0, |column, &b| if b == b'\t' { (column / 8 + 1) * 8 } else { column + 1 })
+}
+
+fn integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
+    match text.parse() {
+        Ok(value) => Tok::Int(value),
+        Err(_) => too_large(b, text, span, "63 bits"),
+    }
+}
+
+fn too_large(b: &mut Builder<'_>, text: &str, span: Span, bits: &str) -> Tok {
+    let message = format!("the number `{}` is too large", shorten(text));
+    b.error(
+        SyntaxError::new(Code::Number, span, message)
+            .note(format!("numbers have to fit into {bits}")),
+    );
+    Tok::Error
+}
+
+/// The start of a text that may be long.
+pub(crate) fn shorten(text: &str) -> String {
+    let line = text.lines().next().unwrap_or("");
+    if line.chars().count() <= 40 && line.len() == text.len() {
+        return line.to_owned();
+    }
+    let start: String = line.chars().take(37).collect();
+    format!("{start}...")
+}
+
+/// `float(0)`: the type and the text between the parentheses.
+fn typed(b: &mut Builder<'_>, text: &str) -> Tok {
+    let open = text.find('(').unwrap_or(0);
+    let inner = text[open..].strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or("");
+    let dtype: Symbol = b.ast.strings.intern(&text[..open]);
+    Tok::Typed(dtype, b.ast.strings.intern(inner.trim()))
+}
+
+/// Tokens that need no text.
+fn fixed(raw: Raw) -> Tok {
+    match raw {
+        Raw::For => Tok::For,
+        Raw::If => Tok::If,
+        Raw::Else => Tok::Else,
+        Raw::Stream => Tok::Stream,
+        Raw::In => Tok::In,
+        Raw::From => Tok::From,
+        Raw::To => Tok::To,
+        Raw::Into => Tok::Into,
+        Raw::Step => Tok::Step,
+        Raw::Container => Tok::Container,
+        Raw::Kernel => Tok::Kernel,
+        Raw::Alias => Tok::Alias,
+        Raw::Ellipsis => Tok::Ellipsis,
+        Raw::LParen => Tok::LParen,
+        Raw::RParen => Tok::RParen,
+        Raw::LBrace => Tok::LBrace,
+        Raw::RBrace => Tok::RBrace,
+        Raw::LBracket => Tok::LBracket,
+        Raw::RBracket => Tok::RBracket,
+        Raw::Comma => Tok::Comma,
+        Raw::Semi => Tok::Semi,
+        Raw::Colon => Tok::Colon,
+        Raw::Equal => Tok::Equal,
+        Raw::Arrow => Tok::Arrow,
+        raw => operator(raw),
+    }
+}
+
+fn operator(raw: Raw) -> Tok {
+    match raw {
+        Raw::Add => Tok::Infix(Op::Add),
+        Raw::Sub => Tok::Both(Op::Sub),
+        Raw::Mul => Tok::Both(Op::Mul),
+        Raw::Div => Tok::Infix(Op::Div),
+        Raw::Mod => Tok::Infix(Op::Mod),
+        Raw::Shl => Tok::Infix(Op::Shl),
+        Raw::Shr => Tok::Infix(Op::Shr),
+        Raw::Eq => Tok::Infix(Op::Eq),
+        Raw::Ne => Tok::Infix(Op::Ne),
+        Raw::Ge => Tok::Infix(Op::Ge),
+        Raw::Gt => Tok::Infix(Op::Gt),
+        Raw::Le => Tok::Infix(Op::Le),
+        Raw::Lt => Tok::Infix(Op::Lt),
+        Raw::AndAnd => Tok::Infix(Op::AndAnd),
+        Raw::OrOr => Tok::Infix(Op::OrOr),
+        Raw::And => Tok::Both(Op::And),
+        Raw::Or => Tok::Infix(Op::Or),
+        Raw::Xor => Tok::Infix(Op::Xor),
+        Raw::Not => Tok::Prefix(Op::Not),
+        Raw::Compl => Tok::Prefix(Op::Compl),
+        _ => Tok::Error,
+    }
+}

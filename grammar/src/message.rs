@@ -1,0 +1,158 @@
+//! Turns a failure of the grammar into a message for people.
+
+use crate::builder::Builder;
+use crate::error::{Code, SyntaxError};
+use crate::lex::shorten;
+use crate::span::Span;
+use crate::token::{Tok, Token};
+use lalrpop_util::ParseError;
+
+/// How many expectations a message lists.
+const MAX_EXPECTED: usize = 4;
+
+/// The message for `error`, met in the statement of `tokens`. `whole` is used when there are none.
+pub(crate) fn describe(
+    b: &Builder<'_>,
+    error: ParseError<u32, Tok, ()>,
+    tokens: &[Token],
+    whole: Span,
+) -> SyntaxError {
+    let (at, expected) = match error {
+        ParseError::UnrecognizedToken { token: (start, _, _), expected } => (Some(start), expected),
+        ParseError::UnrecognizedEof { expected, .. } => (None, expected),
+        ParseError::ExtraToken { token: (start, _, _) } => (Some(start), Vec::new()),
+        ParseError::InvalidToken { location } => (Some(location), Vec::new()),
+        ParseError::User { .. } => (None, Vec::new()),
+    };
+    let index = at.map_or(tokens.len(), |at| tokens.partition_point(|token| token.span.start < at));
+    let wanted = wanted(&expected, index == 0);
+    let Some(found) = tokens.get(index) else { return ends_early(tokens, whole, &wanted) };
+    let before = index.checked_sub(1).map(|at| tokens[at]);
+    if let Some(before) = before.filter(|_| found.starts_line()) {
+        let span = Span { start: before.span.end, end: before.span.end };
+        let message = format!("expected {wanted} at the end of this line");
+        return SyntaxError::new(Code::Unexpected, span, message)
+            .other(found.span, "the statement goes on here")
+            .note(format!(
+                "write {wanted}, or start the next statement at the column of this one"
+            ));
+    }
+    let text = shorten(&b.text[found.span.range()]);
+    let error = SyntaxError::new(
+        Code::Unexpected,
+        found.span,
+        format!("expected {wanted}, found `{text}`"),
+    );
+    error.note(hint(found.tok, before.map(|token| token.tok), index))
+}
+
+fn ends_early(tokens: &[Token], whole: Span, wanted: &str) -> SyntaxError {
+    let end = tokens.last().map_or(whole.end, |token| token.span.end);
+    let span = Span { start: end, end };
+    SyntaxError::new(
+        Code::Unexpected,
+        span,
+        format!("expected {wanted} at the end of this statement"),
+    )
+    .note(format!(
+        "write {wanted}; a line goes on if a bracket is open or it ends in `=`, an operator or `,`"
+    ))
+}
+
+/// How to repair it.
+fn hint(found: Tok, before: Option<Tok>, index: usize) -> String {
+    match (found, before) {
+        (Tok::Equal, _) => {
+            "an operand before `=` has to be a name, a tensor or a stream".to_owned()
+        }
+        (_, _) if index == 0 => {
+            "a statement is `name( ... )`, `T1 = name( ... )`, `T1 = a + b;`, FOR or IF".to_owned()
+        }
+        (
+            Tok::Word(_) | Tok::Tensor(_),
+            Some(Tok::Word(_) | Tok::Tensor(_) | Tok::RParen | Tok::Int(_)),
+        ) => "a `,` may be missing before it, or a line break between two statements".to_owned(),
+        _ => "remove it, or complete what stands before it".to_owned(),
+    }
+}
+
+/// `a value, `,` or `)``.
+fn wanted(expected: &[String], at_start: bool) -> String {
+    if at_start {
+        return "a statement".to_owned();
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for text in expected {
+        let name = friendly(text.trim_matches('"'));
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    // Where a value may stand, its other beginnings (words that are names as well) say nothing new.
+    if names.contains(&"a value") {
+        names.retain(|name| {
+            !matches!(
+                *name,
+                "a name"
+                    | "a number"
+                    | "`{`"
+                    | "`(`"
+                    | "`Stream`"
+                    | "a domain"
+                    | "an operator"
+                    | "`in`"
+                    | "`from`"
+                    | "`to`"
+            )
+        });
+    }
+    names.sort_by_key(|name| rank(name));
+    names.truncate(MAX_EXPECTED);
+    match names.split_last() {
+        None => "nothing more".to_owned(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+    }
+}
+
+/// A terminal of the grammar in plain words; empty for those that are not worth a mention.
+fn friendly(terminal: &str) -> &'static str {
+    match terminal {
+        "tensor" | "hex" | "float" | "typed" | "cast" | "bool" => "a value",
+        "domain" => "a domain",
+        "name" => "a name",
+        "int" => "a number",
+        "infix" | "infix or prefix" => "an operator",
+        "Stream" => "`Stream`",
+        "(" => "`(`",
+        ")" => "`)`",
+        "{" => "`{`",
+        "}" => "`}`",
+        "[" => "`[`",
+        "]" => "`]`",
+        "," => "`,`",
+        ":" => "`:`",
+        "=" => "`=`",
+        "->" => "`->`",
+        "<next>" => "the end of the statement",
+        "FOR" => "`FOR`",
+        "IF" => "`IF`",
+        "in" => "`in`",
+        "from" => "`from`",
+        "to" => "`to`",
+        _ => "",
+    }
+}
+
+/// Closing brackets and separators first, then values, then the rest.
+fn rank(name: &str) -> u8 {
+    match name {
+        "`)`" | "`}`" | "`]`" => 0,
+        "`,`" | "`=`" | "`:`" | "`->`" => 1,
+        "a value" | "a domain" => 2,
+        "`in`" | "`from`" => 3,
+        "`to`" => 4,
+        "a name" | "a number" => 5,
+        _ => 6,
+    }
+}

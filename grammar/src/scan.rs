@@ -1,0 +1,212 @@
+//! Finds where a tensor reference or an iteration domain ends, without reading it.
+//!
+//! The printed form is one line without nested square brackets, which one vectorised search
+//! settles. Everything else (free white space, nested brackets) goes through a byte loop that gives
+//! up early on text that cannot belong to the reference, so that a missing bracket costs one
+//! statement and never a scan of the rest of the file.
+
+use memchr::{memchr2, memchr3};
+
+/// How many brackets may be open at once.
+pub(crate) const MAX_BRACKETS: usize = 200;
+/// How many lines a reference may span.
+const MAX_LINES: usize = 64;
+
+/// The end of a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// One past its last byte.
+    Closed(usize),
+    /// The bracket at `open` has no partner; the text up to `end` belongs to the attempt.
+    Broken { open: usize, end: usize },
+}
+
+/// A full tensor reference whose `T3_g_float` is `bytes[start..head]`; `None` if no `[` follows and
+/// it is a mere name.
+pub(crate) fn tensor(bytes: &[u8], start: usize, head: usize) -> Option<Reach> {
+    let open = opening(bytes, start, head)?;
+    let end = match list(bytes, open) {
+        Reach::Closed(end) => end,
+        broken => return Some(broken),
+    };
+    Some(suffix(bytes, end))
+}
+
+/// The `[` behind a head whose type may go on in `<..>`, `{..}` or `*`.
+fn opening(bytes: &[u8], start: usize, head: usize) -> Option<usize> {
+    let mut at = head;
+    if bytes.get(at) == Some(&b'<') {
+        at += memchr2(b'>', b'\n', &bytes[at..])?;
+        at += usize::from(bytes[at] == b'>');
+    } else if bytes[start..head].ends_with(b"_struct") {
+        let brace = blanks(bytes, at);
+        if bytes.get(brace) == Some(&b'{') {
+            at = brace + memchr2(b'}', b'\n', &bytes[brace..])? + 1;
+        }
+    }
+    while bytes.get(at) == Some(&b'*') {
+        at += 1;
+    }
+    at = blanks(bytes, at);
+    (bytes.get(at) == Some(&b'[')).then_some(at)
+}
+
+/// Past the blanks of this line.
+fn blanks(bytes: &[u8], mut at: usize) -> usize {
+    while matches!(bytes.get(at), Some(b' ' | b'\t')) {
+        at += 1;
+    }
+    at
+}
+
+/// Past all white space.
+pub(crate) fn white(bytes: &[u8], mut at: usize) -> usize {
+    while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
+        at += 1;
+    }
+    at
+}
+
+/// The `[...]` of a tensor.
+fn list(bytes: &[u8], open: usize) -> Reach {
+    match memchr3(b']', b'[', b'\n', &bytes[open + 1..]) {
+        Some(at)
+            if bytes[open + 1 + at] == b']'
+                && memchr2(b';', b'=', &bytes[open..open + at]).is_none() =>
+        {
+            Reach::Closed(open + at + 2)
+        }
+        _ => brackets(bytes, open),
+    }
+}
+
+/// What may stand behind the `]`: positions, a mesh, attributes.
+fn suffix(bytes: &[u8], mut end: usize) -> Reach {
+    loop {
+        let at = white(bytes, end);
+        let rest = &bytes[at..];
+        let (open, last) = match position(rest) {
+            Some(open) => (at + open, false),
+            None if is_mesh(rest) => (at, true),
+            None => break,
+        };
+        match parentheses(bytes, open) {
+            Reach::Closed(close) => end = close,
+            broken => return broken,
+        }
+        if last {
+            break;
+        }
+    }
+    let at = blanks(bytes, end);
+    if attributes(bytes, at) { brackets(bytes, at) } else { Reach::Closed(end) }
+}
+
+/// `ca_pos( 3 )` and its like: where its `(` stands.
+fn position(rest: &[u8]) -> Option<usize> {
+    const WORDS: [&[u8]; 4] =
+        [b"ca_pos(", b"compute_with(", b"produce_pos(", b"maybe_produce_pos("];
+    if !matches!(rest.first(), Some(b'c' | b'p' | b'm')) {
+        return None;
+    }
+    WORDS.iter().find(|word| rest.starts_with(word)).map(|word| word.len() - 1)
+}
+
+/// Whether `(DeviceMesh` stands here.
+fn is_mesh(rest: &[u8]) -> bool {
+    rest.first() == Some(&b'(') && rest[white(rest, 1)..].starts_with(b"DeviceMesh")
+}
+
+/// From a `(` to behind its `)`.
+fn parentheses(bytes: &[u8], open: usize) -> Reach {
+    match memchr3(b')', b'(', b'\n', &bytes[open + 1..]) {
+        Some(at) if bytes[open + 1 + at] == b')' => Reach::Closed(open + at + 2),
+        _ => brackets(bytes, open),
+    }
+}
+
+/// Whether `{ word =` stands at `at`.
+fn attributes(bytes: &[u8], at: usize) -> bool {
+    if bytes.get(at) != Some(&b'{') {
+        return false;
+    }
+    let word = white(bytes, at + 1);
+    let mut end = word;
+    while bytes.get(end).is_some_and(|&b| b.is_ascii_alphanumeric() || b == b'_') {
+        end += 1;
+    }
+    let equal = white(bytes, end);
+    end > word && bytes.get(equal) == Some(&b'=') && bytes.get(equal + 1) != Some(&b'=')
+}
+
+/// A domain with its suffixes; its `{` is at `open`.
+pub(crate) fn domain(bytes: &[u8], open: usize) -> Reach {
+    match braces(bytes, open) {
+        Reach::Closed(mut end) => {
+            for suffix in [&b"rf"[..], b"_p", b"_c"] {
+                if bytes[end..].starts_with(suffix) {
+                    end += suffix.len();
+                }
+            }
+            Reach::Closed(end)
+        }
+        broken => broken,
+    }
+}
+
+/// From a domain's `{` to behind its `}`.
+pub(crate) fn braces(bytes: &[u8], open: usize) -> Reach {
+    match memchr3(b'}', b'{', b'\n', &bytes[open + 1..]) {
+        Some(at) if bytes[open + 1 + at] == b'}' => Reach::Closed(open + at + 2),
+        _ => brackets(bytes, open),
+    }
+}
+
+/// From an opening bracket to behind its partner.
+fn brackets(bytes: &[u8], open: usize) -> Reach {
+    let mut stack = [(0u8, 0usize); MAX_BRACKETS];
+    let mut depth = 0;
+    let mut lines = 0;
+    let mut first_line = None;
+    let mut at = open;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'(' | b'[' | b'{' => {
+                if depth == MAX_BRACKETS {
+                    break;
+                }
+                let closer = if byte == b'(' { b')' } else { byte + 2 };
+                stack[depth] = (closer, at);
+                depth += 1;
+            }
+            b')' | b']' | b'}' => {
+                if stack[depth - 1].0 != byte {
+                    break;
+                }
+                depth -= 1;
+                if depth == 0 {
+                    return Reach::Closed(at + 1);
+                }
+            }
+            b';' => break,
+            b'/' if bytes.get(at + 1) == Some(&b'/') => break,
+            b'\n' => {
+                first_line.get_or_insert(at);
+                lines += 1;
+                let next = bytes.get(white(bytes, at));
+                if lines > MAX_LINES || next.is_none_or(|b| b.is_ascii_uppercase() || *b == b'%') {
+                    break;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    let end = first_line.unwrap_or_else(|| at + line_rest(&bytes[at.min(bytes.len())..]));
+    Reach::Broken { open: stack[depth - 1].1, end: end.min(bytes.len()) }
+}
+
+/// Bytes up to the end of the line, or to the `;` or comment before it.
+fn line_rest(rest: &[u8]) -> usize {
+    memchr2(b'\n', b';', rest).unwrap_or(rest.len())
+}

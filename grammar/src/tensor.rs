@@ -1,0 +1,409 @@
+//! Reads tensor references: `T3_g_float[iS0{i0}, iS1{8}] ca_pos( 1 ) (DeviceMesh{0 1})`.
+//!
+//! This runs once for each distinct text. References that differ in white space only become one.
+
+use crate::ast::{ArgRange, DomainId, Mesh, Symbol, TensorRef, TensorRefId, TensorText};
+use crate::builder::{Builder, Node};
+use crate::domain::{self, Cursor};
+use crate::error::{Code, SyntaxError};
+use crate::span::Span;
+use crate::spelling::{nearest, nearest_note};
+use crate::token::Start;
+
+/// Memory letters as printed in a reference.
+pub const MEMORIES: [&str; 5] = ["g", "l", "s", "t", "sym"];
+
+/// Element types as printed in a reference.
+pub const DTYPES: [&str; 25] = [
+    "double",
+    "float",
+    "__half",
+    "__bfloat",
+    "__e4m3",
+    "__e5m2",
+    "__e8m0",
+    "__e2m1",
+    "__e2m1_x2",
+    "int8_t",
+    "int16_t",
+    "int",
+    "int64_t",
+    "uint8_t",
+    "uint16_t",
+    "uint32_t",
+    "uint64_t",
+    "nvfuser_index_t",
+    "bool",
+    "std::complex<float>",
+    "std::complex<double>",
+    "null_type",
+    "int32_t",
+    "bfloat16",
+    "half",
+];
+
+/// How deep references may stand inside each other (`iS0Ragged{extents=T1_g_int[...]}`).
+const MAX_INNER: u32 = 8;
+
+/// The short reference `T3`.
+pub(crate) fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
+    if let Some(&id) = b.tensors.get(text) {
+        return id;
+    }
+    let number = number(b, &text[1..], Span { start: span.start + 1, end: span.end });
+    add(b, text, TensorRef { span, number, full: None })
+}
+
+/// A full reference.
+///
+/// Two spellings of one reference have to meet. Most texts are spaced as printed and cannot be a
+/// second spelling of each other; the table of texts without white space is only made when the
+/// first one comes that might be.
+pub(crate) fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
+    let text = &b.text[span.range()];
+    if let Some(&id) = b.tensors.get(text) {
+        return id;
+    }
+    let (tensor, tidy) = read(b, span);
+    if !tidy && !b.squeezing {
+        start_squeezing(b);
+    }
+    if !b.squeezing {
+        return add(b, text, tensor);
+    }
+    let hash = squeezed_hash(text);
+    if let Some(&id) = b.squeezed.get(&hash) {
+        let other = &b.text[b.ast.tensors[id.index()].span.range()];
+        if squeeze(other.as_bytes()).eq(squeeze(text.as_bytes())) {
+            b.tensors.insert(text, id);
+            return id;
+        }
+    }
+    let id = add(b, text, tensor);
+    b.squeezed.entry(hash).or_insert(id);
+    id
+}
+
+/// Enters the references read so far into the table of texts without white space.
+fn start_squeezing(b: &mut Builder<'_>) {
+    b.squeezing = true;
+    for (at, tensor) in b.ast.tensors.iter().enumerate() {
+        let hash = squeezed_hash(&b.text[tensor.span.range()]);
+        b.squeezed.entry(hash).or_insert(TensorRefId(at as u32));
+    }
+}
+
+fn add<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId {
+    let id = TensorRefId(b.ast.tensors.len() as u32);
+    b.ast.tensors.push(tensor);
+    b.tensors.insert(text, id);
+    id
+}
+
+/// A domain that stands alone.
+pub(crate) fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
+    let text = &b.text[span.range()];
+    if let Some(&id) = b.domains.get(text) {
+        return Some(id);
+    }
+    let mut cursor = Cursor::new(b.text, span);
+    let domain = domain::read(b, &mut cursor)?;
+    let id = DomainId(b.ast.domains.len() as u32);
+    b.ast.domains.push(domain);
+    b.domains.insert(text, id);
+    Some(id)
+}
+
+/// A number of 32 bits.
+pub(crate) fn number(b: &mut Builder<'_>, digits: &str, span: Span) -> u32 {
+    digits.parse().unwrap_or_else(|_| {
+        b.error(
+            SyntaxError::new(Code::Number, span, format!("the number `{digits}` is too large"))
+                .note(format!("numbers of tensors, domains and devices end at {}", u32::MAX)),
+        );
+        u32::MAX
+    })
+}
+
+/// Reads the reference at `span`; whether it is spaced as printed, without inner expressions.
+fn read(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
+    let mut cursor = Cursor::new(b.text, span);
+    cursor.at += 1;
+    let digits = cursor.digits();
+    let number = number(b, &b.text[digits.range()], digits);
+    cursor.at += 1;
+    b.depth += 1;
+    let full = if b.depth > MAX_INNER {
+        b.error(SyntaxError::new(Code::TooDeep, span, "tensor references nested too deeply"));
+        None
+    } else {
+        body(b, &mut cursor)
+    };
+    b.depth -= 1;
+    (TensorRef { span, number, full }, cursor.tidy)
+}
+
+/// Everything behind `T3_`.
+fn body(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<TensorText> {
+    let memory = memory(b, cursor);
+    let (dtype, dtype_span) = dtype(b, cursor)?;
+    let mark = b.open_domains.len();
+    let good = domains(b, cursor);
+    let domains_start = b.ast.domains.len() as u32;
+    b.ast.domains.extend(b.open_domains.drain(mark..));
+    let domains_end = b.ast.domains.len() as u32;
+    good?;
+    let mut text = TensorText {
+        memory,
+        dtype,
+        dtype_span,
+        domains_start,
+        domains_end,
+        positions: Symbol(0),
+        mesh: None,
+        attrs: ArgRange::default(),
+    };
+    if cursor.at < cursor.end {
+        let parts = parts(cursor);
+        text.positions = b.ast.strings.intern(parts.positions);
+        text.mesh = parts.mesh.and_then(|at| mesh(b, cursor, at));
+        text.attrs = parts.attrs.map_or(ArgRange::default(), |at| attributes(b, at));
+    }
+    Some(text)
+}
+
+fn memory(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Symbol {
+    let start = cursor.at;
+    while cursor.peek().is_some_and(|byte| byte.is_ascii_alphabetic()) {
+        cursor.at += 1;
+    }
+    let span = Span::new(start, cursor.at);
+    let text = &b.text[span.range()];
+    if !MEMORIES.contains(&text) {
+        b.error(
+            SyntaxError::new(
+                Code::Memory,
+                span,
+                format!("unknown memory `{text}` in a tensor reference"),
+            )
+            .note(nearest_note(text, &MEMORIES))
+            .note("a reference is written `T3_g_float[...]`: memory, element type, domains"),
+        );
+    }
+    b.ast.strings.intern(text)
+}
+
+fn dtype(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<(Symbol, Span)> {
+    if cursor.peek() == Some(b'_') {
+        cursor.at += 1;
+    }
+    let start = cursor.at;
+    let open = memchr::memchr(b'[', &cursor.bytes[start..cursor.end])? + start;
+    cursor.at = open;
+    let text = b.text[start..open].trim_end();
+    cursor.tidy &= start + text.len() == open && !text.contains(' ');
+    let span = Span::new(start, start + text.len());
+    let plain = text.trim_end_matches('*');
+    let compound = plain.starts_with("struct") || plain.contains(['<', '{']);
+    if !compound && !DTYPES.contains(&plain) {
+        let note = match nearest(plain, &DTYPES) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("element types are {}", DTYPES[..22].join(", ")),
+        };
+        b.error(
+            SyntaxError::new(
+                Code::Dtype,
+                span,
+                format!("unknown element type `{plain}` in a tensor reference"),
+            )
+            .note(note),
+        );
+    }
+    Some((b.ast.strings.intern(text), span))
+}
+
+/// `[iS0{i0}, ...]`, to the builder's open domains; the cursor ends behind the `]`.
+fn domains(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<()> {
+    cursor.at += 1;
+    cursor.white();
+    if cursor.peek() == Some(b']') {
+        cursor.at += 1;
+        return Some(());
+    }
+    loop {
+        let domain = domain::read(b, cursor)?;
+        b.open_domains.push(domain);
+        cursor.white();
+        match cursor.peek() {
+            Some(b',') => cursor.at += 1,
+            Some(b']') => {
+                cursor.at += 1;
+                return Some(());
+            }
+            _ => {
+                let found = b.text[cursor.at..cursor.end].chars().next().map_or(0, char::len_utf8);
+                let span = Span::new(cursor.at, cursor.at + found);
+                b.error(
+                    SyntaxError::new(
+                        Code::Tensor,
+                        span,
+                        "expected `,` or `]` behind an iteration domain",
+                    )
+                    .note("domains are written `iS0{i0}`, with `, ` between them"),
+                );
+                return None;
+            }
+        }
+        cursor.blank();
+        cursor.white();
+    }
+}
+
+/// What stands behind the `]`.
+struct Parts<'t> {
+    positions: &'t str,
+    /// The braces of the mesh.
+    mesh: Option<Span>,
+    /// The braces of the attributes.
+    attrs: Option<Span>,
+}
+
+fn parts<'t>(cursor: &mut Cursor<'t>) -> Parts<'t> {
+    const WORD: &str = "DeviceMesh";
+    let rest = &cursor.text[cursor.at..cursor.end];
+    let place = |start: usize, end: usize| Span::new(cursor.at + start, cursor.at + end);
+    // The printed form without positions or attributes, which is nearly every reference.
+    if rest.starts_with(" (DeviceMesh{") && rest.ends_with("})") {
+        let mesh = place(" (DeviceMesh".len(), rest.len() - 1);
+        return Parts { positions: "", mesh: Some(mesh), attrs: None };
+    }
+    let found = rest.find(WORD);
+    let mesh = found.map(|at| {
+        let close = rest[at..].find(')').map_or(rest.len(), |close| at + close);
+        (at + WORD.len(), close)
+    });
+    let behind = mesh.map_or(0, |(_, close)| close);
+    let brace = rest[behind..].find('{').map(|at| behind + at);
+    let stop = found.or(brace).unwrap_or(rest.len());
+    let positions = rest[..stop].trim_end_matches(|c: char| c.is_whitespace() || c == '(').trim();
+    let parts = Parts {
+        positions,
+        mesh: mesh.map(|(start, end)| place(start, end)),
+        attrs: brace.map(|at| place(at, rest.len())),
+    };
+    cursor.tidy = false;
+    parts
+}
+
+/// `{key=value, ...}`.
+fn attributes(b: &mut Builder<'_>, span: Span) -> ArgRange {
+    let inner = Span { start: span.start + 1, end: span.end - 1 };
+    match domain::parse_part(b, inner, Start::List) {
+        Some(Node::List(list)) => list,
+        _ => ArgRange::default(),
+    }
+}
+
+/// `{{0 1}{2 3}}`.
+fn mesh(b: &mut Builder<'_>, cursor: &mut Cursor<'_>, place: Span) -> Option<Mesh> {
+    let bytes = b.text.as_bytes();
+    let text = &b.text[place.range()];
+    let word = "DeviceMesh".len();
+    let span = Span { start: place.start - word as u32, end: place.end };
+    if let Some(last) = &b.last_mesh
+        && b.text[last.span.range()].get(word..) == Some(text)
+    {
+        return Some(Mesh { span, ..last.clone() });
+    }
+    cursor.tidy &= !text.bytes().any(|byte| byte.is_ascii_whitespace() && byte != b' ')
+        && !["  ", "{ ", " {", " }", "} "].iter().any(|odd| text.contains(odd));
+    let tidy = cursor.tidy;
+    let (mut shape, mut counts, mut devices) = (Vec::new(), Vec::<u32>::new(), Vec::new());
+    let mut good = true;
+    let mut at = place.start as usize;
+    while at < place.end as usize {
+        match bytes[at] {
+            b'{' => counts.push(0),
+            b'}' => {
+                let depth = counts.len();
+                let Some(count) = counts.pop() else { return bad_mesh(b, span) };
+                good &= close_group(&mut shape, depth, count);
+                if let Some(outer) = counts.last_mut() {
+                    *outer += 1;
+                }
+                good &=
+                    !counts.is_empty() || bytes[at + 1..place.end as usize].trim_ascii().is_empty();
+            }
+            b'0'..=b'9' => {
+                let start = at;
+                while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+                    at += 1;
+                }
+                let digits = Span::new(start, at);
+                devices.push(number(b, &b.text[digits.range()], digits));
+                let Some(count) = counts.last_mut() else { return bad_mesh(b, span) };
+                *count += 1;
+                continue;
+            }
+            byte if byte.is_ascii_whitespace() => {}
+            _ => return bad_mesh(b, span),
+        }
+        at += 1;
+    }
+    let size: u64 = shape.iter().map(|&n| u64::from(n)).product();
+    if !good || shape.is_empty() || !counts.is_empty() || size != devices.len() as u64 {
+        bad_mesh(b, span);
+        shape.clear();
+    }
+    let mesh = Mesh { span, shape, devices };
+    b.last_mesh = (tidy && !mesh.shape.is_empty()).then(|| mesh.clone());
+    Some(mesh)
+}
+
+/// Notes the size of a group at `depth`; whether its siblings have the same.
+fn close_group(shape: &mut Vec<u32>, depth: usize, count: u32) -> bool {
+    if shape.len() < depth {
+        shape.resize(depth, u32::MAX);
+    }
+    let extent = &mut shape[depth - 1];
+    if *extent == u32::MAX {
+        *extent = count;
+    }
+    *extent == count && count > 0
+}
+
+fn bad_mesh(b: &mut Builder<'_>, span: Span) -> Option<Mesh> {
+    b.error(
+        SyntaxError::new(Code::Mesh, span, "this device mesh is not a full grid of device numbers")
+            .note("write `DeviceMesh{0 1 2 3}`, or with two axes `DeviceMesh{{0 1}{2 3}}`"),
+    );
+    None
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// A text without white space, but with one blank between words.
+fn squeeze(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    let mut before = 0u8;
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let next = crate::scan::white(bytes, at);
+        let byte = *bytes.get(next)?;
+        if next > at && is_word(before) && is_word(byte) {
+            at = next;
+            before = b' ';
+            return Some(b' ');
+        }
+        at = next + 1;
+        before = byte;
+        Some(byte)
+    })
+}
+
+fn squeezed_hash(text: &str) -> u64 {
+    const FACTOR: u64 = 0x517c_c1b7_2722_0a95;
+    squeeze(text.as_bytes())
+        .fold(0, |hash: u64, b| (hash.rotate_left(5) ^ u64::from(b)).wrapping_mul(FACTOR))
+}

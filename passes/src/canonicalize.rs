@@ -1,0 +1,435 @@
+//! canonicalize: simplifies what is surely the same when simpler.
+//!
+//! Four steps: fold scalar expressions, take constant branches and drop loops that never run
+//! ([`Regions`] says what may go), drop stream changes and waits without effect, drop what is empty.
+
+use crate::codes;
+use crate::fold::Folder;
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::rewrite;
+use crate::storage::{Access, accesses, interface, walk_all};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{
+    AttrKey, AttrValue, BlockId, Comment, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value,
+};
+use hostir::ops::OpKind;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "canonicalize",
+    summary: "Simplify scalars, constant branches, empty loops and stream changes",
+    description: "\
+- Scalar expressions of ops: constants are folded, `x * 1`, `x / 1`, `x + 0`, `( x )` become `x`. Types of
+  scalars are not written down, so identities hold only for what is surely an integer: `i0`, loop indices of
+  stream loops, `rank`, `numberOfStreams` and what is computed from them. Overflow and division by zero stay.
+- `IF` with a constant condition becomes its branch. Loops over no iteration, and loops and branches
+  without an op, are removed. A loop of one iteration stays.
+- `SetCurrentStream` to the stream that is current, or directly before another one, is removed; so is
+  `Synchronize` of the current stream with itself.
+
+What a removed branch alone defines or posts and something else needs keeps the branch. Extents of tensors
+are left as they are.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[
+        StatisticSpec { name: "ops-folded", help: "ops with a scalar that became simpler" },
+        StatisticSpec { name: "branches-taken", help: "branches with a constant condition" },
+        StatisticSpec { name: "loops-removed", help: "loops over no iteration" },
+        StatisticSpec { name: "stream-ops-removed", help: "stream changes and waits without effect" },
+    ],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{8}, iS1{i1}]) -> (T1_g_float[iS2{8}, iS3{i1}]) :
+  T1_g_float[iS2{8}, iS3{i1}] = ALLOCATE(buffer=T1, mem_type=global, size=( ( 4 * 2 ) * i1 ), zero_init=false, resets_to_zero=false)
+  SetCurrentStream to Stream 1
+  IF Manual ( 2 < 8 ):
+    SetCurrentStream to Stream 1
+    T1
+       = Set( T0, cache_op=Streaming )
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{8}, iS1{i1}]) -> (T1_g_float[iS2{8}, iS3{i1}]) :
+  T1_g_float[iS2{8}, iS3{i1}] = ALLOCATE(buffer=T1, mem_type=global, size=( 8 * i1 ), zero_init=false, resets_to_zero=false)
+  SetCurrentStream to Stream 1
+  T1
+     = Set( T0, cache_op=Streaming )
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    fold_scalars(edit, cx);
+    let body = edit.program().body();
+    let mut control =
+        Control { regions: Regions::of(edit.program()), above: FxHashMap::default(), end_of: FxHashMap::default() };
+    control.block(edit, cx, body);
+    control.move_comments(edit);
+    let mut dropped = FxHashSet::default();
+    streams(edit.program(), body, None, &mut dropped);
+    cx.count("stream-ops-removed", dropped.len() as u64);
+    rewrite::retain(edit, body, &|op| !dropped.contains(&op));
+    rewrite::drop_lost_comments(edit);
+    Ok(())
+}
+
+// ---- scalars ----
+
+fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
+    let mut ops = Vec::new();
+    edit.program().walk(edit.program().body(), &mut |op| ops.push(op));
+    let bound = bound_streams(edit.program(), &ops);
+    let mut folder = Folder::default();
+    for id in ops {
+        if folded_op(edit, &mut folder, &bound, id) {
+            cx.count("ops-folded", 1);
+            cx.remark(|| {
+                let program = edit.program();
+                let text = format!("folded a scalar of `{}`", program.op(id).kind.spec().name);
+                Diag::error(codes::SIMPLIFIED, program.op_span(id), text)
+            });
+        }
+    }
+}
+
+/// What `Stream x` is bound to by name: a folded index must not become such a name.
+fn bound_streams(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
+    let results = ops.iter().flat_map(|&op| program.op(op).results.iter());
+    results
+        .filter_map(|value| match value {
+            Value::Stream(name) => Some(*name),
+            Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
+                None
+            }
+        })
+        .collect()
+}
+
+fn folded_op(
+    edit: &mut Edit<'_>,
+    folder: &mut Folder,
+    bound: &FxHashSet<ExprId>,
+    id: OpId,
+) -> bool {
+    let mut op = edit.program().op(id).clone();
+    for value in &mut op.operands {
+        match value {
+            Value::Scalar(expr) => *expr = folder.fold(edit, *expr),
+            Value::Stream(index) => {
+                let folded = folder.fold(edit, *index);
+                if !bound.contains(&folded) {
+                    *index = folded;
+                }
+            }
+            Value::Tensor(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {}
+        }
+    }
+    for (_, value) in &mut op.attrs {
+        match value {
+            AttrValue::Expr(expr) => *expr = folder.fold(edit, *expr),
+            AttrValue::Exprs(exprs) => {
+                exprs.iter_mut().for_each(|expr| *expr = folder.fold(edit, *expr));
+            }
+            AttrValue::Ranges(ranges) => {
+                ranges.iter_mut().flatten().for_each(|expr| *expr = folder.fold(edit, *expr));
+            }
+            AttrValue::Bool(_)
+            | AttrValue::Word(_)
+            | AttrValue::Tensor(_)
+            | AttrValue::Domain(_)
+            | AttrValue::Ints(_)
+            | AttrValue::Bools(_) => {}
+        }
+    }
+    if op == *edit.program().op(id) {
+        return false;
+    }
+    edit.set_op(id, op);
+    true
+}
+
+// ---- branches and loops ----
+
+/// What becomes of a control op.
+enum Fate {
+    /// It stays.
+    Keep,
+    /// Only these ops of it run, once: the block, if there is one.
+    Take(Option<BlockId>),
+    /// It never runs.
+    Never,
+}
+
+/// Asks for the kinds of control ops: only IF has a condition, only loops have bounds.
+fn fate(program: &Program, op: &Op) -> Fate {
+    let exprs = program.exprs();
+    let bound = |key| op.expr(key).map(|expr| exprs.as_int(expr));
+    let never = |start: Option<i64>, stop: Option<i64>| {
+        let forward = bound(AttrKey::Step).is_none_or(|step| step.is_some_and(|step| step > 0));
+        let empty = matches!((start, stop), (Some(start), Some(stop)) if start >= stop);
+        if forward && empty { Fate::Never } else { Fate::Keep }
+    };
+    match op.kind {
+        OpKind::If => match op.operands.first().and_then(|value| value.scalar()).map(|c| program.expr(c)) {
+            Some(Expr::Bool(true)) => Fate::Take(op.blocks.first().copied()),
+            Some(Expr::Bool(false)) => Fate::Take(op.blocks.get(1).copied()),
+            _ => Fate::Keep,
+        },
+        OpKind::ForRange => never(bound(AttrKey::Start).flatten(), bound(AttrKey::Stop).flatten()),
+        OpKind::For => {
+            let Some(domain) = op.domain(AttrKey::Domain).map(|id| program.domain(id)) else {
+                return Fate::Keep;
+            };
+            if domain.start.is_some() || domain.stop.is_some() {
+                return Fate::Keep;
+            }
+            never(
+                bound(AttrKey::Start).unwrap_or(Some(0)),
+                bound(AttrKey::Stop).unwrap_or_else(|| exprs.as_int(domain.extent)),
+            )
+        }
+        _ => Fate::Keep,
+    }
+}
+
+struct Control {
+    regions: Regions,
+    /// Where comments above and behind an op that goes belong now.
+    above: FxHashMap<OpId, CommentPlace>,
+    /// Where comments at the end of a block that goes belong now.
+    end_of: FxHashMap<BlockId, CommentPlace>,
+}
+
+impl Control {
+    fn block(&mut self, edit: &mut Edit<'_>, cx: &mut PassCx<'_>, block: BlockId) {
+        let ops = edit.program().block(block).ops.clone();
+        let mut kept = Vec::with_capacity(ops.len());
+        for (index, &op) in ops.iter().enumerate() {
+            let behind = ops.get(index + 1).map_or(CommentPlace::EndOf(block), |&next| CommentPlace::Above(next));
+            self.op(edit, cx, op, behind, &mut kept);
+        }
+        if kept != ops {
+            edit.set_block(block, kept);
+        }
+    }
+
+    fn op(
+        &mut self,
+        edit: &mut Edit<'_>,
+        cx: &mut PassCx<'_>,
+        id: OpId,
+        behind: CommentPlace,
+        kept: &mut Vec<OpId>,
+    ) {
+        let blocks = edit.program().op(id).blocks.clone();
+        let fate = fate(edit.program(), edit.program().op(id));
+        let taken = match fate {
+            Fate::Keep => None,
+            Fate::Take(block) => Some(block),
+            Fate::Never => Some(None),
+        };
+        let lost = |block: &&BlockId| taken.is_some_and(|taken| taken != Some(**block));
+        let lost: Vec<BlockId> = blocks.iter().filter(lost).copied().collect();
+        if taken.is_none() || !self.regions.remove(edit.program(), &lost) {
+            if taken.is_some() {
+                cx.remark(|| obstacle(edit.program(), id));
+            }
+            blocks.iter().for_each(|&block| self.block(edit, cx, block));
+            kept.push(id);
+            return;
+        }
+        let taken_branch = matches!(fate, Fate::Take(_));
+        cx.count(if taken_branch { "branches-taken" } else { "loops-removed" }, 1);
+        cx.remark(|| removal(edit.program(), id));
+        let Some(block) = taken.flatten() else { return };
+        self.block(edit, cx, block);
+        let inlined = &edit.program().block(block).ops;
+        self.above.insert(id, inlined.first().map_or(behind, |&first| CommentPlace::Above(first)));
+        self.end_of.insert(block, behind);
+        kept.extend_from_slice(inlined);
+    }
+
+    fn move_comments(&self, edit: &mut Edit<'_>) {
+        if self.above.is_empty() && self.end_of.is_empty() {
+            return;
+        }
+        let moved = |place: CommentPlace| match place {
+            CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
+            CommentPlace::EndOf(block) => self.end_of.get(&block).copied(),
+            CommentPlace::Container | CommentPlace::Header | CommentPlace::End => None,
+        };
+        let hand_on = |comment: &Comment| {
+            let mut comment = comment.clone();
+            while let Some(place) = moved(comment.place) {
+                comment.place = place;
+            }
+            comment
+        };
+        let comments: Vec<Comment> = edit.program().source().comments.iter().map(hand_on).collect();
+        if comments != edit.program().source().comments {
+            edit.set_comments(comments);
+        }
+    }
+}
+
+fn removal(program: &Program, op: OpId) -> Diag {
+    let text = format!("`{}` was simplified: its bounds or condition are constant", program.op(op).kind.spec().name);
+    Diag::error(codes::SIMPLIFIED, program.op_span(op), text)
+}
+
+fn obstacle(program: &Program, op: OpId) -> Diag {
+    let name = program.op(op).kind.spec().name;
+    let text = format!("`{name}` stays although part of it never runs: that part defines what is used elsewhere");
+    Diag::error(codes::NOT_SIMPLIFIED, program.op_span(op), text)
+}
+
+/// Something that ops define and others name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Tensor(TensorId),
+    Handle(u32),
+}
+
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    definitions: u32,
+    mentions: u32,
+}
+
+/// Who defines and who names what, to tell whether a region may go.
+struct Regions {
+    all: FxHashMap<Key, Uses>,
+}
+
+impl Regions {
+    fn of(program: &Program) -> Self {
+        let mut all: FxHashMap<Key, Uses> = FxHashMap::default();
+        for tensor in interface(program) {
+            all.entry(Key::Tensor(tensor)).or_default().mentions += 1;
+        }
+        for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
+            all.entry(Key::Tensor(tensor)).or_default().definitions += 1;
+        }
+        walk_all(program, &mut |op| {
+            uses(program, op, &mut all);
+        });
+        Self { all }
+    }
+
+    /// Forgets the blocks if nothing else needs what they define; else says `false`.
+    fn remove(&mut self, program: &Program, blocks: &[BlockId]) -> bool {
+        let mut inside: FxHashMap<Key, Uses> = FxHashMap::default();
+        let mut scalars = false;
+        for &block in blocks {
+            program.walk(block, &mut |op| {
+                uses(program, op, &mut inside);
+                scalars |= program.op(op).results.iter().any(|value| value.scalar().is_some());
+            });
+        }
+        let free = |(key, inside): (&Key, &Uses)| {
+            let all = self.all.get(key).copied().unwrap_or_default();
+            inside.definitions == 0
+                || all.definitions > inside.definitions
+                || all.mentions == inside.mentions
+        };
+        if scalars || !inside.iter().all(free) {
+            return false;
+        }
+        // The order does not matter: each entry is lowered on its own.
+        inside.into_iter().collect::<Vec<_>>().into_iter().for_each(|(key, inside)| {
+            if let Some(all) = self.all.get_mut(&key) {
+                all.definitions -= inside.definitions;
+                all.mentions -= inside.mentions;
+            }
+        });
+        true
+    }
+}
+
+fn uses(program: &Program, id: OpId, out: &mut FxHashMap<Key, Uses>) {
+    accesses(program, id, &mut |tensor, access| {
+        let uses = out.entry(Key::Tensor(tensor)).or_default();
+        uses.mentions += 1;
+        uses.definitions += u32::from(matches!(access, Access::Write | Access::Both | Access::Bind));
+    });
+    let op = program.op(id);
+    for value in &op.operands {
+        if let Value::Handle(number) = value {
+            out.entry(Key::Handle(*number)).or_default().mentions += 1;
+        }
+    }
+    if let Some(number) = op.number() {
+        let uses = out.entry(Key::Handle(number)).or_default();
+        uses.mentions += 1;
+        uses.definitions += 1;
+    }
+}
+
+// ---- streams ----
+
+/// Collects stream ops without effect. `current` is the stream known to be current when the block
+/// starts. Returns the one known to be current when it ends. Asks for kinds: the effect of all three
+/// ops is the same, what they do to the current stream is not.
+fn streams(
+    program: &Program,
+    block: BlockId,
+    mut current: Option<ExprId>,
+    dropped: &mut FxHashSet<OpId>,
+) -> Option<ExprId> {
+    // A SetCurrentStream directly before the op at hand, with the stream that was current before it.
+    let mut pending: Option<(OpId, Option<ExprId>)> = None;
+    for &id in &program.block(block).ops {
+        let op = program.op(id);
+        let stream = op.operands.iter().chain(&op.results).find_map(|value| match value {
+            Value::Stream(stream) => Some(*stream),
+            Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
+                None
+            }
+        });
+        match op.kind {
+            OpKind::SetCurrentStream => {
+                if let Some((overwritten, before)) = pending.take() {
+                    dropped.insert(overwritten);
+                    current = before;
+                }
+                if current.is_some() && current == stream {
+                    dropped.insert(id);
+                } else {
+                    pending = Some((id, current));
+                    current = stream;
+                }
+                continue;
+            }
+            OpKind::Synchronize if current.is_some() && current == stream => {
+                dropped.insert(id);
+                continue;
+            }
+            OpKind::GetCurrentStream => current = current.or(stream),
+            _ if !op.blocks.is_empty() => current = inside(program, op, current, dropped),
+            // A scalar defined anew may change what `Stream x` means.
+            _ if op.results.iter().any(|value| value.scalar().is_some()) => current = None,
+            _ => {}
+        }
+        pending = None;
+    }
+    current
+}
+
+fn inside(
+    program: &Program,
+    op: &Op,
+    current: Option<ExprId>,
+    dropped: &mut FxHashSet<OpId>,
+) -> Option<ExprId> {
+    // The body of a loop runs after itself, and its index may hide a name.
+    let entry = if op.kind == OpKind::If { current } else { None };
+    let mut changes = false;
+    for &block in &op.blocks {
+        streams(program, block, entry, dropped);
+        program.walk(block, &mut |op| changes |= program.op(op).kind == OpKind::SetCurrentStream);
+    }
+    if changes { None } else { current }
+}

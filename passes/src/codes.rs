@@ -1,0 +1,49 @@
+//! The codes of diagnostics about passes and pipelines: `H0301` to `H0399`.
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal;)*) => {
+        $($(#[doc = $doc])+ pub const $name: &str = $code;)*
+
+        /// Every code with what it means, in order.
+        pub const CODES: &[(&str, &str)] = &[$(($code, concat!($($doc),+))),*];
+    };
+}
+
+codes! {
+    /// A pipeline names a pass that does not exist.
+    UNKNOWN_PASS = "H0301";
+    /// A pipeline text that is not well formed.
+    PIPELINE_SYNTAX = "H0302";
+    /// A pass has no option of that name.
+    UNKNOWN_OPTION = "H0303";
+    /// An option's value is not of its type.
+    OPTION_VALUE = "H0304";
+    /// An option is given twice.
+    OPTION_TWICE = "H0305";
+    /// An option without a default is left out.
+    OPTION_MISSING = "H0306";
+    /// A pass left an invalid program: a bug of the pass.
+    INVALID_RESULT = "H0307";
+    /// A flag names a pass that never runs.
+    NEVER_RUNS = "H0308";
+    /// A pass found nothing to do.
+    NOTHING_TO_DO = "H0309";
+    /// A pass was skipped because it is disabled.
+    SKIPPED = "H0310";
+    /// canonicalize: what it simplified.
+    SIMPLIFIED = "H0311";
+    /// canonicalize: what it had to leave.
+    NOT_SIMPLIFIED = "H0312";
+    /// cse: an op was replaced by an earlier equal one.
+    REPLACED = "H0313";
+    /// cse: two equal ops had to stay.
+    NOT_REPLACED = "H0314";
+    /// dce: an op was removed.
+    REMOVED = "H0315";
+    /// --verify-diagnostics: an expected diagnostic was not produced.
+    NOT_PRODUCED = "H0316";
+    /// --verify-diagnostics: a diagnostic was produced that nothing expects.
+    NOT_EXPECTED = "H0317";
+    /// --verify-diagnostics: an expectation that is not well formed.
+    BAD_EXPECTATION = "H0318";
+}

@@ -1,0 +1,462 @@
+//! cse: computes equal things once.
+//!
+//! The language is not SSA and its ops run on streams, so "the same op on the same operands" is not
+//! enough. One forward walk keeps, for each block, the ops whose results still hold, and when each
+//! tensor was last written and bound; [`Facts`] answers what needs the whole program.
+
+use crate::codes;
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::rewrite;
+use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{
+    AttrKey, AttrValue, BlockId, DomainId, Id, IdVec, IterDomain, Op, OpId, Program, TensorId, Value,
+};
+use hostir::ops::Effect;
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "cse",
+    summary: "Compute equal things once",
+    description: "\
+Within one block, a compute op that equals an earlier one (same function, operands and attributes, results
+of one type) is removed and its result replaced by the earlier one; so is a view that equals an earlier one.
+
+Both results must be written once and only there, must not be freed, and nothing in between may write an
+operand, change the stream, communicate or launch a kernel. What the caller sees is never replaced. The
+allocation of a replaced result stays; `dce` removes it.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[
+        StatisticSpec { name: "ops-replaced", help: "compute ops replaced by an earlier one" },
+        StatisticSpec { name: "views-replaced", help: "views replaced by an earlier one" },
+    ],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T3_g_float[iS3{i0}]) :
+  T1_l_float[iS1{i0}]
+     = expf(T0);
+  T2_l_float[iS2{i0}]
+     = expf(T0);
+  T3_g_float[iS3{i0}]
+     = T1
+     + T2;
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T3_g_float[iS3{i0}]) :
+  T1_l_float[iS1{i0}]
+     = expf(T0);
+  T3_g_float[iS3{i0}]
+     = T1
+     + T1;
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let mut walk = Walk::new(edit.program());
+    if let Some(block) = edit.program().index_definitions() {
+        // Their tensors count as mentioned; the ops themselves stay.
+        let program = edit.program();
+        program.walk(block, &mut |_| walk.at += 1);
+    }
+    let body = edit.program().body();
+    walk.block(edit, cx, body);
+    let removed = walk.removed;
+    if !removed.is_empty() {
+        rewrite::retain(edit, body, &|op| !removed.contains(&op));
+        rewrite::drop_lost_comments(edit);
+    }
+    Ok(())
+}
+
+/// What is known of a tensor from the whole program.
+#[derive(Clone, Copy, Default)]
+struct TensorFacts {
+    /// Number of views bound to it.
+    views: u32,
+    /// Number of allocations of it.
+    allocations: u32,
+    /// The last allocation.
+    allocation: Option<(OpId, BlockId, u32)>,
+    /// When it is first mentioned except by its allocation.
+    first_mention: Option<u32>,
+    /// Whether it is an input or output, freed, or described by a scalar.
+    pinned: bool,
+}
+
+/// What is known from the whole program. Times are positions in text order.
+struct Facts {
+    tensors: IdVec<TensorId, TensorFacts>,
+    /// Number of ops that write into a storage class.
+    writes: Vec<u32>,
+}
+
+impl Facts {
+    fn of(program: &Program, storage: &mut Storage) -> Self {
+        let len = program.tensors().len();
+        let mut facts =
+            Self { tensors: IdVec::filled(TensorFacts::default(), len), writes: vec![0; len] };
+        for tensor in interface(program).chain(described(program)) {
+            facts.tensors[tensor].pinned = true;
+        }
+        let mut homes: FxHashMap<OpId, BlockId> = FxHashMap::default();
+        let mut note = |block: BlockId| {
+            for &op in &program.block(block).ops {
+                homes.insert(op, block);
+            }
+        };
+        note(program.body());
+        walk_all(program, &mut |op| program.op(op).blocks.iter().copied().for_each(&mut note));
+        let mut at = 0;
+        walk_all(program, &mut |op| {
+            let home = homes.get(&op).copied();
+            accesses(program, op, &mut |tensor, access| {
+                facts.note(program, (op, home, at), tensor, access);
+                if matches!(access, Access::Write | Access::Both | Access::Free) {
+                    facts.writes[storage.class(tensor)] += 1;
+                }
+            });
+            at += 1;
+        });
+        facts
+    }
+
+    fn note(
+        &mut self,
+        program: &Program,
+        (op, home, at): (OpId, Option<BlockId>, u32),
+        tensor: TensorId,
+        access: Access,
+    ) {
+        let facts = &mut self.tensors[tensor];
+        let allocates = program.op(op).kind.spec().effect == Effect::Allocate;
+        facts.pinned |= access == Access::Free;
+        if access == Access::Bind && allocates {
+            facts.allocations += 1;
+            facts.allocation = home.map(|home| (op, home, at));
+            return;
+        }
+        facts.views += u32::from(access == Access::Bind);
+        // ALLOCATE may name its own result as `buffer=`.
+        if !(allocates && program.op(op).output_tensors().any(|result| result == tensor)) {
+            facts.first_mention.get_or_insert(at);
+        }
+    }
+}
+
+/// An op whose result can be used again, and when it ran.
+#[derive(Clone, Copy)]
+struct Available {
+    op: OpId,
+    at: u32,
+}
+
+type Table = FxHashMap<u64, SmallVec<[Available; 1]>>;
+
+/// One walk over the program in text order.
+struct Walk {
+    storage: Storage,
+    facts: Facts,
+    /// The tensor to use instead.
+    renamed: IdVec<TensorId, Option<TensorId>>,
+    /// When an op last wrote into a storage class.
+    last_write: Vec<u32>,
+    /// When a tensor was last bound or freed.
+    last_bind: IdVec<TensorId, u32>,
+    /// When an op last changed streams, communicated or did something opaque.
+    last_fence: u32,
+    /// When a scalar or stream was last defined.
+    last_definition: u32,
+    /// Position of the current op; starts at 1, so that 0 means never.
+    at: u32,
+    removed: FxHashSet<OpId>,
+}
+
+impl Walk {
+    fn new(program: &Program) -> Self {
+        let len = program.tensors().len();
+        let mut storage = Storage::of(program);
+        let facts = Facts::of(program, &mut storage);
+        Self {
+            storage,
+            facts,
+            renamed: IdVec::filled(None, len),
+            last_write: vec![0; len],
+            last_bind: IdVec::filled(0, len),
+            last_fence: 0,
+            last_definition: 0,
+            at: 0,
+            removed: FxHashSet::default(),
+        }
+    }
+
+    fn block(&mut self, edit: &mut Edit<'_>, cx: &mut PassCx<'_>, block: BlockId) {
+        let mut table = Table::default();
+        for op in edit.program().block(block).ops.clone() {
+            self.at += 1;
+            self.rename(edit, op);
+            if self.replace(edit, cx, op, &table) {
+                self.removed.insert(op);
+                continue;
+            }
+            self.note(edit.program(), op);
+            for inner in edit.program().op(op).blocks.clone() {
+                self.block(edit, cx, inner);
+            }
+            if is_candidate(edit.program().op(op)) {
+                let entry = Available { op, at: self.at };
+                table.entry(hash(edit.program().op(op))).or_default().push(entry);
+            }
+        }
+    }
+
+    /// Records what `op` does to what is known.
+    fn note(&mut self, program: &Program, op: OpId) {
+        let at = self.at;
+        if matches!(
+            program.op(op).kind.spec().effect,
+            Effect::Stream | Effect::Communicate | Effect::Opaque
+        ) {
+            self.last_fence = at;
+        }
+        if program.op(op).results.iter().any(|value| value.tensor().is_none()) {
+            self.last_definition = at;
+        }
+        accesses(program, op, &mut |tensor, access| match access {
+            Access::Write | Access::Both => self.last_write[self.storage.class(tensor)] = at,
+            Access::Bind | Access::Free => self.last_bind[tensor] = at,
+            Access::Read | Access::Name => {}
+        });
+    }
+
+    /// Replaces the result of `op` by that of an equal earlier op, if that keeps the meaning.
+    fn replace(
+        &mut self,
+        edit: &Edit<'_>,
+        cx: &mut PassCx<'_>,
+        id: OpId,
+        table: &Table,
+    ) -> bool {
+        let program = edit.program();
+        let op = program.op(id);
+        if !is_candidate(op) {
+            return false;
+        }
+        let Some(found) = table.get(&hash(op)) else { return false };
+        for earlier in found.iter().rev() {
+            if !equal(op, program.op(earlier.op)) || !self.holds(program, *earlier) {
+                continue;
+            }
+            let pair = (result(program, earlier.op), result(program, id));
+            let (Some(kept), Some(dropped)) = pair else { continue };
+            if kept == dropped {
+                self.count(program, cx, id, earlier.op);
+                return true;
+            }
+            match self.obstacle(program, *earlier, kept, dropped) {
+                None => {
+                    self.renamed[dropped] = Some(kept);
+                    self.count(program, cx, id, earlier.op);
+                    return true;
+                }
+                Some(why) => cx.remark(|| {
+                    let text = format!("`{}` equals an earlier op but stays: {why}", op.kind.spec().name);
+                    Diag::error(codes::NOT_REPLACED, program.op_span(id), text)
+                        .label(program.op_span(earlier.op), "the earlier op")
+                }),
+            }
+        }
+        false
+    }
+
+    fn count(&self, program: &Program, cx: &mut PassCx<'_>, id: OpId, earlier: OpId) {
+        let spec = program.op(id).kind.spec();
+        let is_view = spec.effect == Effect::Alias;
+        cx.count(if is_view { "views-replaced" } else { "ops-replaced" }, 1);
+        cx.remark(|| {
+            let text = format!("`{}` was replaced by an equal earlier op", spec.name);
+            Diag::error(codes::REPLACED, program.op_span(id), text)
+                .label(program.op_span(earlier), "the earlier op")
+        });
+    }
+
+    /// Whether running `earlier` again now would give what it gave then.
+    fn holds(&mut self, program: &Program, earlier: Available) -> bool {
+        let op = program.op(earlier.op);
+        let rebound = |tensor| self.last_bind[tensor] > earlier.at;
+        if self.last_definition > earlier.at
+            || op.input_tensors().chain(op.output_tensors()).any(rebound)
+        {
+            return false;
+        }
+        if op.kind.spec().effect == Effect::Alias {
+            return true;
+        }
+        let (inputs, outputs): (SmallVec<[TensorId; 4]>, SmallVec<[TensorId; 2]>) =
+            (op.input_tensors().collect(), op.output_tensors().collect());
+        self.last_fence < earlier.at
+            && inputs.into_iter().all(|t| self.last_write[self.storage.class(t)] < earlier.at)
+            && outputs.into_iter().all(|t| self.last_write[self.storage.class(t)] <= earlier.at)
+    }
+
+    /// Why uses of `dropped` cannot use `kept` instead.
+    fn obstacle(
+        &mut self,
+        program: &Program,
+        earlier: Available,
+        kept: TensorId,
+        dropped: TensorId,
+    ) -> Option<&'static str> {
+        let (a, b) = (self.facts.tensors[kept], self.facts.tensors[dropped]);
+        if b.pinned {
+            return Some("its result is an input, an output, freed, or described by a scalar");
+        }
+        if !same_type(program, kept, dropped) {
+            return Some("the types of the results differ");
+        }
+        // Positions of `Facts` start at 0, those of the walk at 1.
+        if b.first_mention.is_some_and(|first| first + 1 < self.at) {
+            return Some("its result is used before");
+        }
+        let is_view = program.op(earlier.op).kind.spec().effect == Effect::Alias;
+        if is_view {
+            let bound_once = |facts: TensorFacts| facts.views == 1 && facts.allocations == 0;
+            let fine = bound_once(a) && bound_once(b) && !a.pinned;
+            return (!fine).then_some("one of the results is bound again elsewhere");
+        }
+        if a.views + b.views > 0 {
+            return Some("one of the results is a view");
+        }
+        let classes = [self.storage.class(kept), self.storage.class(dropped)];
+        if classes.iter().any(|&class| self.facts.writes[class] != 1) {
+            return Some("one of the results is written, communicated or freed elsewhere");
+        }
+        if program.inputs().contains(&Value::Tensor(kept)) {
+            return Some("the earlier result is an input");
+        }
+        (!same_allocation(program, &a, &b, earlier.at))
+            .then_some("the results are not allocated in one block before their first use")
+    }
+
+    /// Makes `op` use the tensors that replace others.
+    fn rename(&self, edit: &mut Edit<'_>, id: OpId) {
+        let program = edit.program();
+        let mut touched = false;
+        accesses(program, id, &mut |tensor, _| touched |= self.renamed[tensor].is_some());
+        if !touched {
+            return;
+        }
+        let mut op = program.op(id).clone();
+        let mut inner = Vec::new();
+        for value in op.operands.iter_mut().chain(op.results.iter_mut()) {
+            match value {
+                Value::Tensor(tensor) => *tensor = self.renamed[*tensor].unwrap_or(*tensor),
+                Value::Op(op) => inner.push(*op),
+                Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) => {}
+            }
+        }
+        let before = program.op(id).input_tensors().collect::<SmallVec<[TensorId; 4]>>();
+        for (_, value) in &mut op.attrs {
+            match value {
+                AttrValue::Tensor(tensor) => *tensor = self.renamed[*tensor].unwrap_or(*tensor),
+                AttrValue::Domain(domain) => *domain = self.renamed_domain(program, &before, *domain),
+                AttrValue::Bool(_) | AttrValue::Expr(_) | AttrValue::Word(_) | AttrValue::Ints(_)
+                | AttrValue::Bools(_) | AttrValue::Exprs(_) | AttrValue::Ranges(_) => {}
+            }
+        }
+        edit.set_op(id, op);
+        for op in inner {
+            self.rename(edit, op);
+        }
+    }
+
+    /// The domain at the same place of the tensor that replaces the one `domain` belongs to.
+    fn renamed_domain(&self, program: &Program, tensors: &[TensorId], domain: DomainId) -> DomainId {
+        for &tensor in tensors {
+            let Some(kept) = self.renamed[tensor] else { continue };
+            let (old, new) = (program.tensor(tensor), program.tensor(kept));
+            if (old.domains_start..old.domains_end).contains(&domain.0) {
+                return DomainId(domain.0 - old.domains_start + new.domains_start);
+            }
+        }
+        domain
+    }
+}
+
+/// Whether an op may be replaced by an equal one.
+fn is_candidate(op: &Op) -> bool {
+    matches!(op.kind.spec().effect, Effect::Pure | Effect::Alias)
+        && op.blocks.is_empty()
+        && op.results.len() == 1
+        && op.results[0].tensor().is_some()
+}
+
+fn result(program: &Program, op: OpId) -> Option<TensorId> {
+    program.op(op).output_tensors().next()
+}
+
+fn hash(op: &Op) -> u64 {
+    let mut hasher = FxHasher::default();
+    op.kind.hash(&mut hasher);
+    op.operands.hash(&mut hasher);
+    for (key, value) in &op.attrs {
+        key.hash(&mut hasher);
+        if let AttrValue::Expr(expr) = value {
+            expr.hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+fn equal(a: &Op, b: &Op) -> bool {
+    a.kind == b.kind && a.number == b.number && a.operands == b.operands && a.attrs == b.attrs
+}
+
+/// Whether two tensors differ in nothing but their numbers. The order of their domains' numbers counts:
+/// permutations and device axes are told by it.
+fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
+    let (x, y) = (program.tensor(a), program.tensor(b));
+    let declared = x.memory == y.memory
+        && x.dtype == y.dtype
+        && x.mesh == y.mesh
+        && x.perm == y.perm
+        && x.permuted == y.permuted
+        && x.logical == y.logical
+        && x.unit == y.unit;
+    let (xs, ys) = (program.domains(a), program.domains(b));
+    let unnumbered = |domain: &IterDomain| IterDomain { number: 0, ..*domain };
+    declared
+        && xs.len() == ys.len()
+        && xs.iter().zip(ys).all(|(x, y)| unnumbered(x) == unnumbered(y))
+        && order(xs) == order(ys)
+}
+
+/// Positions of domains by ascending number.
+fn order(domains: &[IterDomain]) -> SmallVec<[usize; 6]> {
+    let mut positions: SmallVec<[usize; 6]> = (0..domains.len()).collect();
+    positions.sort_by_key(|&position| domains[position].number);
+    positions
+}
+
+/// Whether both tensors are allocated alike in one block before `at`, or neither is allocated.
+fn same_allocation(program: &Program, a: &TensorFacts, b: &TensorFacts, at: u32) -> bool {
+    match (a.allocations, b.allocations) {
+        (0, 0) => true,
+        (1, 1) => {
+            let (Some((a, a_block, a_at)), Some((b, b_block, _))) = (a.allocation, b.allocation)
+            else {
+                return false;
+            };
+            let memory = |op: OpId| program.op(op).attr(AttrKey::MemType);
+            a_block == b_block && a_at + 1 < at && memory(a) == memory(b)
+        }
+        _ => false,
+    }
+}

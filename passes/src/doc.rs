@@ -1,0 +1,54 @@
+//! `docs/passes.md`, generated from the pass table.
+
+use crate::pass::{Action, PassInfo};
+use std::fmt::Write;
+
+const HEAD: &str = "\
+# Passes
+
+<!-- Generated from the pass table; do not edit. `HIR_BLESS=1 cargo test -p hostir-passes` rewrites it. -->
+
+`hir-opt --pass=NAME{option=value,...}` runs one pass, `--pass-pipeline='a,b{option=value}'` several.
+Options are separated by commas or blanks, `-` and `_` are the same in names, lists stand in braces.
+A pass takes a valid program and gives a valid one; one that refuses leaves the program as it was.
+
+";
+
+/// The whole of `docs/passes.md`.
+pub fn passes_markdown() -> String {
+    let mut out = HEAD.to_owned();
+    out.push_str("| pass | what it does |\n|---|---|\n");
+    for pass in crate::PASSES {
+        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", pass.name, pass.summary);
+    }
+    for pass in crate::PASSES {
+        one(pass, &mut out);
+    }
+    out
+}
+
+fn one(pass: &PassInfo, out: &mut String) {
+    // Writing to a string cannot fail.
+    let _ = write!(out, "\n## {}\n\n{}.\n\n{}\n", pass.name, pass.summary, pass.description.trim());
+    if let Action::Pipeline(steps) = pass.action {
+        let defaults = crate::options::Options::defaults(pass.options);
+        let _ = write!(out, "\nStands for `{}`.\n", steps(&defaults));
+    }
+    if !pass.options.is_empty() {
+        out.push_str("\n| option | value | default | |\n|---|---|---|---|\n");
+    }
+    for option in pass.options {
+        let default = option.default.map_or("(must be given)".to_owned(), |text| format!("`{text}`"));
+        let _ = writeln!(out, "| `{}` | {} | {default} | {} |", option.name, option.ty.describe(), option.help);
+    }
+    if !pass.statistics.is_empty() {
+        out.push_str("\nStatistics:\n\n");
+    }
+    for statistic in pass.statistics {
+        let _ = writeln!(out, "- `{}`: {}", statistic.name, statistic.help);
+    }
+    if let Some(example) = pass.example {
+        let _ = write!(out, "\nBefore:\n\n```hir\n{}\n```\n", example.before.trim_end());
+        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", example.after.trim_end());
+    }
+}

@@ -1,0 +1,225 @@
+//! Folds scalar expressions where the meaning is surely kept.
+//!
+//! A scalar's type is not written down, so an identity such as `x + 0` is used only where `x` is surely
+//! an integer (on doubles it turns -0.0 into 0.0). Arithmetic that overflows or divides by zero stays.
+
+use hostir::ir::edit::Edit;
+use hostir::ir::{BinaryOp, Expr, ExprId, Program, UnaryOp};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Folds expressions of one program; remembers what it folded.
+#[derive(Default)]
+pub(crate) struct Folder {
+    done: FxHashMap<ExprId, ExprId>,
+}
+
+impl Folder {
+    /// The simplest form of an expression.
+    pub(crate) fn fold(&mut self, edit: &mut Edit<'_>, id: ExprId) -> ExprId {
+        if let Some(&folded) = self.done.get(&id) {
+            return folded;
+        }
+        let folded = self.fold_new(edit, id);
+        self.done.insert(id, folded);
+        folded
+    }
+
+    fn fold_new(&mut self, edit: &mut Edit<'_>, id: ExprId) -> ExprId {
+        match edit.program().expr(id).clone() {
+            Expr::Int(_)
+            | Expr::Hex(_)
+            | Expr::Bool(_)
+            | Expr::Typed(..)
+            | Expr::Float(_)
+            | Expr::Name(_)
+            | Expr::MetaData(_) => id,
+            // `( a )`: a copy of a scalar.
+            Expr::Set(a) => self.fold(edit, a),
+            Expr::Unary(op, a) => {
+                let a = self.fold(edit, a);
+                unary(edit, op, a)
+            }
+            Expr::Binary(op, a, b) => {
+                let (a, b) = (self.fold(edit, a), self.fold(edit, b));
+                binary(edit, op, a, b)
+            }
+            Expr::Call(name, args) => {
+                let args: SmallVec<[ExprId; 3]> =
+                    args.into_iter().map(|arg| self.fold(edit, arg)).collect();
+                match call(edit.program(), edit.program().name(name), &args) {
+                    Some(value) => edit.expr(Expr::Int(value)),
+                    None => edit.expr(Expr::Call(name, args)),
+                }
+            }
+            Expr::Index(a, b) => {
+                let (a, b) = (self.fold(edit, a), self.fold(edit, b));
+                edit.expr(Expr::Index(a, b))
+            }
+            Expr::Field(a, field) => {
+                let a = self.fold(edit, a);
+                edit.expr(Expr::Field(a, field))
+            }
+            Expr::Braces(items) => {
+                let items = items.into_iter().map(|item| self.fold(edit, item)).collect();
+                edit.expr(Expr::Braces(items))
+            }
+        }
+    }
+}
+
+fn unary(edit: &mut Edit<'_>, op: UnaryOp, a: ExprId) -> ExprId {
+    let folded = match (op, edit.program().expr(a)) {
+        (UnaryOp::Neg, Expr::Int(value)) => value.checked_neg().map(Expr::Int),
+        (UnaryOp::Not, Expr::Bool(value)) => Some(Expr::Bool(!value)),
+        (UnaryOp::BitNot, Expr::Int(value)) => Some(Expr::Int(!value)),
+        _ => None,
+    };
+    edit.expr(folded.unwrap_or(Expr::Unary(op, a)))
+}
+
+fn binary(edit: &mut Edit<'_>, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
+    let program = edit.program();
+    let folded = match (program.expr(a), program.expr(b)) {
+        (Expr::Int(x), Expr::Int(y)) => integers(op, *x, *y),
+        (Expr::Bool(x), Expr::Bool(y)) => booleans(op, *x, *y),
+        _ => None,
+    };
+    if let Some(folded) = folded {
+        return edit.expr(folded);
+    }
+    match identity(program, op, a, b) {
+        Some(Identity::Is(id)) => id,
+        Some(Identity::Bool(value)) => edit.expr(Expr::Bool(value)),
+        None => edit.expr(Expr::Binary(op, a, b)),
+    }
+}
+
+/// C's arithmetic on 64-bit integers: division and remainder truncate.
+fn integers(op: BinaryOp, x: i64, y: i64) -> Option<Expr> {
+    let value = match op {
+        BinaryOp::Add => x.checked_add(y)?,
+        BinaryOp::Sub => x.checked_sub(y)?,
+        BinaryOp::Mul => x.checked_mul(y)?,
+        BinaryOp::Div => x.checked_div(y)?,
+        BinaryOp::Mod => x.checked_rem(y)?,
+        BinaryOp::Shl if x >= 0 && (0..63).contains(&y) => {
+            x.checked_mul(1i64.checked_shl(y as u32)?)?
+        }
+        BinaryOp::Shr if x >= 0 && (0..64).contains(&y) => x >> y,
+        BinaryOp::Shl | BinaryOp::Shr => return None,
+        BinaryOp::BitAnd => x & y,
+        BinaryOp::BitOr => x | y,
+        BinaryOp::BitXor => x ^ y,
+        BinaryOp::Eq => return Some(Expr::Bool(x == y)),
+        BinaryOp::Ne => return Some(Expr::Bool(x != y)),
+        BinaryOp::Ge => return Some(Expr::Bool(x >= y)),
+        BinaryOp::Gt => return Some(Expr::Bool(x > y)),
+        BinaryOp::Le => return Some(Expr::Bool(x <= y)),
+        BinaryOp::Lt => return Some(Expr::Bool(x < y)),
+        BinaryOp::And | BinaryOp::Or => return None,
+    };
+    Some(Expr::Int(value))
+}
+
+fn booleans(op: BinaryOp, x: bool, y: bool) -> Option<Expr> {
+    match op {
+        BinaryOp::And => Some(Expr::Bool(x && y)),
+        BinaryOp::Or => Some(Expr::Bool(x || y)),
+        BinaryOp::Eq => Some(Expr::Bool(x == y)),
+        BinaryOp::Ne => Some(Expr::Bool(x != y)),
+        BinaryOp::Add
+        | BinaryOp::Sub
+        | BinaryOp::Mul
+        | BinaryOp::Div
+        | BinaryOp::Mod
+        | BinaryOp::Shl
+        | BinaryOp::Shr
+        | BinaryOp::Ge
+        | BinaryOp::Gt
+        | BinaryOp::Le
+        | BinaryOp::Lt
+        | BinaryOp::BitAnd
+        | BinaryOp::BitOr
+        | BinaryOp::BitXor => None,
+    }
+}
+
+enum Identity {
+    Is(ExprId),
+    Bool(bool),
+}
+
+fn identity(program: &Program, op: BinaryOp, a: ExprId, b: ExprId) -> Option<Identity> {
+    let (x, y) = (constant(program, a), constant(program, b));
+    let integer = |id| is_integer(program, id);
+    match op {
+        BinaryOp::Add if x == Some(0) && integer(b) => Some(Identity::Is(b)),
+        BinaryOp::Add | BinaryOp::Sub if y == Some(0) && integer(a) => Some(Identity::Is(a)),
+        BinaryOp::Mul if x == Some(1) && integer(b) => Some(Identity::Is(b)),
+        BinaryOp::Mul | BinaryOp::Div if y == Some(1) && integer(a) => Some(Identity::Is(a)),
+        BinaryOp::Eq | BinaryOp::Le | BinaryOp::Ge if a == b && integer(a) => {
+            Some(Identity::Bool(true))
+        }
+        BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Gt if a == b && integer(a) => {
+            Some(Identity::Bool(false))
+        }
+        _ => None,
+    }
+}
+
+fn call(program: &Program, name: &str, args: &[ExprId]) -> Option<i64> {
+    let [a, b] = args else { return None };
+    let (a, b) = (constant(program, *a)?, constant(program, *b)?);
+    match name {
+        "ceilDiv" if a >= 0 && b > 0 => Some(a / b + i64::from(a % b != 0)),
+        _ => None,
+    }
+}
+
+fn constant(program: &Program, id: ExprId) -> Option<i64> {
+    program.exprs().as_int(id)
+}
+
+/// Whether an expression surely is an integer whose evaluation cannot fail: `x == x` must not hide a
+/// division by zero.
+fn is_integer(program: &Program, id: ExprId) -> bool {
+    match program.expr(id) {
+        Expr::Int(_) => true,
+        Expr::Name(name) => is_integer_name(program.name(*name)),
+        Expr::Set(a) | Expr::Unary(UnaryOp::Neg | UnaryOp::BitNot, a) => is_integer(program, *a),
+        Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => {
+            is_integer(program, *a) && is_integer(program, *b)
+        }
+        Expr::Binary(BinaryOp::Div | BinaryOp::Mod, a, b) => {
+            is_integer(program, *a)
+                && (constant(program, *b).is_some_and(|value| value > 0)
+                    || is_stream_count(program, *b))
+        }
+        Expr::Binary(..)
+        | Expr::Unary(..)
+        | Expr::Hex(_)
+        | Expr::Bool(_)
+        | Expr::Typed(..)
+        | Expr::Float(_)
+        | Expr::Call(..)
+        | Expr::Index(..)
+        | Expr::Field(..)
+        | Expr::Braces(_)
+        | Expr::MetaData(_) => false,
+    }
+}
+
+/// nvFuser numbers integers `i0`; the runtime binds the others.
+fn is_integer_name(name: &str) -> bool {
+    let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_prefix('i').is_some_and(numbered)
+        || matches!(
+            name,
+            "rank" | "deviceIdx.x" | "numberOfStreams" | "StreamIdx" | "streamIdx" | "Stream"
+        )
+}
+
+fn is_stream_count(program: &Program, id: ExprId) -> bool {
+    matches!(program.expr(id), Expr::Name(name) if program.name(*name) == "numberOfStreams")
+}

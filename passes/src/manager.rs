@@ -1,0 +1,288 @@
+//! Runs a pipeline: verifies around every pass, rolls back what a pass must not leave behind, and
+//! keeps the books (time, statistics, op counts, remarks).
+
+use crate::codes;
+use crate::pass::{Action, PassCx, PassInfo};
+use crate::pipeline::{self, Pipeline, Step};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::Program;
+use hostir::ir::edit::Edit;
+use std::time::{Duration, Instant};
+
+/// How deep pipeline passes may stand in pipeline passes.
+const MAX_DEPTH: usize = 8;
+
+/// What the manager does around passes.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The passes that pipeline passes may name.
+    pub table: &'static [&'static PassInfo],
+    /// Verify before the first pass; an invalid program runs no pass.
+    pub verify_input: bool,
+    /// Verify after each pass.
+    pub verify_each: bool,
+    /// Passes that are skipped.
+    pub disabled: Vec<&'static PassInfo>,
+    /// Collect remarks.
+    pub remarks: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            table: crate::PASSES,
+            verify_input: true,
+            verify_each: true,
+            disabled: Vec::new(),
+            remarks: false,
+        }
+    }
+}
+
+/// Looks at the program around every pass: dumps, progress.
+pub trait Observer {
+    /// Before `pass` runs. Passes inside pipeline passes are seen, too.
+    fn before(&mut self, pass: &'static PassInfo, program: &Program);
+    /// After `pass` ran and its result was verified; `changed` is whether it changed anything.
+    fn after(&mut self, pass: &'static PassInfo, program: &Program, changed: bool);
+}
+
+/// An observer that looks at nothing.
+pub struct Quiet;
+
+impl Observer for Quiet {
+    fn before(&mut self, _: &'static PassInfo, _: &Program) {}
+    fn after(&mut self, _: &'static PassInfo, _: &Program, _: bool) {}
+}
+
+/// What one run of one pass did.
+#[derive(Clone, Debug)]
+pub struct PassRun {
+    /// The pass.
+    pub pass: &'static PassInfo,
+    /// 0, or the number of pipeline passes it stands in.
+    pub depth: usize,
+    /// Whether it was skipped.
+    pub skipped: bool,
+    /// Time of the pass itself; of a pipeline pass, of everything in it.
+    pub time: Duration,
+    /// Time of the verification after it.
+    pub verify_time: Duration,
+    /// Ops of the program before.
+    pub ops_before: usize,
+    /// Ops of the program after.
+    pub ops_after: usize,
+    /// Whether it changed anything.
+    pub changed: bool,
+    /// Its counters.
+    pub statistics: Vec<(&'static str, u64)>,
+}
+
+/// What a pipeline did.
+#[derive(Clone, Default, Debug)]
+pub struct Report {
+    /// All runs in the order they started.
+    pub runs: Vec<PassRun>,
+    /// Warnings, and remarks if they were asked for.
+    pub notices: Diags,
+}
+
+/// Why a pipeline stopped. The program is as it was before the pass that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The errors.
+    pub errors: Diags,
+    /// The pass that failed; `None` if the input was invalid.
+    pub pass: Option<&'static PassInfo>,
+    /// What was still to run, the failing pass first: with the program as it is now, a test case.
+    pub remaining: Pipeline,
+    /// What was done until then.
+    pub report: Report,
+}
+
+/// Runs `pipeline` on `program`.
+pub fn run(
+    program: &mut Program,
+    pipeline: &Pipeline,
+    config: &Config,
+    observer: &mut dyn Observer,
+) -> Result<Report, Box<Failure>> {
+    let mut manager = Manager { config, observer, report: Report::default() };
+    if config.verify_input {
+        let mut errors = Diags::default();
+        hostir::verify::verify(program, &mut errors);
+        if errors.has_errors() {
+            let remaining = pipeline.clone();
+            return Err(Box::new(Failure { errors, pass: None, remaining, report: manager.report }));
+        }
+    }
+    if let Err(Stop { errors, pass, remaining }) = manager.steps(program, &pipeline.steps, 0) {
+        let remaining = Pipeline { steps: remaining };
+        let report = manager.report;
+        return Err(Box::new(Failure { errors, pass: Some(pass), remaining, report }));
+    }
+    manager.warn_never_ran();
+    Ok(manager.report)
+}
+
+/// Why a step stopped, and what was still to run.
+struct Stop {
+    errors: Diags,
+    pass: &'static PassInfo,
+    remaining: Vec<Step>,
+}
+
+impl Stop {
+    fn new(step: &Step, errors: Diags) -> Self {
+        Self { errors, pass: step.pass, remaining: vec![step.clone()] }
+    }
+}
+
+struct Manager<'a> {
+    config: &'a Config,
+    observer: &'a mut dyn Observer,
+    report: Report,
+}
+
+impl Manager<'_> {
+    fn steps(&mut self, program: &mut Program, steps: &[Step], depth: usize) -> Result<(), Stop> {
+        for (index, step) in steps.iter().enumerate() {
+            self.step(program, step, depth).map_err(|mut stop| {
+                stop.remaining.extend_from_slice(&steps[index + 1..]);
+                stop
+            })?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, program: &mut Program, step: &Step, depth: usize) -> Result<(), Stop> {
+        let pass = step.pass;
+        let index = self.begin(pass, depth, program);
+        if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
+            self.report.runs[index].skipped = true;
+            self.remark(|| Diag::global(codes::SKIPPED, format!("`{}` was skipped: it is disabled", pass.name)));
+            return Ok(());
+        }
+        self.observer.before(pass, program);
+        let start = Instant::now();
+        let changed = match pass.action {
+            Action::Rewrite(action) => self.rewrite(program, step, index, action)?,
+            Action::Pipeline(steps) => self.nested(program, step, depth, steps)?,
+        };
+        let run = &mut self.report.runs[index];
+        run.time = start.elapsed().saturating_sub(run.verify_time);
+        run.ops_after = count_ops(program);
+        run.changed = changed;
+        if !changed {
+            self.remark(|| Diag::global(codes::NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name)));
+        }
+        self.observer.after(pass, program, changed);
+        Ok(())
+    }
+
+    fn begin(&mut self, pass: &'static PassInfo, depth: usize, program: &Program) -> usize {
+        let ops = count_ops(program);
+        self.report.runs.push(PassRun {
+            pass,
+            depth,
+            skipped: false,
+            time: Duration::ZERO,
+            verify_time: Duration::ZERO,
+            ops_before: ops,
+            ops_after: ops,
+            changed: false,
+            statistics: Vec::new(),
+        });
+        self.report.runs.len() - 1
+    }
+
+    fn rewrite(
+        &mut self,
+        program: &mut Program,
+        step: &Step,
+        index: usize,
+        action: fn(&mut Edit<'_>, &mut PassCx<'_>) -> Result<(), Diags>,
+    ) -> Result<bool, Stop> {
+        let pass = step.pass;
+        let mut cx = PassCx::new(pass, &step.options, self.config.remarks);
+        let mut edit = Edit::new(program);
+        let result = action(&mut edit, &mut cx);
+        let (statistics, notices) = cx.finish();
+        self.report.notices.items.extend(notices.items);
+        // An edit that is not committed rolls itself back when it is dropped.
+        result.map_err(|errors| Stop::new(step, errors))?;
+        if self.config.verify_each {
+            let start = Instant::now();
+            let mut errors = Diags::default();
+            hostir::verify::verify(edit.program(), &mut errors);
+            self.report.runs[index].verify_time = start.elapsed();
+            if errors.has_errors() {
+                return Err(Stop::new(step, invalid_result(pass, errors)));
+            }
+        }
+        self.report.runs[index].statistics = statistics;
+        Ok(edit.commit())
+    }
+
+    fn nested(
+        &mut self,
+        program: &mut Program,
+        step: &Step,
+        depth: usize,
+        steps: fn(&crate::options::Options) -> String,
+    ) -> Result<bool, Stop> {
+        let bug = |what: String| {
+            let mut diags = Diags::default();
+            diags.push(Diag::global(codes::INVALID_RESULT, what));
+            Stop::new(step, diags)
+        };
+        if depth == MAX_DEPTH {
+            return Err(bug(format!("`{}` stands for itself (this is a bug)", step.pass.name)));
+        }
+        let text = steps(&step.options);
+        let inner = pipeline::parse(&text, self.config.table).map_err(|errors| {
+            let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
+            bug(format!("`{}` stands for `{text}`: {first} (this is a bug)", step.pass.name))
+        })?;
+        let first = self.report.runs.len();
+        self.steps(program, &inner.steps, depth + 1)?;
+        Ok(self.report.runs[first..].iter().any(|run| run.changed))
+    }
+
+    fn remark(&mut self, remark: impl FnOnce() -> Diag) {
+        if self.config.remarks {
+            self.report.notices.push(remark().remark());
+        }
+    }
+
+    fn warn_never_ran(&mut self) {
+        for disabled in &self.config.disabled {
+            if !self.report.runs.iter().any(|run| run.pass.name == disabled.name) {
+                self.report.notices.push(never_runs("--disable-pass", disabled.name));
+            }
+        }
+    }
+}
+
+/// The warning that `flag` names a pass that is not in the pipeline.
+pub fn never_runs(flag: &str, pass: &str) -> Diag {
+    Diag::global(codes::NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs")).warning()
+}
+
+fn invalid_result(pass: &PassInfo, errors: Diags) -> Diags {
+    let message = format!("`{}` left an invalid program (this is a bug of the pass)", pass.name);
+    let mut diags = Diags::default();
+    diags.push(
+        Diag::global(codes::INVALID_RESULT, message)
+            .note("the program is unchanged; --reproducer=FILE writes a test case for a report")
+            .note("the errors that follow are about the program that was dropped"),
+    );
+    diags.items.extend(errors.items);
+    diags
+}
+
+fn count_ops(program: &Program) -> usize {
+    let mut count = 0;
+    program.walk(program.body(), &mut |_| count += 1);
+    count
+}

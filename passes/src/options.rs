@@ -1,0 +1,311 @@
+//! Pass options: declared with a type and a default, parsed once, read by name.
+
+use crate::codes;
+use crate::pass::same_name;
+use hostir::diag::{Diag, Diags, Span, nearest};
+
+/// One option of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionSpec {
+    /// `communicator_backend`; in a pipeline `-` and `_` are the same.
+    pub name: &'static str,
+    /// What its value may be.
+    pub ty: OptionType,
+    /// The default, as a user would write it; `None` for an option that has to be given.
+    pub default: Option<&'static str>,
+    /// One sentence.
+    pub help: &'static str,
+}
+
+/// What the value of an option may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionType {
+    /// `true` or `false`; the bare name means `true`.
+    Bool,
+    /// An integer from `min` to `max`.
+    Int {
+        /// Smallest value.
+        min: i64,
+        /// Largest value.
+        max: i64,
+    },
+    /// Any word.
+    Word,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// `{1,2,3}`
+    Ints,
+    /// `{a,b}`
+    Words,
+}
+
+impl OptionType {
+    /// The type as messages and documentation name it.
+    pub fn describe(self) -> String {
+        match self {
+            OptionType::Bool => "true or false".to_owned(),
+            OptionType::Int { min: i64::MIN, max: i64::MAX } => "an integer".to_owned(),
+            OptionType::Int { min, max: i64::MAX } => format!("an integer of at least {min}"),
+            OptionType::Int { min, max } => format!("an integer from {min} to {max}"),
+            OptionType::Word => "a word".to_owned(),
+            OptionType::Choice(words) => format!("one of {}", words.join(", ")),
+            OptionType::Ints => "a list of integers such as {1,2}".to_owned(),
+            OptionType::Words => "a list of words such as {a,b}".to_owned(),
+        }
+    }
+    /// The value of a text; `None` if it is not of the type.
+    pub fn parse(self, text: &str) -> Option<OptionValue> {
+        match self {
+            OptionType::Bool => match text {
+                "true" | "1" => Some(OptionValue::Bool(true)),
+                "false" | "0" => Some(OptionValue::Bool(false)),
+                _ => None,
+            },
+            OptionType::Int { min, max } => {
+                let value = text.parse::<i64>().ok()?;
+                (min..=max).contains(&value).then_some(OptionValue::Int(value))
+            }
+            OptionType::Word => is_word(text).then(|| OptionValue::Word(text.to_owned())),
+            OptionType::Choice(words) => words
+                .iter()
+                .find(|word| same_name(word, text))
+                .map(|word| OptionValue::Word((*word).to_owned())),
+            OptionType::Ints => items(text)
+                .map(|item| item.parse::<i64>().ok())
+                .collect::<Option<Vec<_>>>()
+                .map(OptionValue::Ints),
+            OptionType::Words => items(text)
+                .map(|item| is_word(item).then(|| item.to_owned()))
+                .collect::<Option<Vec<_>>>()
+                .map(OptionValue::Words),
+        }
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['{', '}', ',', '=']) && !text.contains(char::is_whitespace)
+}
+
+/// The items of `{a,b}` or of the bare `a`.
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
+    inner.split(|c: char| c == ',' || c.is_whitespace()).filter(|item| !item.is_empty())
+}
+
+/// The value of an option.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OptionValue {
+    /// Of a [`OptionType::Bool`].
+    Bool(bool),
+    /// Of a [`OptionType::Int`].
+    Int(i64),
+    /// Of a [`OptionType::Word`] or [`OptionType::Choice`].
+    Word(String),
+    /// Of a [`OptionType::Ints`].
+    Ints(Vec<i64>),
+    /// Of a [`OptionType::Words`].
+    Words(Vec<String>),
+}
+
+impl std::fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OptionValue::Bool(value) => write!(f, "{value}"),
+            OptionValue::Int(value) => write!(f, "{value}"),
+            OptionValue::Word(value) => write!(f, "{value}"),
+            OptionValue::Ints(values) => {
+                let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
+                write!(f, "{{{}}}", texts.join(","))
+            }
+            OptionValue::Words(values) => write!(f, "{{{}}}", values.join(",")),
+        }
+    }
+}
+
+/// One `key=value` of a pipeline text.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// Where it stands.
+    pub key_span: Span,
+    /// The value; `None` for a bare key.
+    pub value: Option<(&'a str, Span)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Slot {
+    name: &'static str,
+    value: Option<OptionValue>,
+    given: Option<Span>,
+}
+
+/// The options of one run of a pass: what was given, and defaults for the rest.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Options {
+    slots: Vec<Slot>,
+}
+
+impl Options {
+    /// The defaults of `specs`.
+    pub fn defaults(specs: &'static [OptionSpec]) -> Self {
+        let slot = |spec: &OptionSpec| Slot {
+            name: spec.name,
+            value: spec.default.and_then(|text| spec.ty.parse(text)),
+            given: None,
+        };
+        Self { slots: specs.iter().map(slot).collect() }
+    }
+
+    /// Checks what was given to `pass` (at `pass_span`) against its options. Every error is reported;
+    /// spans are those of the pipeline text.
+    pub fn parse(
+        pass: &str,
+        pass_span: Span,
+        specs: &'static [OptionSpec],
+        given: &[Given<'_>],
+        diags: &mut Diags,
+    ) -> Self {
+        let mut options = Self::defaults(specs);
+        for one in given {
+            match specs.iter().position(|spec| same_name(spec.name, one.key)) {
+                None => diags.push(unknown(pass, specs, one)),
+                Some(index) => options.fill(index, pass, &specs[index], one, diags),
+            }
+        }
+        for (spec, slot) in specs.iter().zip(&options.slots) {
+            if spec.default.is_none() && slot.given.is_none() {
+                let message = format!("`{pass}` needs the option `{}`", spec.name);
+                diags.push(
+                    Diag::error(codes::OPTION_MISSING, pass_span, message)
+                        .here(format!("write `{pass}{{{}=...}}`", spec.name))
+                        .note(describe(spec)),
+                );
+            }
+        }
+        options
+    }
+
+    fn fill(
+        &mut self,
+        index: usize,
+        pass: &str,
+        spec: &OptionSpec,
+        given: &Given<'_>,
+        diags: &mut Diags,
+    ) {
+        if let Some(first) = self.slots[index].given {
+            let message = format!("the option `{}` of `{pass}` is given twice", spec.name);
+            diags.push(
+                Diag::error(codes::OPTION_TWICE, given.key_span, message).label(first, "first given here"),
+            );
+            return;
+        }
+        self.slots[index].given = Some(given.key_span);
+        let parsed = match given.value {
+            Some((text, _)) => spec.ty.parse(text),
+            None => (spec.ty == OptionType::Bool).then_some(OptionValue::Bool(true)),
+        };
+        match parsed {
+            Some(value) => self.slots[index].value = Some(value),
+            None => diags.push(wrong_value(pass, spec, given)),
+        }
+    }
+
+    /// The value of an option, given or default; `None` if it has neither or was never declared.
+    pub fn get(&self, name: &str) -> Option<&OptionValue> {
+        let slot = self.slots.iter().find(|slot| slot.name == name);
+        debug_assert!(slot.is_some(), "no option {name} is declared");
+        slot?.value.as_ref()
+    }
+    /// Whether the user gave the option.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.slots.iter().any(|slot| slot.name == name && slot.given.is_some())
+    }
+    /// Where the user gave the option, in the pipeline text.
+    pub fn span(&self, name: &str) -> Option<Span> {
+        self.slots.iter().find(|slot| slot.name == name)?.given
+    }
+    /// A boolean option.
+    pub fn bool(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(OptionValue::Bool(true)))
+    }
+    /// An integer option; 0 if it has no value.
+    pub fn int(&self, name: &str) -> i64 {
+        match self.get(name) {
+            Some(OptionValue::Int(value)) => *value,
+            _ => 0,
+        }
+    }
+    /// A word option; empty if it has no value.
+    pub fn word(&self, name: &str) -> &str {
+        match self.get(name) {
+            Some(OptionValue::Word(value)) => value,
+            _ => "",
+        }
+    }
+    /// A list of integers; empty if it has no value.
+    pub fn ints(&self, name: &str) -> &[i64] {
+        match self.get(name) {
+            Some(OptionValue::Ints(values)) => values,
+            _ => &[],
+        }
+    }
+    /// A list of words; empty if it has no value.
+    pub fn words(&self, name: &str) -> &[String] {
+        match self.get(name) {
+            Some(OptionValue::Words(values)) => values,
+            _ => &[],
+        }
+    }
+}
+
+/// `{key=value,...}` with what was given; nothing if nothing was. A pipeline pass hands options on
+/// with it.
+impl std::fmt::Display for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let given: Vec<String> = self
+            .slots
+            .iter()
+            .filter(|slot| slot.given.is_some())
+            .filter_map(|slot| Some(format!("{}={}", slot.name, slot.value.as_ref()?)))
+            .collect();
+        if given.is_empty() { Ok(()) } else { write!(f, "{{{}}}", given.join(",")) }
+    }
+}
+
+fn unknown(pass: &str, specs: &[OptionSpec], given: &Given<'_>) -> Diag {
+    let message = format!("`{pass}` has no option `{}`", given.key);
+    let diag = Diag::error(codes::UNKNOWN_OPTION, given.key_span, message);
+    let names = || specs.iter().map(|spec| spec.name);
+    let dashed = given.key.replace('-', "_");
+    let diag = match nearest(&dashed, names()) {
+        Some(near) => diag.here(format!("did you mean `{near}`?")),
+        None => diag,
+    };
+    if specs.is_empty() {
+        return diag.note(format!("`{pass}` takes no options"));
+    }
+    diag.note(format!("its options are {}", names().collect::<Vec<_>>().join(", ")))
+}
+
+fn wrong_value(pass: &str, spec: &OptionSpec, given: &Given<'_>) -> Diag {
+    let what = spec.ty.describe();
+    let Some((text, span)) = given.value else {
+        let message = format!("the option `{}` of `{pass}` needs a value", spec.name);
+        return Diag::error(codes::OPTION_VALUE, given.key_span, message).note(describe(spec));
+    };
+    let message = format!("`{text}` is no value for `{}` of `{pass}`", spec.name);
+    let diag = Diag::error(codes::OPTION_VALUE, span, message).note(describe(spec));
+    let near = match spec.ty {
+        OptionType::Choice(words) => nearest(text, words.iter().copied()),
+        OptionType::Bool => nearest(text, ["true", "false"]),
+        OptionType::Int { .. } | OptionType::Word | OptionType::Ints | OptionType::Words => None,
+    };
+    diag.here(near.map_or_else(|| format!("expected {what}"), |near| format!("did you mean `{near}`?")))
+}
+
+fn describe(spec: &OptionSpec) -> String {
+    let default = spec.default.map_or_else(String::new, |text| format!(", default {text}"));
+    format!("`{}` is {}{default}: {}", spec.name, spec.ty.describe(), spec.help)
+}

@@ -1,0 +1,123 @@
+//! What a pass declares about itself, and what it is given when it runs.
+//!
+//! A pass is one file with one [`PassInfo`] and one line in the table of [`crate::PASSES`]. Help,
+//! `--list-passes`, `docs/passes.md`, option parsing and messages follow from that data. The contract:
+//! valid in, valid out; a pass that returns an error has changed nothing (its edit is rolled back).
+
+use crate::options::{OptionSpec, Options};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+
+/// One row of the pass table.
+#[derive(Debug)]
+pub struct PassInfo {
+    /// `stream-parallel-type`; the file of the pass has the same name.
+    pub name: &'static str,
+    /// One sentence without a full stop.
+    pub summary: &'static str,
+    /// What it does and, above all, what it leaves alone, in Markdown.
+    pub description: &'static str,
+    /// A program before and after; a test runs it.
+    pub example: Option<Example>,
+    /// Options in the order of the documentation.
+    pub options: &'static [OptionSpec],
+    /// Counters it may raise.
+    pub statistics: &'static [StatisticSpec],
+    /// What runs.
+    pub action: Action,
+}
+
+/// What a pass does when it runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// Changes the program through an edit. An error rolls the edit back.
+    Rewrite(fn(&mut Edit<'_>, &mut PassCx<'_>) -> Result<(), Diags>),
+    /// Stands for other passes: gives their pipeline text for its options. The manager runs each as a
+    /// step of its own, so that dumps, timings and `--disable-pass` see them.
+    Pipeline(fn(&Options) -> String),
+}
+
+/// A program before and after a pass, in any form the parser reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// The input.
+    pub before: &'static str,
+    /// The output.
+    pub after: &'static str,
+}
+
+/// One counter of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct StatisticSpec {
+    /// `ops-removed`.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+}
+
+impl PassInfo {
+    /// The name as nvFuser's classes and logs spell it: `StreamParallelType`.
+    pub fn class_name(&self) -> String {
+        let mut out = String::with_capacity(self.name.len());
+        for word in self.name.split('-') {
+            let mut letters = word.chars();
+            out.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+            out.push_str(letters.as_str());
+        }
+        out
+    }
+    /// Whether `text` names this pass; `-` and `_` are the same.
+    pub fn is_named(&self, text: &str) -> bool {
+        same_name(self.name, text)
+    }
+}
+
+/// Whether two names are equal when `-` and `_` are the same.
+pub(crate) fn same_name(a: &str, b: &str) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| plain(x) == plain(y))
+}
+
+/// What a running pass is given beside the program: its options, counters and remarks.
+pub struct PassCx<'a> {
+    info: &'static PassInfo,
+    options: &'a Options,
+    counts: Vec<u64>,
+    notices: Diags,
+    wants_remarks: bool,
+}
+
+impl<'a> PassCx<'a> {
+    /// A context for one run of `info`. Remarks are kept only if `wants_remarks`.
+    pub fn new(info: &'static PassInfo, options: &'a Options, wants_remarks: bool) -> Self {
+        let counts = vec![0; info.statistics.len()];
+        Self { info, options, counts, notices: Diags::default(), wants_remarks }
+    }
+    /// The parsed options.
+    pub fn options(&self) -> &'a Options {
+        self.options
+    }
+    /// Raises a counter of [`PassInfo::statistics`].
+    pub fn count(&mut self, statistic: &str, by: u64) {
+        let index = self.info.statistics.iter().position(|spec| spec.name == statistic);
+        debug_assert!(index.is_some(), "{} declares no statistic {statistic}", self.info.name);
+        if let Some(index) = index {
+            self.counts[index] += by;
+        }
+    }
+    /// Says why something was or was not done. `remark` runs only when remarks are wanted.
+    pub fn remark(&mut self, remark: impl FnOnce() -> Diag) {
+        if self.wants_remarks {
+            self.notices.push(remark().remark());
+        }
+    }
+    /// Warns; always shown.
+    pub fn warn(&mut self, warning: Diag) {
+        self.notices.push(warning.warning());
+    }
+    /// The counters with their names, and the remarks and warnings in the order they were made.
+    pub fn finish(self) -> (Vec<(&'static str, u64)>, Diags) {
+        let names = self.info.statistics.iter().map(|spec| spec.name);
+        (names.zip(self.counts).collect(), self.notices)
+    }
+}

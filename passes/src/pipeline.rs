@@ -1,0 +1,379 @@
+//! Pipelines as text: `canonicalize,stream-parallel-type{allgather=ring},dce`.
+//!
+//! Passes are separated by commas; options stand in braces, separated by commas or blanks, each
+//! `key=value` or a bare `key`; a value may be a list in braces. Every error of a text is reported, at
+//! its place in the text. Spans in this file are places in the pipeline text, not in a program.
+
+use crate::codes;
+use crate::options::{Given, Options};
+use crate::pass::PassInfo;
+use hostir::diag::{Diag, Diags, Span, nearest};
+
+/// One pass of a pipeline with its options.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The pass.
+    pub pass: &'static PassInfo,
+    /// Its options.
+    pub options: Options,
+}
+
+/// Passes in the order they run.
+#[derive(Clone, Default, Debug)]
+pub struct Pipeline {
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+/// The text that [`parse`] reads back.
+impl std::fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, step) in self.steps.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{}{}", step.pass.name, step.options)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a pipeline over the passes of `table`.
+pub fn parse(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags> {
+    let mut parser = Parser { text, at: 0, table, diags: Diags::default() };
+    let pipeline = parser.pipeline();
+    if parser.diags.has_errors() { Err(parser.diags) } else { Ok(pipeline) }
+}
+
+/// The pass of a name (`-` and `_` are the same), or a diagnostic at `span` with the nearest name.
+pub fn find(
+    name: &str,
+    span: Span,
+    table: &[&'static PassInfo],
+) -> Result<&'static PassInfo, Diag> {
+    if let Some(info) = table.iter().find(|info| info.is_named(name)) {
+        return Ok(info);
+    }
+    let diag = Diag::error(codes::UNKNOWN_PASS, span, format!("there is no pass `{name}`"));
+    let dashed = name.replace('_', "-");
+    let near = nearest(&dashed, table.iter().map(|info| info.name))
+        .or_else(|| table.iter().map(|info| info.name).find(|known| is_class_name(known, name)));
+    Err(match near {
+        Some(near) => diag.here(format!("did you mean `{near}`?")),
+        None => diag.note("`hir-opt --list-passes` lists all passes"),
+    })
+}
+
+/// Whether `text` is nvFuser's spelling (`StreamParallelType`) of a pass name.
+fn is_class_name(name: &str, text: &str) -> bool {
+    name.bytes().filter(|byte| *byte != b'-').eq(text.bytes().map(|byte| byte.to_ascii_lowercase()))
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    table: &'a [&'static PassInfo],
+    diags: Diags,
+}
+
+impl<'a> Parser<'a> {
+    fn pipeline(&mut self) -> Pipeline {
+        let mut steps = Vec::new();
+        self.blanks();
+        if self.at == self.text.len() {
+            return Pipeline { steps };
+        }
+        loop {
+            self.blanks();
+            steps.extend(self.step());
+            self.blanks();
+            match self.peek() {
+                None => return Pipeline { steps },
+                Some(',') => self.at += 1,
+                Some(found) => {
+                    self.error(format!("expected `,` before the next pass, found `{found}`"));
+                    if !self.skip_to_comma() {
+                        return Pipeline { steps };
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) -> Option<Step> {
+        let start = self.at;
+        let name = self.word(&[',', '{', '}', '(', ')', '<', '>', '=', '\'', '"']);
+        let span = Span::new(start, self.at);
+        match self.peek() {
+            Some('(') => return self.nested(name, start),
+            Some('<') => return self.angles(name, start),
+            _ => {}
+        }
+        if name.is_empty() {
+            let found = self.found();
+            self.error(format!("expected the name of a pass, found {found}"));
+            self.skip_to_comma_inside();
+            return None;
+        }
+        let pass = find(name, span, self.table);
+        let given = if self.peek() == Some('{') { self.options(name) } else { Vec::new() };
+        match pass {
+            Ok(pass) => {
+                let options =
+                    Options::parse(pass.name, span, pass.options, &given, &mut self.diags);
+                Some(Step { pass, options })
+            }
+            Err(diag) => {
+                self.diags.push(diag);
+                None
+            }
+        }
+    }
+
+    fn options(&mut self, pass: &str) -> Vec<Given<'a>> {
+        let open = self.at;
+        self.at += 1;
+        let mut given = Vec::new();
+        loop {
+            while let Some(c) = self.peek().filter(|c| *c == ',' || c.is_whitespace()) {
+                self.at += c.len_utf8();
+            }
+            match self.peek() {
+                Some('}') => {
+                    self.at += 1;
+                    return given;
+                }
+                None => {
+                    let message = format!("the options of `{pass}` have no closing `}}`");
+                    let span = Span::new(open, open + 1);
+                    self.diags.push(Diag::error(codes::PIPELINE_SYNTAX, span, message));
+                    return given;
+                }
+                Some(_) => given.extend(self.option()),
+            }
+        }
+    }
+
+    fn option(&mut self) -> Option<Given<'a>> {
+        let start = self.at;
+        let key = self.word(&[',', '{', '}', '=']);
+        let key_span = Span::new(start, self.at);
+        if key.is_empty() {
+            let found = self.found();
+            self.error(format!("expected the name of an option, found {found}"));
+            self.balanced();
+            return None;
+        }
+        self.blanks();
+        if self.peek() != Some('=') {
+            return Some(Given { key, key_span, value: None });
+        }
+        self.at += 1;
+        self.blanks();
+        let start = self.at;
+        let value = if self.peek() == Some('{') { self.balanced() } else { self.word(&[',', '}']) };
+        Some(Given { key, key_span, value: Some((value, Span::new(start, self.at))) })
+    }
+
+    /// The text of one bracketed group, or of one character.
+    fn balanced(&mut self) -> &'a str {
+        let start = self.at;
+        let mut depth = 0usize;
+        while let Some(c) = self.peek() {
+            self.at += c.len_utf8();
+            match c {
+                '{' => depth += 1,
+                '}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        &self.text[start..self.at]
+    }
+
+    /// `builtin.module(cse)`: MLIR's nesting by op. Answers with what to write.
+    fn nested(&mut self, name: &str, start: usize) -> Option<Step> {
+        let open = self.at;
+        let mut depth = 0usize;
+        while let Some(c) = self.peek() {
+            self.at += c.len_utf8();
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        let inner = flatten(&self.text[open..self.at]);
+        let message = if name.is_empty() {
+            "a pipeline has no parentheses".to_owned()
+        } else {
+            format!("passes are not nested in ops here: `{name}(...)`")
+        };
+        let diag = Diag::error(codes::PIPELINE_SYNTAX, Span::new(start, self.at), message);
+        self.diags.push(diag.here(format!("write `{inner}`")));
+        None
+    }
+
+    /// `cse<a=1>`: LLVM's options.
+    fn angles(&mut self, name: &str, start: usize) -> Option<Step> {
+        let open = self.at + 1;
+        let rest = &self.text[open..];
+        let inner = &rest[..rest.find('>').unwrap_or(rest.len())];
+        self.at = (open + inner.len() + 1).min(self.text.len());
+        let message = format!("the options of `{name}` stand in braces");
+        let diag = Diag::error(codes::PIPELINE_SYNTAX, Span::new(start, self.at), message);
+        self.diags.push(diag.here(format!("write `{name}{{{}}}`", inner.replace(';', ","))));
+        None
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+    fn blanks(&mut self) {
+        while let Some(c) = self.peek().filter(|c| c.is_whitespace()) {
+            self.at += c.len_utf8();
+        }
+    }
+    fn word(&mut self, ends: &[char]) -> &'a str {
+        let start = self.at;
+        while let Some(c) = self.peek().filter(|c| !c.is_whitespace() && !ends.contains(c)) {
+            self.at += c.len_utf8();
+        }
+        &self.text[start..self.at]
+    }
+    fn found(&self) -> String {
+        self.peek().map_or_else(|| "the end".to_owned(), |c| format!("`{c}`"))
+    }
+    fn error(&mut self, message: String) {
+        let end = self.at + self.peek().map_or(0, char::len_utf8);
+        self.diags.push(Diag::error(codes::PIPELINE_SYNTAX, Span::new(self.at, end), message));
+    }
+    /// Skips to the next comma outside of braces without passing it.
+    fn skip_to_comma_inside(&mut self) {
+        while self.peek().is_some_and(|c| c != ',') {
+            self.balanced();
+        }
+    }
+    /// Skips past the next comma outside of braces; `false` at the end.
+    fn skip_to_comma(&mut self) -> bool {
+        self.skip_to_comma_inside();
+        let found = self.peek().is_some();
+        self.at += usize::from(found);
+        found
+    }
+}
+
+/// `(func.func(cse,dce),canonicalize)` -> `cse,dce,canonicalize`: drops anchors and parentheses.
+fn flatten(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '(' => {
+                let keep = out.rfind(',').map_or(0, |comma| comma + 1);
+                out.truncate(keep);
+            }
+            ')' => {}
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{OptionSpec, OptionType};
+    use crate::pass::Action;
+
+    static RING: PassInfo = PassInfo {
+        name: "ring-stream-buffers",
+        summary: "test",
+        description: "",
+        example: None,
+        options: &[
+            OptionSpec { name: "slots", ty: OptionType::Int { min: 1, max: 64 }, default: Some("4"), help: "number of slots" },
+            OptionSpec { name: "communicator_backend", ty: OptionType::Choice(&["NCCL", "UCC", "CUDA"]), default: Some("NCCL"), help: "who moves data" },
+            OptionSpec { name: "only", ty: OptionType::Ints, default: Some("{}"), help: "tensors" },
+            OptionSpec { name: "force", ty: OptionType::Bool, default: Some("false"), help: "even if slow" },
+        ],
+        statistics: &[],
+        action: Action::Rewrite(|_, _| Ok(())),
+    };
+    static RESIZE: PassInfo = PassInfo {
+        name: "resize-mesh",
+        summary: "test",
+        description: "",
+        example: None,
+        options: &[OptionSpec { name: "devices", ty: OptionType::Int { min: 1, max: i64::MAX }, default: None, help: "new count" }],
+        statistics: &[],
+        action: Action::Rewrite(|_, _| Ok(())),
+    };
+    const TABLE: &[&PassInfo] = &[&RING, &RESIZE];
+
+    fn errors(text: &str) -> String {
+        match parse(text, TABLE) {
+            Ok(pipeline) => format!("ok {pipeline}"),
+            Err(diags) => hostir::diag::render::to_string("pipeline", text, &diags.items),
+        }
+    }
+
+    /// Commas, blanks, bare flags, dashes for underscores and lists all read.
+    #[test]
+    fn options_take_commas_or_blanks() {
+        let text = " ring_stream_buffers{slots=8 force, communicator-backend=ucc only={1, 2}} , resize-mesh{devices=2}";
+        let pipeline = parse(text, TABLE).unwrap();
+        assert_eq!(
+            pipeline.to_string(),
+            "ring-stream-buffers{slots=8,communicator_backend=UCC,only={1,2},force=true},resize-mesh{devices=2}"
+        );
+        assert_eq!(pipeline.steps[0].options.ints("only"), [1, 2]);
+        assert_eq!(pipeline.steps[0].options.word("communicator_backend"), "UCC");
+        assert!(pipeline.steps[0].options.bool("force"));
+    }
+
+    /// What was not given has its default and is not printed.
+    #[test]
+    fn defaults_fill_in() {
+        let pipeline = parse("ring-stream-buffers", TABLE).unwrap();
+        assert_eq!(pipeline.steps[0].options.int("slots"), 4);
+        assert_eq!(pipeline.to_string(), "ring-stream-buffers");
+        assert!(parse("  ", TABLE).unwrap().steps.is_empty());
+    }
+
+    /// One run reports every error, each with a caret.
+    #[test]
+    fn all_errors_are_reported() {
+        let out = errors("ring-stream-bufers,ring-stream-buffers{slot=1 slots=many slots=3 communicator_backend=NCLL},resize-mesh");
+        for want in [
+            "did you mean `ring-stream-buffers`?",
+            "did you mean `slots`?",
+            "`many` is no value for `slots`",
+            "an integer from 1 to 64, default 4",
+            "is given twice",
+            "did you mean `NCCL`?",
+            "`resize-mesh` needs the option `devices`",
+        ] {
+            assert!(out.contains(want), "{want} is not in\n{out}");
+        }
+    }
+
+    /// MLIR's and LLVM's spellings are answered with ours.
+    #[test]
+    fn other_spellings_are_answered() {
+        assert!(errors("builtin.module(func.func(cse,canonicalize{a=1}),dce)").contains("write `cse,canonicalize{a=1},dce`"));
+        assert!(errors("ring-stream-buffers<slots=2;force=1>").contains("write `ring-stream-buffers{slots=2,force=1}`"));
+        assert!(errors("RingStreamBuffers").contains("did you mean `ring-stream-buffers`?"));
+    }
+
+    /// Broken texts end in an error, never in a panic or an endless loop.
+    #[test]
+    fn broken_texts_are_errors() {
+        for text in ["ring-stream-buffers{", "ring-stream-buffers{slots", "ring-stream-buffers{slots=", "ring-stream-buffers{=3}", ",", "resize-mesh{devices=1},", "}", "ring-stream-buffers}", "ring-stream-buffers{{}}", "(", "é{ü=ß}", "ring-stream-buffers resize-mesh", "a=b", "ring-stream-buffers{only={1,2}"] {
+            let out = errors(text);
+            assert!(out.starts_with("error[H03"), "{text}: {out}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What several passes do to a program: rebuild blocks without some ops, and keep comments in step.
+
+use hostir::ir::edit::Edit;
+use hostir::ir::{BlockId, Comment, CommentPlace, OpId};
+use hostir::ops::Effect;
+use rustc_hash::FxHashSet;
+
+/// Unlinks the ops of `block`, and of the blocks inside, for which `keep` is false, and control ops
+/// whose blocks are empty then (they have no effect of their own). Returns whether ops are left.
+pub(crate) fn retain(edit: &mut Edit<'_>, block: BlockId, keep: &dyn Fn(OpId) -> bool) -> bool {
+    let ops = edit.program().block(block).ops.clone();
+    let mut kept = Vec::with_capacity(ops.len());
+    for &op in &ops {
+        if !keep(op) {
+            continue;
+        }
+        if is_control(edit, op) && !retain_inside(edit, op, keep) {
+            continue;
+        }
+        kept.push(op);
+    }
+    let left = !kept.is_empty();
+    if kept.len() != ops.len() {
+        edit.set_block(block, kept);
+    }
+    left
+}
+
+fn retain_inside(edit: &mut Edit<'_>, op: OpId, keep: &dyn Fn(OpId) -> bool) -> bool {
+    let blocks = edit.program().op(op).blocks.clone();
+    let mut left = false;
+    for block in blocks {
+        left |= retain(edit, block, keep);
+    }
+    left
+}
+
+fn is_control(edit: &Edit<'_>, op: OpId) -> bool {
+    let op = edit.program().op(op);
+    op.kind.spec().effect == Effect::Control && !op.blocks.is_empty()
+}
+
+/// Drops the comments of ops and blocks that are no longer part of the program.
+pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
+    let program = edit.program();
+    if program.source().comments.is_empty() {
+        return;
+    }
+    let (ops, blocks) = reachable(edit);
+    let kept: Vec<Comment> = program
+        .source()
+        .comments
+        .iter()
+        .filter(|comment| match comment.place {
+            CommentPlace::Container | CommentPlace::Header | CommentPlace::End => true,
+            CommentPlace::Above(op) | CommentPlace::Trailing(op) => ops.contains(&op),
+            CommentPlace::EndOf(block) => blocks.contains(&block),
+        })
+        .cloned()
+        .collect();
+    if kept.len() != program.source().comments.len() {
+        edit.set_comments(kept);
+    }
+}
+
+/// Everything that is printed: for membership tests only.
+fn reachable(edit: &Edit<'_>) -> (FxHashSet<OpId>, FxHashSet<BlockId>) {
+    let program = edit.program();
+    let mut roots: Vec<BlockId> = program.units().iter().map(|(_, unit)| unit.body).collect();
+    roots.push(program.body());
+    roots.extend(program.index_definitions());
+    let mut ops = FxHashSet::default();
+    let mut blocks: FxHashSet<BlockId> = roots.iter().copied().collect();
+    for root in roots {
+        program.walk(root, &mut |op| {
+            ops.insert(op);
+            blocks.extend(program.op(op).blocks.iter().copied());
+        });
+    }
+    (ops, blocks)
+}

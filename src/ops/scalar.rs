@@ -1,0 +1,20 @@
+//! Scalar definitions.
+
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use crate::plan::unsupported;
+
+/// `scalar definition`.
+pub const DEFINE: OpSpec = OpSpec {
+    name: "scalar definition",
+    spellings: &[],
+    summary: "Gives a name to the value of an expression: `i84 = i82 % 8;`.",
+    layout: Layout::Define,
+    results: 1,
+    args: &[
+        ArgSpec::operand(ArgKind::Expr),
+    ],
+    effect: Effect::Pure,
+    axes: no_axes,
+    verify: no_checks,
+    lower: unsupported,
+};

@@ -1,0 +1,253 @@
+//! Lowering of loops, branches, streams and HostUnits: all of it happens at plan time.
+
+use super::{InstKind, Lowering};
+use crate::diag::Diag;
+use crate::ir::{AttrKey, ExprId, Op, OpId, Program, Symbol, TensorId, UnitId, Value};
+use rustc_hash::FxHashSet;
+
+/// The index name of a loop.
+fn loop_index(cx: &Lowering<'_>, op: &Op) -> Option<Symbol> {
+    op.expr(AttrKey::Index)
+        .and_then(|expr| cx.program.exprs().as_name(expr))
+        .or_else(|| op.word(AttrKey::Index))
+        .or_else(|| op.results.iter().find_map(|v| cx.program.exprs().as_name(v.scalar()?)))
+}
+
+/// `FOR i in domain:`; tensors that the body binds and that depend on the index are new in each
+/// iteration, as in nvFuser's evaluator.
+pub fn lower_for(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let stop = match (op.expr(AttrKey::Stop), op.domain(AttrKey::Domain)) {
+        (Some(stop), _) => stop,
+        (None, Some(domain)) => cx.program.domain(domain).extent,
+        (None, None) => return Err(cx.error("H0416", "the loop has no domain and no `stop`")),
+    };
+    let fresh = match loop_index(cx, op) {
+        Some(index) => dependents(cx.program, op, index),
+        None => Vec::new(),
+    };
+    run_loop(cx, op, stop, &fresh)
+}
+
+/// `FOR i from a to b:`
+pub fn lower_for_range(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    match op.expr(AttrKey::Stop) {
+        Some(stop) => run_loop(cx, op, stop, &[]),
+        None => Err(cx.error("H0416", "the loop has no `stop`")),
+    }
+}
+
+fn run_loop(
+    cx: &mut Lowering<'_>,
+    op: &Op,
+    stop: ExprId,
+    fresh: &[TensorId],
+) -> Result<(), Diag> {
+    let start = op.expr(AttrKey::Start).map_or(Ok(0), |expr| cx.int(expr))?;
+    let step = op.expr(AttrKey::Step).map_or(Ok(1), |expr| cx.int(expr))?;
+    let stop = cx.int(stop)?;
+    if step < 1 {
+        return Err(cx.error("H0408", format!("the loop's step is {step}; it must be positive")));
+    }
+    let (index, Some(&body)) = (loop_index(cx, op), op.blocks.first()) else { return Ok(()) };
+    let outside: Vec<bool> = fresh.iter().map(|&tensor| cx.binding(tensor).is_some()).collect();
+    let mut value = start;
+    while value < stop {
+        if value != start {
+            for (&tensor, &bound) in fresh.iter().zip(&outside) {
+                if !bound {
+                    cx.rebind(tensor, None)?;
+                }
+            }
+        }
+        cx.run_iteration(index, value, body)?;
+        let Some(next) = value.checked_add(step) else { break };
+        value = next;
+    }
+    Ok(())
+}
+
+/// Results in a loop's body that depend on its index.
+fn dependents(program: &Program, op: &Op, index: Symbol) -> Vec<TensorId> {
+    let mut found: FxHashSet<TensorId> = FxHashSet::default();
+    let mut order = Vec::new();
+    for &block in &op.blocks {
+        program.walk(block, &mut |id| {
+            let inner = program.op(id);
+            let scalars = inner.operands.iter().filter_map(|value| value.scalar());
+            let attrs = inner.attrs.iter().filter_map(|(_, value)| match value {
+                crate::ir::AttrValue::Expr(expr) => Some(*expr),
+                _ => None,
+            });
+            let by_scalar = scalars.chain(attrs).any(|expr| mentions(program, expr, index));
+            if by_scalar || inner.input_tensors().any(|tensor| found.contains(&tensor)) {
+                for tensor in inner.output_tensors() {
+                    if found.insert(tensor) {
+                        order.push(tensor);
+                    }
+                }
+            }
+        });
+    }
+    let outputs: Vec<TensorId> = program.outputs().iter().filter_map(|v| v.tensor()).collect();
+    order.retain(|tensor| !outputs.contains(tensor));
+    order
+}
+
+fn mentions(program: &Program, expr: ExprId, name: Symbol) -> bool {
+    use crate::ir::Expr;
+    match program.expr(expr) {
+        Expr::Name(found) => *found == name,
+        Expr::Unary(_, a) | Expr::Set(a) | Expr::Field(a, _) => mentions(program, *a, name),
+        Expr::Binary(_, a, b) | Expr::Index(a, b) => {
+            mentions(program, *a, name) || mentions(program, *b, name)
+        }
+        Expr::Call(_, args) | Expr::Braces(args) => {
+            args.iter().any(|&arg| mentions(program, arg, name))
+        }
+        Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_)
+        | Expr::MetaData(_) => false,
+    }
+}
+
+/// `IF predicate:` with an optional `ELSE:`
+pub fn lower_if(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let predicate = op
+        .operands
+        .iter()
+        .find_map(|value| value.scalar())
+        .or_else(|| op.attrs.iter().find_map(|(key, _)| op.expr(*key)));
+    let Some(predicate) = predicate else {
+        return Err(cx.error("H0416", "the branch has no predicate"));
+    };
+    let chosen = usize::from(!cx.scalar(predicate)?.as_bool());
+    match op.blocks.get(chosen) {
+        Some(&block) => cx.run_iteration(None, 0, block),
+        None => Ok(()),
+    }
+}
+
+fn stream_operand(cx: &Lowering<'_>, op: &Op) -> Result<ExprId, Diag> {
+    let values = op.operands.iter().chain(&op.results);
+    let stream = values.into_iter().find_map(|value| match value {
+        Value::Stream(expr) => Some(*expr),
+        Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
+            None
+        }
+    });
+    stream.ok_or_else(|| cx.error("H0416", "no stream is named"))
+}
+
+/// Binds a stream's name to the current stream.
+pub fn lower_get_current_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let expr = stream_operand(cx, cx.program.op(id))?;
+    cx.named_streams.insert(expr, cx.stream);
+    Ok(())
+}
+
+/// Makes a stream the current one.
+pub fn lower_set_current_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let expr = stream_operand(cx, cx.program.op(id))?;
+    cx.stream = cx.stream_of(expr)?;
+    Ok(())
+}
+
+/// The current stream waits for what was issued on another one.
+pub fn lower_synchronize(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let expr = stream_operand(cx, cx.program.op(id))?;
+    let other = cx.stream_of(expr)?;
+    if other == cx.stream {
+        return Ok(());
+    }
+    let event = cx.event();
+    let current = std::mem::replace(&mut cx.stream, other);
+    let recorded = cx.emit(InstKind::Record { event });
+    cx.stream = current;
+    recorded?;
+    cx.emit(InstKind::WaitEvent { event })
+}
+
+/// What a PostOnStream calls.
+pub struct LaunchCall {
+    /// The unit.
+    pub unit: UnitId,
+    /// Operands for the unit's inputs, in order.
+    pub inputs: Vec<TensorId>,
+    /// Results for the unit's outputs, in order.
+    pub outputs: Vec<TensorId>,
+}
+
+/// The unit and tensors of a PostOnStream; `None` if it names no unit of the program.
+pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
+    let op = program.op(id);
+    let number = op.operands.iter().find_map(|value| match value {
+        Value::Unit(number) => Some(*number),
+        Value::Tensor(_) | Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Op(_) => {
+            None
+        }
+    })?;
+    let unit = program.unit_by_number(number)?;
+    Some(LaunchCall {
+        unit,
+        inputs: op.input_tensors().collect(),
+        outputs: op.output_tensors().collect(),
+    })
+}
+
+/// Runs a HostUnit's body in place, on the unit's own tensors.
+pub fn lower_post_on_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let Some(call) = launch_call(cx.program, id) else {
+        return Err(cx.error("H0406", "the HostUnit that is posted is not in the program"));
+    };
+    if cx.unit.is_some() {
+        return Err(cx.error("H0406", "a HostUnit cannot post another one"));
+    }
+    let unit = &cx.program.units()[call.unit];
+    let inputs: Vec<TensorId> = unit.inputs.iter().filter_map(|value| value.tensor()).collect();
+    let outputs: Vec<TensorId> = unit.outputs.iter().filter_map(|value| value.tensor()).collect();
+    if (inputs.len(), outputs.len()) != (call.inputs.len(), call.outputs.len()) {
+        let message = format!(
+            "HostUnit{} has {} inputs and {} outputs, but {} and {} are given",
+            unit.number,
+            inputs.len(),
+            outputs.len(),
+            call.inputs.len(),
+            call.outputs.len()
+        );
+        return Err(cx.error("H0410", message));
+    }
+    for (&outer, &inner) in call.inputs.iter().zip(&inputs) {
+        let view = cx.input(outer)?;
+        let shape = cx.local_shape(inner)?;
+        if shape != view.shape() {
+            return Err(cx.shape_error(outer, &view.shape(), inner, &shape));
+        }
+        cx.rebind(inner, Some(view))?;
+    }
+    for (&outer, &inner) in call.outputs.iter().zip(&outputs) {
+        if let Some(view) = cx.binding(outer).cloned() {
+            cx.rebind(inner, Some(view))?;
+        }
+    }
+    cx.unit = Some(call.unit);
+    let result = cx.run_block(unit.body);
+    cx.unit = None;
+    result?;
+    for (&outer, &inner) in call.outputs.iter().zip(&outputs) {
+        let view = cx.input(inner)?;
+        cx.rebind(outer, Some(view))?;
+    }
+    end_unit(cx, call.unit)
+}
+
+/// Ends the bindings of a unit's tensors.
+fn end_unit(cx: &mut Lowering<'_>, unit: UnitId) -> Result<(), Diag> {
+    for (tensor, declaration) in cx.program.tensors().iter() {
+        if declaration.unit == Some(unit) {
+            cx.rebind(tensor, None)?;
+        }
+    }
+    Ok(())
+}

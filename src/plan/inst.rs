@@ -1,0 +1,490 @@
+//! What a plan is made of: slots, strided views and instructions.
+
+use super::function::Function;
+use super::scalar::Scalar;
+use crate::ir::{DType, Id, OpId, TensorId};
+use smallvec::SmallVec;
+
+crate::ir::dense_id! {
+    /// A buffer of a plan.
+    BufferId
+}
+crate::ir::dense_id! {
+    /// A stream of a rank; 0 is the caller's stream.
+    StreamSlot
+}
+crate::ir::dense_id! {
+    /// An event: recorded once, waited for any number of times.
+    EventId
+}
+crate::ir::dense_id! {
+    /// A communicator: one team and one backend.
+    CommSlot
+}
+crate::ir::dense_id! {
+    /// One posted communication (or group) that can be waited for.
+    WorkSlot
+}
+crate::ir::dense_id! {
+    /// A row of the plan's table of loop iterations; 0 is "outside of any loop".
+    IterationId
+}
+
+/// Who owns a buffer's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BufferKind {
+    /// Bound by the caller: input number `n`.
+    Input(u32),
+    /// Made by ALLOCATE or by an op whose result had no memory.
+    Allocated,
+    /// Made by the plan itself, for a step that needs room.
+    Temp,
+}
+
+/// One allocation of one rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Buffer {
+    /// Number of elements.
+    pub elements: usize,
+    /// Element type.
+    pub dtype: DType,
+    /// The tensor it was made for.
+    pub tensor: TensorId,
+    /// Owner.
+    pub kind: BufferKind,
+}
+
+/// Extent and stride of one axis, in elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dim {
+    /// Number of indices.
+    pub extent: usize,
+    /// Elements between neighbours; 0 for an expanded axis.
+    pub stride: usize,
+}
+
+/// The axes of a view, outermost first.
+pub type Dims = SmallVec<[Dim; 6]>;
+
+/// A strided range of a buffer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct View {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// First element.
+    pub offset: usize,
+    /// Axes, outermost first; an axis spread over devices has extent 1, reductions are left out.
+    pub dims: Dims,
+    /// Element type.
+    pub dtype: DType,
+}
+
+impl View {
+    /// Number of indices (elements counted with repetition for expanded axes).
+    pub fn len(&self) -> usize {
+        self.dims.iter().map(|dim| dim.extent).product()
+    }
+    /// Whether it has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Extents, outermost first.
+    pub fn shape(&self) -> Vec<usize> {
+        self.dims.iter().map(|dim| dim.extent).collect()
+    }
+    /// Whether its elements lie one behind the other in row-major order.
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        for dim in self.dims.iter().rev() {
+            if dim.extent != 1 && dim.stride != expected {
+                return self.is_empty();
+            }
+            expected *= dim.extent;
+        }
+        true
+    }
+    /// The same elements with other row-major dims; `None` unless it is contiguous and the number of
+    /// elements agrees.
+    pub fn reshaped(&self, shape: &[usize]) -> Option<View> {
+        let fits = self.is_contiguous() && shape.iter().product::<usize>() == self.len();
+        fits.then(|| View { dims: row_major(shape), ..self.clone() })
+    }
+}
+
+/// Row-major dims of a shape.
+pub fn row_major(shape: &[usize]) -> Dims {
+    let mut dims: Dims = shape.iter().map(|&extent| Dim { extent, stride: 0 }).collect();
+    let mut stride = 1usize;
+    for dim in dims.iter_mut().rev() {
+        dim.stride = stride;
+        stride = stride.saturating_mul(dim.extent.max(1));
+    }
+    dims
+}
+
+/// Where an instruction comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// The op.
+    pub op: OpId,
+    /// The values of the loop indices around it.
+    pub iteration: IterationId,
+}
+
+/// How reductions combine two elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RedOp {
+    /// `a + b`
+    Sum,
+    /// `a * b`
+    Product,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+    /// Logical or bitwise and.
+    And,
+    /// Logical or bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+    /// The sum over the number of team members.
+    Avg,
+}
+
+impl RedOp {
+    /// All operations with their words; the first word of each is the usual one.
+    pub const WORDS: &'static [(&'static str, RedOp)] = &[
+        ("sum", RedOp::Sum),
+        ("add", RedOp::Sum),
+        ("product", RedOp::Product),
+        ("prod", RedOp::Product),
+        ("mul", RedOp::Product),
+        ("min", RedOp::Min),
+        ("fmin", RedOp::Min),
+        ("max", RedOp::Max),
+        ("fmax", RedOp::Max),
+        ("and", RedOp::And),
+        ("logical_and", RedOp::And),
+        ("bitwise_and", RedOp::And),
+        ("band", RedOp::And),
+        ("or", RedOp::Or),
+        ("logical_or", RedOp::Or),
+        ("bitwise_or", RedOp::Or),
+        ("bor", RedOp::Or),
+        ("xor", RedOp::Xor),
+        ("bitwise_xor", RedOp::Xor),
+        ("bxor", RedOp::Xor),
+        ("avg", RedOp::Avg),
+    ];
+    /// The operation of a word (letter case is ignored).
+    pub fn parse(word: &str) -> Option<RedOp> {
+        Self::WORDS.iter().find(|(text, _)| text.eq_ignore_ascii_case(word)).map(|(_, op)| *op)
+    }
+    /// The usual word.
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, op)| *op == self).map_or("", |(text, _)| text)
+    }
+}
+
+/// What a collective does; see `docs/language.md` for each type's inputs and outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CollectiveKind {
+    /// Senders' shards, in team order, to the root.
+    Gather,
+    /// Everybody's shards, in team order, to everybody.
+    Allgather,
+    /// The root's equal parts, in team order, to the receivers.
+    Scatter,
+    /// The reduction of the senders' tensors to the root.
+    Reduce,
+    /// The reduction of everybody's tensors to everybody.
+    Allreduce,
+    /// Part `j` of the reduction to team member `j`.
+    ReduceScatter,
+    /// The root's tensor to the receivers.
+    Broadcast,
+    /// The root's tensor to the other member.
+    SendRecv,
+    /// Part `j` of member `i` becomes part `i` of member `j`.
+    AllToAll,
+}
+
+impl CollectiveKind {
+    /// All types.
+    pub const ALL: &'static [CollectiveKind] = &[
+        CollectiveKind::Gather,
+        CollectiveKind::Allgather,
+        CollectiveKind::Scatter,
+        CollectiveKind::Reduce,
+        CollectiveKind::Allreduce,
+        CollectiveKind::ReduceScatter,
+        CollectiveKind::Broadcast,
+        CollectiveKind::SendRecv,
+        CollectiveKind::AllToAll,
+    ];
+    /// The word of `type=`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CollectiveKind::Gather => "Gather",
+            CollectiveKind::Allgather => "Allgather",
+            CollectiveKind::Scatter => "Scatter",
+            CollectiveKind::Reduce => "Reduce",
+            CollectiveKind::Allreduce => "Allreduce",
+            CollectiveKind::ReduceScatter => "ReduceScatter",
+            CollectiveKind::Broadcast => "Broadcast",
+            CollectiveKind::SendRecv => "SendRecv",
+            CollectiveKind::AllToAll => "AllToAll",
+        }
+    }
+    /// Whether one member is special.
+    pub fn has_root(self) -> bool {
+        matches!(
+            self,
+            CollectiveKind::Gather
+                | CollectiveKind::Scatter
+                | CollectiveKind::Reduce
+                | CollectiveKind::Broadcast
+                | CollectiveKind::SendRecv
+        )
+    }
+    /// Whether it combines elements.
+    pub fn reduces(self) -> bool {
+        matches!(
+            self,
+            CollectiveKind::Reduce | CollectiveKind::Allreduce | CollectiveKind::ReduceScatter
+        )
+    }
+}
+
+/// An operand of a [`Step`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arg {
+    /// The element of input `n` of the kernel.
+    Input(u32),
+    /// The result of an earlier step.
+    Step(u32),
+    /// A constant.
+    Const(Scalar),
+    /// The index along an axis of the output.
+    Index(u32),
+}
+
+/// One function applied to every element.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// The function.
+    pub function: Function,
+    /// Its operands.
+    pub args: SmallVec<[Arg; 3]>,
+    /// Type it computes in (of comparisons: the operands').
+    pub compute: DType,
+    /// Type of its result.
+    pub result: DType,
+}
+
+/// Pointwise steps over one index space; the last one's result is stored.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// Inputs, with the output's extents (broadcast axes have stride 0).
+    pub inputs: SmallVec<[View; 2]>,
+    /// Output.
+    pub output: View,
+    /// Steps in order; never empty.
+    pub steps: Vec<Step>,
+}
+
+/// A collective as one rank takes part in it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Collective {
+    /// Its communicator.
+    pub comm: CommSlot,
+    /// What it does.
+    pub kind: CollectiveKind,
+    /// Position of the root in the team.
+    pub root: Option<usize>,
+    /// How elements are combined.
+    pub red_op: RedOp,
+    /// What this rank contributes (contiguous).
+    pub input: Option<View>,
+    /// What this rank receives (contiguous).
+    pub output: Option<View>,
+    /// What a Wait waits for.
+    pub work: WorkSlot,
+}
+
+/// A matrix product: `out[.., m, n] = sum_k a[.., m, k] * b[.., k, n] + bias[.., m, n]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Gemm {
+    /// Left factor, with the output's batch extents.
+    pub a: View,
+    /// Right factor, with the output's batch extents.
+    pub b: View,
+    /// Added to the product, with the output's extents.
+    pub bias: Option<View>,
+    /// Result.
+    pub out: View,
+}
+
+/// What an instruction does. Everything but the communications runs on [`Inst::stream`], in order;
+/// communications start on their communicator's queue once the stream's earlier work is done
+/// (`Send` and `Recv` without `comm` run on the stream itself).
+#[derive(Clone, PartialEq, Debug)]
+pub enum InstKind {
+    /// Memory of a buffer begins, with undefined content.
+    Alloc {
+        /// The buffer.
+        buffer: BufferId,
+    },
+    /// Memory of a buffer ends.
+    Free {
+        /// The buffer.
+        buffer: BufferId,
+    },
+    /// Copies elements; equal extents and types.
+    Copy {
+        /// From.
+        src: View,
+        /// To.
+        dst: View,
+    },
+    /// Writes one value everywhere.
+    Fill {
+        /// Where.
+        dst: View,
+        /// What, converted to the view's type.
+        value: Scalar,
+    },
+    /// Matrix product.
+    Gemm(Box<Gemm>),
+    /// Pointwise.
+    Kernel(Box<Kernel>),
+    /// Combines elements along axes.
+    Reduce {
+        /// How.
+        op: RedOp,
+        /// Positions among the input's dims.
+        axes: SmallVec<[usize; 2]>,
+        /// From.
+        input: View,
+        /// To: the input's other dims in order.
+        output: View,
+    },
+    /// A collective communication.
+    Collective(Box<Collective>),
+    /// Sends to a rank.
+    Send {
+        /// The communicator; `None`: on the stream.
+        comm: Option<CommSlot>,
+        /// Absolute rank.
+        peer: u32,
+        /// What (contiguous).
+        view: View,
+        /// What a Wait waits for.
+        work: WorkSlot,
+    },
+    /// Receives from a rank.
+    Recv {
+        /// The communicator; `None`: on the stream.
+        comm: Option<CommSlot>,
+        /// Absolute rank.
+        peer: u32,
+        /// Where to (contiguous).
+        view: View,
+        /// What a Wait waits for.
+        work: WorkSlot,
+    },
+    /// Sends and receives up to `GroupEnd` start together.
+    GroupBegin,
+    /// Ends a group.
+    GroupEnd {
+        /// The communicator of the group.
+        comm: CommSlot,
+        /// What a Wait waits for.
+        work: WorkSlot,
+    },
+    /// The stream goes on when the work is done.
+    WaitWork {
+        /// The work.
+        work: WorkSlot,
+    },
+    /// Marks this point of the stream.
+    Record {
+        /// The mark.
+        event: EventId,
+    },
+    /// The stream goes on when the mark is reached.
+    WaitEvent {
+        /// The mark.
+        event: EventId,
+    },
+}
+
+/// One instruction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Inst {
+    /// What it does.
+    pub kind: InstKind,
+    /// The stream that was current.
+    pub stream: StreamSlot,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl InstKind {
+    /// Views it reads.
+    pub fn reads(&self) -> SmallVec<[&View; 3]> {
+        match self {
+            InstKind::Copy { src, .. } => SmallVec::from_slice(&[src]),
+            InstKind::Gemm(gemm) => [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).collect(),
+            InstKind::Kernel(kernel) => kernel.inputs.iter().collect(),
+            InstKind::Reduce { input, .. } => SmallVec::from_slice(&[input]),
+            InstKind::Collective(collective) => collective.input.iter().collect(),
+            InstKind::Send { view, .. } => SmallVec::from_slice(&[view]),
+            InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::Fill { .. }
+            | InstKind::Recv { .. }
+            | InstKind::GroupBegin
+            | InstKind::GroupEnd { .. }
+            | InstKind::WaitWork { .. }
+            | InstKind::Record { .. }
+            | InstKind::WaitEvent { .. } => SmallVec::new(),
+        }
+    }
+    /// The view it writes.
+    pub fn writes(&self) -> Option<&View> {
+        match self {
+            InstKind::Copy { dst, .. } | InstKind::Fill { dst, .. } => Some(dst),
+            InstKind::Gemm(gemm) => Some(&gemm.out),
+            InstKind::Kernel(kernel) => Some(&kernel.output),
+            InstKind::Reduce { output, .. } => Some(output),
+            InstKind::Collective(collective) => collective.output.as_ref(),
+            InstKind::Recv { view, .. } => Some(view),
+            InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::Send { .. }
+            | InstKind::GroupBegin
+            | InstKind::GroupEnd { .. }
+            | InstKind::WaitWork { .. }
+            | InstKind::Record { .. }
+            | InstKind::WaitEvent { .. } => None,
+        }
+    }
+    /// Bytes it has to read and write.
+    pub fn bytes(&self) -> u64 {
+        let views = self.reads().into_iter().chain(self.writes());
+        views.map(|view| (view.len() * view.dtype.size()) as u64).sum()
+    }
+}
+
+/// Views of one iteration table row: `(loop index name, value)`, outermost loop first.
+pub type Iteration = SmallVec<[(crate::ir::Symbol, i64); 2]>;
+
+/// The first stream, the caller's.
+pub const USER_STREAM: StreamSlot = StreamSlot(0);
+
+/// Position of an id, for tables.
+pub(crate) fn at<I: Id>(id: I) -> usize {
+    id.index()
+}

@@ -1,0 +1,531 @@
+//! The driver that turns a program into one rank's plan, and what ops' `lower` functions use.
+
+use super::axes::{Axis, AxesTable};
+use super::scalar::{EvalError, Scalar, Scope};
+use super::{
+    Buffer, BufferId, BufferKind, CommSlot, Communicator, Env, EventId, Inst, InstKind, IterationId,
+    Iteration, Origin, Plan, StreamSlot, USER_STREAM, View, WorkSlot, row_major,
+};
+use crate::diag::Diag;
+use crate::ir::{
+    AttrKey, BlockId, DType, Expr, ExprId, Id, IdVec, Op, OpId, Program, Symbol, TensorId, UnitId,
+    Value,
+};
+use crate::ops::OpKind;
+use rustc_hash::FxHashMap;
+
+/// Longest plan of one rank, in instructions.
+const MAX_INSTRUCTIONS: usize = 20_000_000;
+
+/// What an op's `lower` function works on: the state of one rank's host while it issues the program.
+pub struct Lowering<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Sizes.
+    pub env: &'a Env,
+    /// Logical axes of all tensors.
+    pub axes: &'a AxesTable,
+    /// The rank; `None` when the program runs on whole tensors (no device holds a part).
+    pub rank: Option<u32>,
+    /// The unit whose body is being lowered.
+    pub unit: Option<UnitId>,
+    /// The current stream.
+    pub stream: StreamSlot,
+    /// The plan so far.
+    pub plan: Plan,
+    pub(super) locals: Vec<(Symbol, Scalar)>,
+    pub(super) pending: FxHashMap<u32, WorkSlot>,
+    pub(super) group: Option<OpId>,
+    pub(super) named_streams: FxHashMap<ExprId, StreamSlot>,
+    indexed_streams: FxHashMap<i64, StreamSlot>,
+    bindings: IdVec<TensorId, Option<View>>,
+    references: IdVec<BufferId, u32>,
+    communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
+    handles: FxHashMap<u32, OpId>,
+    definitions: FxHashMap<Symbol, OpId>,
+    indices: Iteration,
+    iteration: IterationId,
+    op: OpId,
+    live_bytes: u64,
+    memory_limit: u64,
+}
+
+impl<'a> Lowering<'a> {
+    /// The start of the plan of `rank` (`None`: on whole tensors), with its inputs bound. A plan whose
+    /// buffers need more than `memory_limit` bytes at one time is an error.
+    pub fn new(
+        program: &'a Program,
+        env: &'a Env,
+        axes: &'a AxesTable,
+        rank: Option<u32>,
+        memory_limit: u64,
+    ) -> Result<Self, Diag> {
+        let mut cx = Self {
+            program,
+            env,
+            axes,
+            rank,
+            unit: None,
+            stream: USER_STREAM,
+            plan: Plan { rank: rank.unwrap_or(0), streams: 1, ..Plan::default() },
+            locals: Vec::new(),
+            pending: FxHashMap::default(),
+            group: None,
+            named_streams: FxHashMap::default(),
+            indexed_streams: FxHashMap::default(),
+            bindings: IdVec::filled(None, program.tensors().len()),
+            references: IdVec::default(),
+            communicators: FxHashMap::default(),
+            handles: FxHashMap::default(),
+            definitions: FxHashMap::default(),
+            indices: Iteration::new(),
+            iteration: IterationId(0),
+            op: OpId(u32::MAX),
+            live_bytes: 0,
+            memory_limit,
+        };
+        cx.plan.iterations.push(Iteration::new());
+        cx.index_ops();
+        cx.bind_inputs()?;
+        Ok(cx)
+    }
+
+    /// Lowers the whole program.
+    pub fn finish(mut self) -> Result<Plan, Diag> {
+        self.run_block(self.program.body())?;
+        if let Some(start) = self.group {
+            self.op = start;
+            return Err(self.error("H0414", "`StartCoalescing` has no `EndCoalescing`"));
+        }
+        let outputs = self.program.outputs().iter().filter_map(|output| output.tensor());
+        self.plan.outputs = outputs.map(|tensor| self.bindings[tensor].clone()).collect();
+        Ok(self.plan)
+    }
+
+    fn index_ops(&mut self) {
+        let program = self.program;
+        let handles = &mut self.handles;
+        program.walk(program.body(), &mut |id| {
+            if let Some(number) = program.op(id).number() {
+                handles.insert(number, id);
+            }
+        });
+        let Some(block) = program.index_definitions() else { return };
+        for &id in &program.block(block).ops {
+            for result in &program.op(id).results {
+                let name = result.scalar().and_then(|expr| program.exprs().as_name(expr));
+                if let Some(name) = name {
+                    self.definitions.insert(name, id);
+                }
+            }
+        }
+    }
+
+    fn bind_inputs(&mut self) -> Result<(), Diag> {
+        let inputs = self.program.inputs().iter().filter_map(|input| input.tensor());
+        for (index, tensor) in inputs.enumerate() {
+            if !self.in_mesh(tensor) {
+                self.plan.inputs.push(None);
+                continue;
+            }
+            let shape = self.local_shape(tensor)?;
+            let view = self.buffer(tensor, &shape, BufferKind::Input(index as u32))?;
+            self.plan.inputs.push(Some(view.clone()));
+            self.bind(tensor, view);
+        }
+        Ok(())
+    }
+
+    // ---- messages ----
+
+    /// An error at the op that is being lowered, with the iteration and the rank in a note.
+    pub fn error(&self, code: &'static str, message: impl Into<String>) -> Diag {
+        let span = if self.op.index() < self.program.ops().len() {
+            self.program.op_span(self.op)
+        } else {
+            self.program.source().header
+        };
+        let mut diag = Diag::error(code, span, message);
+        let mut place: Vec<String> = self
+            .indices
+            .iter()
+            .map(|(name, value)| format!("{}={value}", self.program.name(*name)))
+            .collect();
+        if self.env.ranks > 1
+            && let Some(rank) = self.rank
+        {
+            place.push(format!("rank {rank}"));
+        }
+        if !place.is_empty() {
+            diag = diag.note(format!("at {}", place.join(", ")));
+        }
+        diag
+    }
+    /// The tensor's name.
+    pub fn name(&self, tensor: TensorId) -> String {
+        self.program.tensor_name(tensor)
+    }
+
+    // ---- running ops ----
+
+    /// Lowers the ops of a block in order.
+    pub fn run_block(&mut self, block: BlockId) -> Result<(), Diag> {
+        let program = self.program;
+        for &op in &program.block(block).ops {
+            self.run_op(op)?;
+        }
+        Ok(())
+    }
+    /// Lowers one op, if this rank runs it.
+    pub fn run_op(&mut self, id: OpId) -> Result<(), Diag> {
+        if !self.runs_here(id) {
+            return Ok(());
+        }
+        let outer = std::mem::replace(&mut self.op, id);
+        let result = (self.program.op(id).kind.spec().lower)(self, id);
+        self.op = outer;
+        result
+    }
+    /// Runs a body once with a loop index bound.
+    pub fn run_iteration(
+        &mut self,
+        index: Option<Symbol>,
+        value: i64,
+        body: BlockId,
+    ) -> Result<(), Diag> {
+        let outer = self.iteration;
+        let locals = self.locals.len();
+        if let Some(index) = index {
+            self.locals.push((index, Scalar::Int(value)));
+            self.indices.push((index, value));
+            self.iteration = IterationId(self.plan.iterations.len() as u32);
+            self.plan.iterations.push(self.indices.clone());
+            if self.plan.iterations.len() > MAX_INSTRUCTIONS {
+                return Err(self.error("H0404", "the loops have too many iterations"));
+            }
+        }
+        let result = self.run_block(body);
+        if index.is_some() {
+            self.indices.pop();
+        }
+        self.locals.truncate(locals);
+        self.iteration = outer;
+        result
+    }
+    /// Whether this rank runs an op: it is in the team of a communication, or in a mesh of one of the
+    /// op's tensors, or one of them has no mesh.
+    pub fn runs_here(&self, id: OpId) -> bool {
+        let Some(rank) = self.rank else { return true };
+        let op = self.program.op(id);
+        match op.kind {
+            OpKind::Wait => {
+                op.operands.iter().all(|operand| match operand {
+                    Value::Handle(number) => {
+                        self.handles.get(number).is_none_or(|&post| self.runs_here(post))
+                    }
+                    Value::Tensor(_) | Value::Scalar(_) | Value::Stream(_) | Value::Unit(_)
+                    | Value::Op(_) => true,
+                })
+            }
+            OpKind::Communication | OpKind::CollectivePermute => {
+                let team = op.ints(AttrKey::Team).unwrap_or_default();
+                team.contains(&i64::from(rank))
+            }
+            _ => {
+                let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
+                tensors.peek().is_none() || tensors.any(|tensor| self.in_mesh(tensor))
+            }
+        }
+    }
+    /// Whether the rank is in the tensor's mesh.
+    pub fn in_mesh(&self, tensor: TensorId) -> bool {
+        match (self.rank, self.program.tensor_mesh(tensor)) {
+            (Some(rank), Some(mesh)) => mesh.contains(rank),
+            _ => true,
+        }
+    }
+    /// Appends an instruction.
+    pub fn emit(&mut self, kind: InstKind) -> Result<(), Diag> {
+        if self.plan.insts.len() >= MAX_INSTRUCTIONS {
+            let message = format!("the plan has more than {MAX_INSTRUCTIONS} instructions");
+            return Err(self.error("H0404", message));
+        }
+        let origin = Origin { op: self.op, iteration: self.iteration };
+        self.plan.insts.push(Inst { kind, stream: self.stream, origin });
+        Ok(())
+    }
+    /// A new work.
+    pub fn work(&mut self) -> WorkSlot {
+        self.plan.works += 1;
+        WorkSlot(self.plan.works - 1)
+    }
+    /// A new event.
+    pub fn event(&mut self) -> EventId {
+        self.plan.events += 1;
+        EventId(self.plan.events - 1)
+    }
+    /// The communicator of a team and a backend.
+    pub fn communicator(&mut self, team: Vec<u32>, backend: &str) -> CommSlot {
+        let key = (team, backend.to_owned());
+        if let Some(&slot) = self.communicators.get(&key) {
+            return slot;
+        }
+        let communicator = Communicator { team: key.0.clone(), backend: key.1.clone() };
+        let slot = self.plan.communicators.push(communicator);
+        self.communicators.insert(key, slot);
+        slot
+    }
+    /// The op that a handle names.
+    pub fn handle(&self, number: u32) -> Option<OpId> {
+        self.handles.get(&number).copied()
+    }
+
+    // ---- scalars ----
+
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            program: self.program,
+            env: self.env,
+            unit: self.unit,
+            rank: self.rank,
+            locals: &self.locals,
+            definitions: &self.definitions,
+        }
+    }
+    /// The value of an expression.
+    pub fn scalar(&self, expr: ExprId) -> Result<Scalar, Diag> {
+        self.scope().eval(expr).map_err(|error| self.eval_error(error))
+    }
+    /// The value of an expression as an integer.
+    pub fn int(&self, expr: ExprId) -> Result<i64, Diag> {
+        self.scope().eval_int(expr).map_err(|error| self.eval_error(error))
+    }
+    /// The value of an expression as a size.
+    pub fn size(&self, expr: ExprId) -> Result<usize, Diag> {
+        let value = self.int(expr)?;
+        usize::try_from(value).map_err(|_| self.error("H0403", format!("a size is {value}")))
+    }
+    /// The error for an expression without a value.
+    pub fn eval_error(&self, error: EvalError) -> Diag {
+        match error {
+            EvalError::Unknown(name) => {
+                let name = self.program.name(name);
+                self.error("H0407", format!("`{name}` has no value here")).note(format!(
+                    "nvFuser prints a scalar's name without its definition; write the expression in the place of `{name}`, or give `--set {name}=...` where it is an extent"
+                ))
+            }
+            EvalError::Invalid(text) => self.error("H0407", text),
+        }
+    }
+
+    // ---- streams ----
+
+    /// The stream that an operand `Stream e` means: bound by a GetCurrentStream, else by index.
+    pub fn stream_of(&mut self, expr: ExprId) -> Result<StreamSlot, Diag> {
+        if let Some(&slot) = self.named_streams.get(&expr) {
+            return Ok(slot);
+        }
+        if let Expr::Hex(value) = self.program.expr(expr) {
+            let message = format!("no GetCurrentStream has bound Stream {value:#x}");
+            return Err(self.error("H0407", message));
+        }
+        let index = self.int(expr)?;
+        if index < 0 {
+            return Err(self.error("H0408", format!("the stream's index is {index}")));
+        }
+        let next = StreamSlot(self.plan.streams);
+        let slot = *self.indexed_streams.entry(index).or_insert(next);
+        if slot == next {
+            self.plan.streams += 1;
+        }
+        Ok(slot)
+    }
+
+    // ---- tensors ----
+
+    /// The local shape of a tensor: stored axes; an axis spread over devices has extent 1, an expanded
+    /// broadcast its expanded extent.
+    pub fn local_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
+        self.check_splits(tensor)?;
+        let unit = self.program.tensor(tensor).unit;
+        let scope = Scope { unit, ..self.scope() };
+        let mut shape = Vec::new();
+        for axis in self.axes.stored(tensor) {
+            if self.rank.is_some() && axis.sharded() {
+                shape.push(1);
+                continue;
+            }
+            let expr = axis.expanded.unwrap_or(axis.extent);
+            let extent = scope.eval_int(expr).map_err(|error| self.eval_error(error))?;
+            let size = usize::try_from(extent).map_err(|_| {
+                let message = format!("an axis of {} has the size {extent}", self.name(tensor));
+                self.error("H0403", message)
+            })?;
+            shape.push(size);
+        }
+        Ok(shape)
+    }
+
+    /// Domains made by splits cannot run without `logical=`.
+    fn check_splits(&self, tensor: TensorId) -> Result<(), Diag> {
+        if self.program.tensor(tensor).logical.is_some() {
+            return Ok(());
+        }
+        let domains = self.program.domains(tensor);
+        let by_view = || {
+            self.program.ops().iter().any(|(_, op)| {
+                op.kind == OpKind::View && op.output_tensors().any(|result| result == tensor)
+            })
+        };
+        let split = |domain: &crate::ir::IterDomain| self.has_ceil_div(domain.extent, 0);
+        if domains.iter().any(split) || (domains.iter().any(|d| d.rfactor) && !by_view()) {
+            let name = self.name(tensor);
+            let message = format!("the axes of {name} were made by splits, so its shape is not known");
+            return Err(self
+                .error("H0411", message)
+                .note(format!("write the extents before the splits as `logical={{...}}` of {name}")));
+        }
+        Ok(())
+    }
+
+    fn has_ceil_div(&self, expr: ExprId, depth: u32) -> bool {
+        if depth > 100 {
+            return false;
+        }
+        match self.program.expr(expr) {
+            Expr::Call(name, args) => {
+                self.program.name(*name) == "ceilDiv"
+                    || args.iter().any(|&arg| self.has_ceil_div(arg, depth + 1))
+            }
+            Expr::Unary(_, a) | Expr::Set(a) => self.has_ceil_div(*a, depth + 1),
+            Expr::Binary(_, a, b) => {
+                self.has_ceil_div(*a, depth + 1) || self.has_ceil_div(*b, depth + 1)
+            }
+            _ => false,
+        }
+    }
+
+    /// A new buffer of this shape.
+    pub fn buffer(
+        &mut self,
+        tensor: TensorId,
+        shape: &[usize],
+        kind: BufferKind,
+    ) -> Result<View, Diag> {
+        let dtype = self.program.tensor(tensor).dtype;
+        let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
+        let bytes = elements.and_then(|elements| elements.checked_mul(dtype.size()));
+        let (Some(elements), Some(bytes)) = (elements, bytes) else {
+            let message = format!("{} of shape {shape:?} is too large", self.name(tensor));
+            return Err(self.error("H0404", message));
+        };
+        self.live_bytes = self.live_bytes.saturating_add(bytes as u64);
+        self.plan.peak_bytes = self.plan.peak_bytes.max(self.live_bytes);
+        if self.live_bytes > self.memory_limit {
+            let message = format!(
+                "{} of shape {shape:?} brings the buffers of one rank to {} bytes; the limit is {}",
+                self.name(tensor),
+                self.live_bytes,
+                self.memory_limit
+            );
+            return Err(self.error("H0404", message));
+        }
+        let buffer = self.plan.buffers.push(Buffer { elements, dtype, tensor, kind });
+        self.references.push(0);
+        if !matches!(kind, BufferKind::Input(_)) {
+            self.emit(InstKind::Alloc { buffer })?;
+        }
+        Ok(View { buffer, offset: 0, dims: row_major(shape), dtype })
+    }
+
+    /// Allocates a tensor's local shape and binds it.
+    pub fn allocate(&mut self, tensor: TensorId) -> Result<View, Diag> {
+        let shape = self.local_shape(tensor)?;
+        let view = self.buffer(tensor, &shape, BufferKind::Allocated)?;
+        self.rebind(tensor, Some(view.clone()))?;
+        Ok(view)
+    }
+
+    fn bind(&mut self, tensor: TensorId, view: View) {
+        self.references[view.buffer] += 1;
+        self.bindings[tensor] = Some(view);
+    }
+
+    /// Binds a tensor to a view, or to nothing; memory that nothing names any more ends.
+    pub fn rebind(&mut self, tensor: TensorId, view: Option<View>) -> Result<(), Diag> {
+        let old = self.bindings[tensor].take();
+        if let Some(view) = view {
+            self.bind(tensor, view);
+        }
+        let Some(old) = old else { return Ok(()) };
+        self.references[old.buffer] -= 1;
+        let buffer = &self.plan.buffers[old.buffer];
+        if self.references[old.buffer] == 0 && !matches!(buffer.kind, BufferKind::Input(_)) {
+            let bytes = (buffer.elements * buffer.dtype.size()) as u64;
+            self.live_bytes = self.live_bytes.saturating_sub(bytes);
+            self.emit(InstKind::Free { buffer: old.buffer })?;
+        }
+        Ok(())
+    }
+
+    /// What a tensor is bound to.
+    pub fn binding(&self, tensor: TensorId) -> Option<&View> {
+        self.bindings[tensor].as_ref()
+    }
+
+    /// The view of a tensor that an op reads.
+    pub fn input(&self, tensor: TensorId) -> Result<View, Diag> {
+        if let Some(view) = self.binding(tensor) {
+            return Ok(view.clone());
+        }
+        let name = self.name(tensor);
+        if !self.in_mesh(tensor) {
+            let message = format!("{name} is not on this rank: its mesh does not contain it");
+            return Err(self.error("H0409", message));
+        }
+        Err(self.error("H0409", format!("{name} has no value here: nothing has written it yet")))
+    }
+
+    /// The view of a tensor that an op writes: what it is bound to, else new memory.
+    pub fn output(&mut self, tensor: TensorId) -> Result<View, Diag> {
+        match self.binding(tensor) {
+            Some(view) => Ok(view.clone()),
+            None => self.allocate(tensor),
+        }
+    }
+
+    /// The first operand tensor.
+    pub fn operand(&self, op: &Op, index: usize) -> Result<TensorId, Diag> {
+        op.input_tensors().nth(index).ok_or_else(|| {
+            let name = op.kind.spec().name;
+            self.error("H0406", format!("`{name}` needs {} tensors", index + 1))
+        })
+    }
+    /// The result tensor.
+    pub fn result(&self, op: &Op) -> Result<TensorId, Diag> {
+        op.output_tensors().next().ok_or_else(|| {
+            self.error("H0406", format!("`{}` needs a result tensor", op.kind.spec().name))
+        })
+    }
+
+    /// The position of an axis among a tensor's stored axes, by its printed domain; `Err(axis)` for a
+    /// reduction.
+    pub fn stored_position(&self, tensor: TensorId, axis: &Axis) -> Option<usize> {
+        self.axes.stored(tensor).position(|other| other == axis)
+    }
+
+    /// The error for two shapes that do not fit.
+    pub fn shape_error(&self, a: TensorId, left: &[usize], b: TensorId, right: &[usize]) -> Diag {
+        let message = format!(
+            "{} of local shape {left:?} does not fit {} of local shape {right:?}",
+            self.name(a),
+            self.name(b)
+        );
+        self.error("H0410", message)
+    }
+
+    /// Element type of a tensor.
+    pub fn dtype(&self, tensor: TensorId) -> DType {
+        self.program.tensor(tensor).dtype
+    }
+}

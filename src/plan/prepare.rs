@@ -1,0 +1,237 @@
+//! From a program and sizes to one plan for each rank.
+
+use super::axes::AxesTable;
+use super::{Env, Labels, Lowering, Plan, PlanText, Sizes, infer};
+use crate::diag::{Diag, Diags};
+use crate::ir::{DType, Mesh, OpId, ParallelType, Program, TensorId};
+use crate::ops::{Effect, OpKind};
+use rayon::prelude::*;
+
+/// One stored axis of an input or output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortAxis {
+    /// Extent over all devices.
+    pub extent: usize,
+    /// What it is spread over, if over devices.
+    pub device: Option<ParallelType>,
+}
+
+/// A tensor input or output as the user sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Port {
+    /// The tensor.
+    pub tensor: TensorId,
+    /// Its name.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Stored axes in logical order.
+    pub axes: Vec<PortAxis>,
+    /// Who holds it; `None`: every rank.
+    pub mesh: Option<Mesh>,
+}
+
+impl Port {
+    /// Shape of the whole tensor.
+    pub fn shape(&self) -> Vec<usize> {
+        self.axes.iter().map(|axis| axis.extent).collect()
+    }
+    /// Shape of one rank's part: 1 along axes spread over devices.
+    pub fn local_shape(&self) -> Vec<usize> {
+        let local = |axis: &PortAxis| if axis.device.is_some() { 1 } else { axis.extent };
+        self.axes.iter().map(local).collect()
+    }
+    /// Whether the rank holds a part.
+    pub fn on(&self, rank: u32) -> bool {
+        self.mesh.as_ref().is_none_or(|mesh| mesh.contains(rank))
+    }
+    /// First index of the rank's part along each axis; `None` off the mesh.
+    pub fn origin(&self, rank: u32) -> Option<Vec<usize>> {
+        let along = |axis: &PortAxis| match (axis.device, &self.mesh) {
+            (Some(device), Some(mesh)) => mesh.coordinate(rank, device).map(|c| c as usize),
+            (Some(_), None) => Some(rank as usize),
+            (None, _) => Some(0),
+        };
+        if !self.on(rank) {
+            return None;
+        }
+        self.axes.iter().map(along).collect()
+    }
+}
+
+/// A program that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Sizes.
+    pub env: Env,
+    /// Number of ranks; 1 if the program is unlowered.
+    pub ranks: u32,
+    /// Whether the program has resharding ops and runs as plain math on whole tensors.
+    pub unlowered: bool,
+    /// Tensor inputs in order.
+    pub inputs: Vec<Port>,
+    /// Tensor outputs in order.
+    pub outputs: Vec<Port>,
+    /// One plan for each rank.
+    pub plans: Vec<Plan>,
+    /// Names for messages.
+    pub labels: Labels,
+}
+
+impl Prepared {
+    /// A rank's plan as text.
+    pub fn plan_text(&self, rank: usize) -> Option<PlanText<'_>> {
+        self.plans.get(rank).map(|plan| PlanText { plan, labels: &self.labels })
+    }
+    /// The input or output of a name or position.
+    pub fn find(ports: &[Port], name: &str) -> Option<usize> {
+        ports
+            .iter()
+            .position(|port| port.name == name)
+            .or_else(|| name.parse().ok().filter(|&index: &usize| index < ports.len()))
+    }
+}
+
+/// Binds the sizes and lowers the program for every rank.
+pub fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Diags> {
+    let mut diags = Diags::default();
+    let Some(env) = infer(program, sizes, &mut diags) else { return Err(diags) };
+    let axes = AxesTable::new(program);
+    let unlowered = match unlowered(program, &axes) {
+        Ok(unlowered) => unlowered,
+        Err(diag) => {
+            diags.push(diag);
+            return Err(diags);
+        }
+    };
+    let ranks = if unlowered { 1 } else { env.ranks };
+    let limit = sizes.memory_limit / u64::from(ranks.max(1));
+    let lower = |rank: u32| {
+        let rank = (!unlowered).then_some(rank);
+        Lowering::new(program, &env, &axes, rank, limit)?.finish()
+    };
+    let results: Vec<Result<Plan, Diag>> = (0..ranks).into_par_iter().map(lower).collect();
+    let mut labels = Labels::new(program);
+    let mut plans = Vec::new();
+    for result in results {
+        match result {
+            Ok(plan) => {
+                labels.add_indices(program, &plan);
+                plans.push(plan);
+            }
+            Err(diag) => push_once(&mut diags, diag),
+        }
+    }
+    let inputs = ports(program, &env, &axes, unlowered, program.inputs(), &mut diags);
+    let outputs = ports(program, &env, &axes, unlowered, program.outputs(), &mut diags);
+    if diags.has_errors() {
+        return Err(diags);
+    }
+    Ok(Prepared { env, ranks, unlowered, inputs, outputs, plans, labels })
+}
+
+/// Keeps the first of the errors that differ only in rank and iteration.
+fn push_once(diags: &mut Diags, diag: Diag) {
+    let place = |diag: &Diag| diag.primary.as_ref().map(|label| label.span);
+    if !diags.items.iter().any(|old| old.code == diag.code && place(old) == place(&diag)) {
+        diags.push(diag);
+    }
+}
+
+fn ports(
+    program: &Program,
+    env: &Env,
+    axes: &AxesTable,
+    unlowered: bool,
+    values: &[crate::ir::Value],
+    diags: &mut Diags,
+) -> Vec<Port> {
+    let mut found = Vec::new();
+    for tensor in values.iter().filter_map(|value| value.tensor()) {
+        let mut port = Port {
+            tensor,
+            name: program.tensor_name(tensor),
+            dtype: program.tensor(tensor).dtype,
+            axes: Vec::new(),
+            mesh: if unlowered { None } else { program.tensor_mesh(tensor).cloned() },
+        };
+        for axis in axes.stored(tensor) {
+            let expr = axis.expanded.unwrap_or(axis.extent);
+            let extent = super::sizes::evaluate(program, env, None, expr);
+            let Some(extent) = extent.ok().and_then(|extent| usize::try_from(extent).ok()) else {
+                let message = format!("the shape of {} is not known", port.name);
+                diags.push(Diag::global("H0403", message));
+                continue;
+            };
+            let device = (!unlowered && axis.sharded()).then_some(axis.parallel);
+            port.axes.push(PortAxis { extent, device });
+        }
+        found.push(port);
+    }
+    found
+}
+
+/// Whether the program has a resharding op that is not a Communication; an error if it also has
+/// communications or loops.
+fn unlowered(program: &Program, axes: &AxesTable) -> Result<bool, Diag> {
+    let mut resharding: Option<OpId> = None;
+    let mut lowered: Option<OpId> = None;
+    program.walk(program.body(), &mut |id| {
+        let kind = program.op(id).kind;
+        match kind.spec().effect {
+            Effect::Communicate | Effect::Control => lowered = lowered.or(Some(id)),
+            Effect::Pure | Effect::Opaque if resharding.is_none() && reshards(program, axes, id) => {
+                resharding = Some(id);
+            }
+            _ => {}
+        }
+    });
+    for (_, unit) in program.units().iter() {
+        program.walk(unit.body, &mut |id| {
+            if resharding.is_none() && reshards(program, axes, id) {
+                resharding = Some(id);
+            }
+        });
+    }
+    match (resharding, lowered) {
+        (Some(op), Some(other)) => {
+            let name = program.op(op).kind.spec().name;
+            let what = program.op(other).kind.spec().name;
+            let message = format!(
+                "this `{name}` moves data between devices but is not a Communication, in a program that has communications or loops"
+            );
+            Err(Diag::error("H0415", program.op_span(op), message)
+                .label(program.op_span(other), format!("`{what}` belongs to a lowered program"))
+                .note("lower the whole program (`hir-opt --pass-pipeline=host-ir-lower`), or none of it"))
+        }
+        (resharding, _) => Ok(resharding.is_some()),
+    }
+}
+
+/// Whether an op's operands and results lie on different devices.
+fn reshards(program: &Program, axes: &AxesTable, id: OpId) -> bool {
+    let op = program.op(id);
+    if op.kind == OpKind::PostOnStream {
+        return false;
+    }
+    let tensors: Vec<TensorId> = op.input_tensors().chain(op.output_tensors()).collect();
+    let mut meshes = tensors.iter().filter_map(|&tensor| program.tensor_mesh(tensor));
+    if let Some(first) = meshes.next()
+        && meshes.any(|mesh| mesh.devices != first.devices)
+    {
+        return true;
+    }
+    let mut links = Vec::new();
+    (op.kind.spec().axes)(program, id, &mut links);
+    links.iter().any(|link| {
+        let side = |(tensor, axis): (TensorId, u32)| {
+            let axis = axes.of(tensor).get(axis as usize)?;
+            let mesh = program.tensor_mesh(tensor);
+            let wide = mesh.and_then(|mesh| mesh.extent(axis.parallel)).is_none_or(|n| n > 1);
+            Some((axis.parallel.is_device() && wide).then_some((axis.parallel, axis.reduction)))
+        };
+        let (Some(from), Some(to)) = (side(link.from), side(link.to)) else { return false };
+        // A device axis that becomes a reduction is reduced over devices.
+        from != to
+    })
+}

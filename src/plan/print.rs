@@ -1,0 +1,127 @@
+//! Plans as text (`--print-plan`): one line an instruction, aligned.
+
+use super::{Inst, InstKind, Labels, Plan, View, WorkSlot};
+use std::fmt::{self, Display, Formatter, Write as _};
+
+/// A plan with what it needs to be printed.
+pub struct PlanText<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Names.
+    pub labels: &'a Labels,
+}
+
+impl Display for PlanText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let plan = self.plan;
+        writeln!(
+            f,
+            "rank {}: {} instructions, {} streams, {} buffers, {} bytes at most",
+            plan.rank,
+            plan.insts.len(),
+            plan.streams,
+            plan.buffers.len(),
+            plan.peak_bytes
+        )?;
+        for (id, communicator) in plan.communicators.iter() {
+            writeln!(f, "  comm {}: {:?} {}", id.0, communicator.team, communicator.backend)?;
+        }
+        let rows: Vec<(String, String, String)> = plan
+            .iter()
+            .map(|inst| {
+                let iteration = self.labels.iteration(plan.iteration(inst.origin));
+                (self.text(inst), self.labels.op(inst.origin.op).to_owned(), iteration)
+            })
+            .collect();
+        let width = rows.iter().map(|(text, ..)| text.len()).max().unwrap_or(0).min(90);
+        for (index, (inst, (text, op, iteration))) in plan.iter().zip(rows).enumerate() {
+            let place = if iteration.is_empty() { op } else { format!("{op} [{iteration}]") };
+            writeln!(f, "{index:>6}  s{:<2} {text:<width$}  ; {place}", inst.stream.0)?;
+        }
+        Ok(())
+    }
+}
+
+impl PlanText<'_> {
+    /// `T3+40[8x4:32,1]`: tensor of the buffer, offset, extents and, unless contiguous, strides.
+    fn view(&self, view: &View) -> String {
+        let tensor = self.plan.buffers[view.buffer].tensor;
+        let mut text = format!("{}#{}", self.labels.tensor(tensor), view.buffer.0);
+        if view.offset != 0 {
+            let _ = write!(text, "+{}", view.offset);
+        }
+        let extents: Vec<String> = view.dims.iter().map(|dim| dim.extent.to_string()).collect();
+        let _ = write!(text, "[{}", extents.join("x"));
+        if !view.is_contiguous() {
+            let strides: Vec<String> = view.dims.iter().map(|dim| dim.stride.to_string()).collect();
+            let _ = write!(text, ":{}", strides.join(","));
+        }
+        text.push(']');
+        text
+    }
+
+    fn text(&self, inst: &Inst) -> String {
+        let comm = |comm: &Option<super::CommSlot>| {
+            comm.map_or_else(|| "on stream".to_owned(), |comm| format!("comm {}", comm.0))
+        };
+        let work = |work: &WorkSlot| format!("w{}", work.0);
+        match &inst.kind {
+            InstKind::Alloc { buffer } => {
+                let entry = &self.plan.buffers[*buffer];
+                let name = self.labels.tensor(entry.tensor);
+                format!("alloc   {name}#{} {} {}", buffer.0, entry.elements, entry.dtype.name())
+            }
+            InstKind::Free { buffer } => {
+                let name = self.labels.tensor(self.plan.buffers[*buffer].tensor);
+                format!("free    {name}#{}", buffer.0)
+            }
+            InstKind::Copy { src, dst } => format!("copy    {} <- {}", self.view(dst), self.view(src)),
+            InstKind::Fill { dst, value } => format!("fill    {} <- {value}", self.view(dst)),
+            InstKind::Gemm(gemm) => {
+                let bias = gemm.bias.as_ref().map_or(String::new(), |b| format!(" + {}", self.view(b)));
+                let (a, b) = (self.view(&gemm.a), self.view(&gemm.b));
+                format!("gemm    {} <- {a} * {b}{bias}", self.view(&gemm.out))
+            }
+            InstKind::Kernel(kernel) => {
+                let inputs: Vec<String> = kernel.inputs.iter().map(|view| self.view(view)).collect();
+                let steps: Vec<&str> = kernel.steps.iter().map(|step| step.function.name()).collect();
+                format!(
+                    "kernel  {} <- {}({})",
+                    self.view(&kernel.output),
+                    steps.join(";"),
+                    inputs.join(", ")
+                )
+            }
+            InstKind::Reduce { op, axes, input, output } => {
+                let (to, from) = (self.view(output), self.view(input));
+                format!("reduce  {to} <- {} {from} over {:?}", op.word(), axes.as_slice())
+            }
+            InstKind::Collective(c) => {
+                let side = |view: &Option<View>| {
+                    view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view(view))
+                };
+                let root = c.root.map_or(String::new(), |root| format!(" root {root}"));
+                let op = if c.kind.reduces() { format!(" {}", c.red_op.word()) } else { String::new() };
+                format!(
+                    "{} {} <- {}{op}{root}, comm {}, {}",
+                    c.kind.name().to_lowercase(),
+                    side(&c.output),
+                    side(&c.input),
+                    c.comm.0,
+                    work(&c.work)
+                )
+            }
+            InstKind::Send { comm: c, peer, view, work: w } => {
+                format!("send    {} to {peer}, {}, {}", self.view(view), comm(c), work(w))
+            }
+            InstKind::Recv { comm: c, peer, view, work: w } => {
+                format!("recv    {} from {peer}, {}, {}", self.view(view), comm(c), work(w))
+            }
+            InstKind::GroupBegin => "group   {".to_owned(),
+            InstKind::GroupEnd { comm, work: w } => format!("group   }} comm {}, {}", comm.0, work(w)),
+            InstKind::WaitWork { work: w } => format!("wait    {}", work(w)),
+            InstKind::Record { event } => format!("record  e{}", event.0),
+            InstKind::WaitEvent { event } => format!("wait    e{}", event.0),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Scalar values and the evaluation of scalar expressions, with checked arithmetic.
+
+use super::sizes::Env;
+use crate::ir::{BinaryOp, DType, Expr, ExprId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
+use rustc_hash::FxHashMap;
+
+/// A scalar that is known.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Scalar {
+    /// An integer.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+}
+
+impl Scalar {
+    /// As a double.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Scalar::Int(value) => value as f64,
+            Scalar::Float(value) => value,
+            Scalar::Bool(value) => f64::from(u8::from(value)),
+        }
+    }
+    /// As an integer; reals truncate.
+    pub fn as_i64(self) -> i64 {
+        match self {
+            Scalar::Int(value) => value,
+            Scalar::Float(value) => value as i64,
+            Scalar::Bool(value) => i64::from(value),
+        }
+    }
+    /// As a truth value: not zero.
+    pub fn as_bool(self) -> bool {
+        match self {
+            Scalar::Int(value) => value != 0,
+            Scalar::Float(value) => value != 0.0,
+            Scalar::Bool(value) => value,
+        }
+    }
+}
+
+impl std::fmt::Display for Scalar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scalar::Int(value) => write!(f, "{value}"),
+            Scalar::Float(value) => write!(f, "{value:?}"),
+            Scalar::Bool(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// Why an expression has no value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EvalError {
+    /// Nothing defines this name.
+    Unknown(Symbol),
+    /// Everything else, as a clause: "`8 / 0` divides by zero".
+    Invalid(String),
+}
+
+/// Names that an expression can use.
+pub struct Scope<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Extents.
+    pub env: &'a Env,
+    /// The unit whose names are looked up.
+    pub unit: Option<UnitId>,
+    /// `rank`; `None` where no single rank is meant.
+    pub rank: Option<u32>,
+    /// Loop indices and scalar results, innermost last.
+    pub locals: &'a [(Symbol, Scalar)],
+    /// Scalars defined by ops outside of the program's order (`Index definitions:`).
+    pub definitions: &'a FxHashMap<Symbol, OpId>,
+}
+
+impl Scope<'_> {
+    /// The value of an expression.
+    pub fn eval(&self, id: ExprId) -> Result<Scalar, EvalError> {
+        self.eval_depth(id, 0)
+    }
+    /// The value of an expression as an integer.
+    pub fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
+        Ok(self.eval(id)?.as_i64())
+    }
+
+    fn eval_depth(&self, id: ExprId, depth: u32) -> Result<Scalar, EvalError> {
+        if depth > 500 {
+            return Err(EvalError::Invalid("the expression is nested too deeply".into()));
+        }
+        match self.program.expr(id) {
+            Expr::Int(value) => Ok(Scalar::Int(*value)),
+            Expr::Bool(value) => Ok(Scalar::Bool(*value)),
+            Expr::Hex(value) => Ok(Scalar::Int(*value as i64)),
+            Expr::Float(text) => self.literal(None, *text),
+            Expr::Typed(dtype, text) => self.literal(Some(*dtype), *text),
+            Expr::Name(name) => self.name(*name, depth),
+            Expr::Set(inner) => self.eval_depth(*inner, depth + 1),
+            Expr::Unary(op, a) => unary(*op, self.eval_depth(*a, depth + 1)?),
+            Expr::Binary(op, a, b) => {
+                let a = self.eval_depth(*a, depth + 1)?;
+                match (op, a.as_bool()) {
+                    (BinaryOp::And, false) => return Ok(Scalar::Bool(false)),
+                    (BinaryOp::Or, true) => return Ok(Scalar::Bool(true)),
+                    _ => {}
+                }
+                binary(*op, a, self.eval_depth(*b, depth + 1)?)
+            }
+            Expr::Call(name, args) => {
+                let mut values = smallvec::SmallVec::<[Scalar; 3]>::new();
+                for &arg in args {
+                    values.push(self.eval_depth(arg, depth + 1)?);
+                }
+                call(self.program.name(*name), &values)
+            }
+            Expr::Index(..) | Expr::Field(..) | Expr::Braces(..) | Expr::MetaData(..) => Err(
+                EvalError::Invalid("structures and arrays cannot be evaluated here".into()),
+            ),
+        }
+    }
+
+    fn literal(&self, dtype: Option<DType>, text: Symbol) -> Result<Scalar, EvalError> {
+        let text = self.program.name(text);
+        let value: f64 = text.parse().map_err(|_| {
+            EvalError::Invalid(format!("`{text}` is not a number that can be evaluated"))
+        })?;
+        Ok(match dtype {
+            Some(DType::Bool) => Scalar::Bool(value != 0.0),
+            Some(dtype) if dtype.is_integer() => {
+                Scalar::Int(text.parse().unwrap_or(value as i64))
+            }
+            _ => Scalar::Float(value),
+        })
+    }
+
+    fn name(&self, name: Symbol, depth: u32) -> Result<Scalar, EvalError> {
+        if let Some((_, value)) = self.locals.iter().rev().find(|(local, _)| *local == name) {
+            return Ok(*value);
+        }
+        if let Some(value) = self.env.value(self.unit, name) {
+            return Ok(Scalar::Int(value));
+        }
+        if let Some(&op) = self.definitions.get(&name) {
+            return self.definition(op, depth + 1);
+        }
+        match self.program.name(name) {
+            "numberOfStreams" => Ok(Scalar::Int(i64::from(self.env.streams))),
+            "rank" => self.rank(name),
+            "deviceIdx.x" => {
+                if self.program.meshes().iter().any(|(_, mesh)| mesh.shape.len() > 1) {
+                    let text = "`deviceIdx.x` is not one number where a mesh has several axes; write `rank`";
+                    return Err(EvalError::Invalid(text.into()));
+                }
+                self.rank(name)
+            }
+            _ => Err(EvalError::Unknown(name)),
+        }
+    }
+
+    fn rank(&self, name: Symbol) -> Result<Scalar, EvalError> {
+        self.rank.map(|rank| Scalar::Int(i64::from(rank))).ok_or_else(|| {
+            let name = self.program.name(name);
+            EvalError::Invalid(format!("`{name}` has no value: the program runs on whole tensors"))
+        })
+    }
+
+    /// The value of a scalar that an op defines.
+    pub fn definition(&self, op: OpId, depth: u32) -> Result<Scalar, EvalError> {
+        let op = self.program.op(op);
+        let mut values = smallvec::SmallVec::<[Scalar; 3]>::new();
+        for operand in &op.operands {
+            match operand {
+                Value::Scalar(expr) => values.push(self.eval_depth(*expr, depth + 1)?),
+                Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_)
+                | Value::Op(_) => {
+                    return Err(EvalError::Invalid("a scalar cannot come from a tensor".into()));
+                }
+            }
+        }
+        let function = op.word(crate::ir::AttrKey::Function);
+        let function = function.map_or("", |word| self.program.name(word));
+        apply(function, &values)
+    }
+}
+
+/// Applies a function, written as an operator or a name, to known scalars.
+pub fn apply(function: &str, values: &[Scalar]) -> Result<Scalar, EvalError> {
+    match values {
+        [a] if function.is_empty() => Ok(*a),
+        [a] => match UnaryOp::parse(function) {
+            Some(op) => unary(op, *a),
+            None => call(function, values),
+        },
+        [a, b] => match BinaryOp::parse(function) {
+            Some(op) => binary(op, *a, *b),
+            None => call(function, values),
+        },
+        _ => call(function, values),
+    }
+}
+
+fn overflow() -> EvalError {
+    EvalError::Invalid("the result does not fit 64 bits".into())
+}
+
+fn unary(op: UnaryOp, a: Scalar) -> Result<Scalar, EvalError> {
+    match (op, a) {
+        (UnaryOp::Neg, Scalar::Float(value)) => Ok(Scalar::Float(-value)),
+        (UnaryOp::Neg, _) => a.as_i64().checked_neg().map(Scalar::Int).ok_or_else(overflow),
+        (UnaryOp::Not, _) => Ok(Scalar::Bool(!a.as_bool())),
+        (UnaryOp::BitNot, _) => Ok(Scalar::Int(!a.as_i64())),
+        (UnaryOp::Deref | UnaryOp::Address, _) => {
+            Err(EvalError::Invalid(format!("`{}` cannot be evaluated", op.symbol())))
+        }
+    }
+}
+
+fn binary(op: BinaryOp, a: Scalar, b: Scalar) -> Result<Scalar, EvalError> {
+    if matches!(a, Scalar::Float(_)) || matches!(b, Scalar::Float(_)) {
+        return float_binary(op, a.as_f64(), b.as_f64());
+    }
+    let (x, y) = (a.as_i64(), b.as_i64());
+    let shift = u32::try_from(y).ok().filter(|&s| s < 64);
+    let number = match op {
+        BinaryOp::Add => x.checked_add(y),
+        BinaryOp::Sub => x.checked_sub(y),
+        BinaryOp::Mul => x.checked_mul(y),
+        BinaryOp::Div | BinaryOp::Mod if y == 0 => {
+            return Err(EvalError::Invalid(format!("`{x} {} 0` divides by zero", op.symbol())));
+        }
+        BinaryOp::Div => x.checked_div(y),
+        BinaryOp::Mod => x.checked_rem(y),
+        BinaryOp::Shl => shift.and_then(|s| x.checked_mul(1i64.checked_shl(s)?)),
+        BinaryOp::Shr => shift.map(|s| x >> s),
+        BinaryOp::BitAnd => Some(x & y),
+        BinaryOp::BitOr => Some(x | y),
+        BinaryOp::BitXor => Some(x ^ y),
+        BinaryOp::Eq => return Ok(Scalar::Bool(x == y)),
+        BinaryOp::Ne => return Ok(Scalar::Bool(x != y)),
+        BinaryOp::Ge => return Ok(Scalar::Bool(x >= y)),
+        BinaryOp::Gt => return Ok(Scalar::Bool(x > y)),
+        BinaryOp::Le => return Ok(Scalar::Bool(x <= y)),
+        BinaryOp::Lt => return Ok(Scalar::Bool(x < y)),
+        BinaryOp::And => return Ok(Scalar::Bool(x != 0 && y != 0)),
+        BinaryOp::Or => return Ok(Scalar::Bool(x != 0 || y != 0)),
+    };
+    number.map(Scalar::Int).ok_or_else(overflow)
+}
+
+fn float_binary(op: BinaryOp, x: f64, y: f64) -> Result<Scalar, EvalError> {
+    Ok(match op {
+        BinaryOp::Add => Scalar::Float(x + y),
+        BinaryOp::Sub => Scalar::Float(x - y),
+        BinaryOp::Mul => Scalar::Float(x * y),
+        BinaryOp::Div => Scalar::Float(x / y),
+        BinaryOp::Mod => Scalar::Float(x % y),
+        BinaryOp::Eq => Scalar::Bool(x == y),
+        BinaryOp::Ne => Scalar::Bool(x != y),
+        BinaryOp::Ge => Scalar::Bool(x >= y),
+        BinaryOp::Gt => Scalar::Bool(x > y),
+        BinaryOp::Le => Scalar::Bool(x <= y),
+        BinaryOp::Lt => Scalar::Bool(x < y),
+        BinaryOp::And => Scalar::Bool(x != 0.0 && y != 0.0),
+        BinaryOp::Or => Scalar::Bool(x != 0.0 || y != 0.0),
+        BinaryOp::Shl | BinaryOp::Shr | BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor => {
+            let text = format!("`{}` needs integers", op.symbol());
+            return Err(EvalError::Invalid(text));
+        }
+    })
+}
+
+/// Greatest common divisor, not negative.
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.wrapping_abs() } else { gcd(b, a.wrapping_rem(b)) }
+}
+
+fn call(name: &str, args: &[Scalar]) -> Result<Scalar, EvalError> {
+    let real = |value: f64| Ok(Scalar::Float(value));
+    match (name, args) {
+        ("ceilDiv", [a, b]) => ceil_div(a.as_i64(), b.as_i64()),
+        ("max" | "fmax", [a, b]) => Ok(if a.as_f64() >= b.as_f64() { *a } else { *b }),
+        ("min" | "fmin", [a, b]) => Ok(if a.as_f64() <= b.as_f64() { *a } else { *b }),
+        ("gcd", [a, b]) => Ok(Scalar::Int(gcd(a.as_i64(), b.as_i64()))),
+        ("where", [condition, a, b]) => Ok(if condition.as_bool() { *a } else { *b }),
+        ("abs", [Scalar::Float(a)]) => real(a.abs()),
+        ("abs", [a]) => a.as_i64().checked_abs().map(Scalar::Int).ok_or_else(overflow),
+        ("reciprocal", [a]) => real(1.0 / a.as_f64()),
+        ("sqrt" | "sqrtf", [a]) => real(a.as_f64().sqrt()),
+        ("rsqrt" | "rsqrtf", [a]) => real(1.0 / a.as_f64().sqrt()),
+        ("exp" | "expf", [a]) => real(a.as_f64().exp()),
+        ("log" | "logf", [a]) => real(a.as_f64().ln()),
+        ("pow", [a, b]) => real(a.as_f64().powf(b.as_f64())),
+        (_, [a]) => cast(name, *a),
+        _ => Err(EvalError::Invalid(format!("`{name}` cannot be evaluated on the host"))),
+    }
+}
+
+fn ceil_div(a: i64, b: i64) -> Result<Scalar, EvalError> {
+    if b <= 0 {
+        return Err(EvalError::Invalid(format!("`ceilDiv({a}, {b})` needs a positive divisor")));
+    }
+    let (quotient, rest) = (a.div_euclid(b), a.rem_euclid(b));
+    Ok(Scalar::Int(quotient + i64::from(rest > 0)))
+}
+
+fn cast(name: &str, a: Scalar) -> Result<Scalar, EvalError> {
+    let bare = name.trim_start_matches("__to_").trim_matches(|c| c == '(' || c == ')');
+    Ok(match bare {
+        "float" => Scalar::Float(f64::from(a.as_f64() as f32)),
+        "double" => Scalar::Float(a.as_f64()),
+        "bool" => Scalar::Bool(a.as_bool()),
+        "int64_t" | "int64" | "nvfuser_index_t" | "index" => Scalar::Int(a.as_i64()),
+        "int32_t" | "int32" => Scalar::Int(i64::from(a.as_i64() as i32)),
+        _ => {
+            let text = format!("`{name}` cannot be evaluated on the host");
+            return Err(EvalError::Invalid(text));
+        }
+    })
+}

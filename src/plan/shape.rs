@@ -1,0 +1,218 @@
+//! Lowering of ops that change a tensor's shape; all of them copy.
+
+use super::compute::{copy_into, emit_copy};
+use super::{Dim, InstKind, Lowering, Scalar, View};
+use crate::diag::Diag;
+use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
+
+fn flags(cx: &Lowering<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
+    match op.attr(AttrKey::Flags) {
+        Some(AttrValue::Bools(flags)) => Ok(flags.to_vec()),
+        _ => Err(cx.error("H0416", "the flags are not known")),
+    }
+}
+
+/// `broadcast`: new axes of extent 1 where a flag is set.
+pub fn lower_broadcast(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let source = cx.input(input)?;
+    let flags = flags(cx, op)?;
+    if flags.iter().filter(|&&new| !new).count() != source.dims.len() {
+        let message = format!(
+            "the flags leave room for {} axes, but {} has {}",
+            flags.iter().filter(|&&new| !new).count(),
+            cx.name(input),
+            source.dims.len()
+        );
+        return Err(cx.error("H0410", message));
+    }
+    let mut old = source.dims.iter();
+    let unit = Dim { extent: 1, stride: 0 };
+    let dims = flags.iter().map(|&new| if new { unit } else { *old.next().unwrap_or(&unit) });
+    let dims = dims.collect();
+    copy_into(cx, input, View { dims, ..source }, result)
+}
+
+/// `squeeze`: drops the axes of extent 1 where a flag is set.
+pub fn lower_squeeze(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let source = cx.input(input)?;
+    let flags = flags(cx, op)?;
+    let bad = flags.iter().zip(&source.dims).any(|(&drop, dim)| drop && dim.extent != 1);
+    if flags.len() != source.dims.len() || bad {
+        let message =
+            format!("the flags do not fit {} of shape {:?}", cx.name(input), source.shape());
+        return Err(cx.error("H0410", message));
+    }
+    let kept = source.dims.iter().zip(&flags).filter(|(_, drop)| !**drop).map(|(dim, _)| *dim);
+    let dims = kept.collect();
+    copy_into(cx, input, View { dims, ..source }, result)
+}
+
+/// `expand`: axes of extent 1 repeated.
+pub fn lower_expand(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let source = cx.input(input)?;
+    copy_into(cx, input, source, result)
+}
+
+/// `view`: the same elements in row-major order under the result's shape.
+pub fn lower_view(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let source = cx.input(input)?;
+    check_view_sharding(cx, input, result)?;
+    let dst = cx.output(result)?;
+    let shape = source.shape();
+    let Some(reshaped) = dst.reshaped(&shape) else {
+        return Err(cx.shape_error(input, &shape, result, &dst.shape()));
+    };
+    emit_copy(cx, source, reshaped)
+}
+
+/// A rank's part of a view is the view of its part only where device axes stay where they are.
+fn check_view_sharding(cx: &Lowering<'_>, input: TensorId, result: TensorId) -> Result<(), Diag> {
+    if cx.rank.is_none() {
+        return Ok(());
+    }
+    let places = |tensor: TensorId| -> Result<Vec<(crate::ir::ParallelType, usize)>, Diag> {
+        let mut before = 1usize;
+        let mut found = Vec::new();
+        for axis in cx.axes.stored(tensor) {
+            if axis.sharded() {
+                found.push((axis.parallel, before));
+            }
+            before = before.saturating_mul(if axis.broadcast { 1 } else { cx.size(axis.extent)? });
+        }
+        Ok(found)
+    };
+    if places(input)? != places(result)? {
+        let message = format!(
+            "the view moves elements of {} between devices: {} is not sharded at the same place",
+            cx.name(input),
+            cx.name(result)
+        );
+        return Err(cx.error("H0410", message));
+    }
+    Ok(())
+}
+
+/// `slice`: a range of each axis, clamped to its extent.
+pub fn lower_slice(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let mut view = cx.input(input)?;
+    let Some(AttrValue::Ranges(ranges)) = op.attr(AttrKey::Ranges) else {
+        return Err(cx.error("H0416", "the ranges of the slice are not known"));
+    };
+    if ranges.len() != view.dims.len() {
+        let message = format!(
+            "{} ranges for the {} axes of {}",
+            ranges.len(),
+            view.dims.len(),
+            cx.name(input)
+        );
+        return Err(cx.error("H0410", message));
+    }
+    let sharded: Vec<bool> = cx.axes.stored(input).map(|axis| axis.sharded()).collect();
+    for (axis, range) in ranges.iter().enumerate() {
+        if sharded[axis] && cx.rank.is_some() {
+            continue;
+        }
+        let [start, stop, step] = [cx.int(range[0])?, cx.int(range[1])?, cx.int(range[2])?];
+        let extent = view.dims[axis].extent as i64;
+        let clamp = |value: i64| {
+            let value = if value < 0 { value.saturating_add(extent) } else { value };
+            value.clamp(0, extent)
+        };
+        if step < 1 {
+            return Err(cx.error("H0408", format!("the step of a slice is {step}")));
+        }
+        let (start, stop) = (clamp(start), clamp(stop));
+        let count = (stop - start).max(0) as usize;
+        view.offset += start as usize * view.dims[axis].stride;
+        view.dims[axis].extent = count.div_ceil(step as usize);
+        view.dims[axis].stride *= step as usize;
+    }
+    copy_into(cx, input, view, result)
+}
+
+/// `pad`: widths are (before, after) pairs from the outermost axis; the value is 0 unless given.
+pub fn lower_pad(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let source = cx.input(input)?;
+    let Some(AttrValue::Exprs(widths)) = op.attr(AttrKey::Widths) else {
+        return Err(cx.error("H0416", "the widths of the pad are not known"));
+    };
+    if widths.len() != 2 * source.dims.len() {
+        let message =
+            format!("{} widths for the {} axes of {}", widths.len(), source.dims.len(), cx.name(input));
+        return Err(cx.error("H0410", message));
+    }
+    let value = op.expr(AttrKey::Fill).map_or(Ok(Scalar::Int(0)), |expr| cx.scalar(expr))?;
+    let output = cx.output(result)?;
+    let (mut src, mut dst) = (source.clone(), output.clone());
+    let mut expected = Vec::new();
+    for (axis, pair) in widths.chunks_exact(2).enumerate() {
+        let [before, after] = [cx.int(pair[0])?, cx.int(pair[1])?];
+        let extent = source.dims[axis].extent as i64;
+        let total = extent.saturating_add(before).saturating_add(after).max(0);
+        let skip = before.saturating_neg().max(0);
+        let kept = (extent - skip).min(total - before.max(0)).max(0);
+        expected.push(total as usize);
+        src.offset += skip as usize * src.dims[axis].stride;
+        dst.offset += before.max(0) as usize * dst.dims[axis].stride;
+        src.dims[axis].extent = kept as usize;
+        if let Some(dim) = dst.dims.get_mut(axis) {
+            dim.extent = kept as usize;
+        }
+    }
+    if expected != output.shape() {
+        return Err(cx.shape_error(input, &expected, result, &output.shape()));
+    }
+    cx.emit(InstKind::Fill { dst: output, value })?;
+    emit_copy(cx, src, dst)
+}
+
+/// `cat`: tensors behind each other along an axis.
+pub fn lower_cat(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let result = cx.result(op)?;
+    let Some(dim) = op.expr(AttrKey::Dim) else {
+        return Err(cx.error("H0416", "the axis of the cat is not known"));
+    };
+    let axis = cx.size(dim)?;
+    let inputs: Vec<TensorId> = op.input_tensors().collect();
+    let mut sources = Vec::new();
+    for &input in &inputs {
+        sources.push(cx.input(input)?);
+    }
+    let output = cx.output(result)?;
+    let mut start = 0;
+    for (&input, source) in inputs.iter().zip(sources) {
+        let mut shape = output.shape();
+        let extent = source.dims.get(axis).map_or(usize::MAX, |dim| dim.extent);
+        let room = output.dims.get(axis).map_or(0, |dim| dim.extent);
+        if extent > room.saturating_sub(start) {
+            return Err(cx.shape_error(input, &source.shape(), result, &shape));
+        }
+        shape[axis] = extent;
+        if shape != source.shape() {
+            return Err(cx.shape_error(input, &source.shape(), result, &output.shape()));
+        }
+        let mut part = output.clone();
+        part.offset += start * part.dims[axis].stride;
+        part.dims[axis].extent = extent;
+        start += extent;
+        emit_copy(cx, source, part)?;
+    }
+    if output.dims.get(axis).map(|dim| dim.extent) != Some(start) {
+        let message = format!("the operands fill {start} indices of axis {axis} of {}", cx.name(result));
+        return Err(cx.error("H0410", message));
+    }
+    Ok(())
+}

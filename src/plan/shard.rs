@@ -1,0 +1,141 @@
+//! Between whole tensors and ranks' parts.
+//!
+//! Tensors are dense and row-major in their logical order of axes. A rank's part has extent 1 along the
+//! axes spread over devices and the whole extent along the others; without a mesh every rank has all.
+
+use super::{Port, Prepared};
+use crate::data::HostTensor;
+use crate::diag::Diag;
+
+/// The rank's part of a whole input; an empty tensor of shape `[0]` off its mesh. `input` counts the
+/// tensor inputs. The tensor must have the port's shape and type (see [`check_whole`]).
+pub fn shard(prepared: &Prepared, input: usize, rank: u32, whole: &HostTensor) -> HostTensor {
+    let Some(port) = prepared.inputs.get(input) else {
+        return HostTensor::zeros(whole.dtype(), &[0]);
+    };
+    let Some(origin) = port.origin(rank) else { return HostTensor::zeros(port.dtype, &[0]) };
+    let local = port.local_shape();
+    if local == whole.shape() || check_whole(port, whole).is_err() {
+        return whole.clone();
+    }
+    let mut part = HostTensor::zeros(port.dtype, &local);
+    let size = port.dtype.size();
+    let row = local.last().copied().unwrap_or(1);
+    for (index, to) in part.bytes_mut().chunks_exact_mut((row * size).max(1)).enumerate() {
+        let from = row_offset(&origin, &local, whole.shape(), index) * size;
+        to.copy_from_slice(&whole.bytes()[from..from + row * size]);
+    }
+    part
+}
+
+/// Element offset in the whole tensor of row `index` (along the last axis) of a part.
+fn row_offset(origin: &[usize], local: &[usize], whole: &[usize], mut index: usize) -> usize {
+    let last = local.len().saturating_sub(1);
+    let (mut offset, mut stride) = (0, 1);
+    for axis in (0..local.len()).rev() {
+        let within = if axis == last {
+            0
+        } else {
+            let within = index % local[axis];
+            index /= local[axis];
+            within
+        };
+        offset += (origin[axis] + within) * stride;
+        stride *= whole[axis];
+    }
+    offset
+}
+
+/// Checks that a tensor handed over is the whole input: shape and type.
+pub fn check_whole(port: &Port, whole: &HostTensor) -> Result<(), Diag> {
+    if whole.dtype() != port.dtype {
+        let message = format!(
+            "{} is `{}`, but `{}` was given",
+            port.name,
+            port.dtype.name(),
+            whole.dtype().name()
+        );
+        return Err(Diag::global("H0403", message));
+    }
+    if whole.shape() != port.shape() {
+        let message =
+            format!("{} has the shape {:?}, but {:?} was given", port.name, port.shape(), whole.shape());
+        return Err(Diag::global("H0403", message));
+    }
+    Ok(())
+}
+
+/// The whole output from the ranks' parts. Ranks that hold the same part must agree bit for bit.
+/// `output` counts the tensor outputs. Errors: a part is missing, has another shape, or replicas
+/// differ (ranks, and the first index that differs).
+pub fn assemble(
+    prepared: &Prepared,
+    output: usize,
+    parts: Vec<(u32, HostTensor)>,
+) -> Result<HostTensor, Diag> {
+    let Some(port) = prepared.outputs.get(output) else {
+        return Err(Diag::global("H0501", format!("there is no output {output}")));
+    };
+    let (shape, local) = (port.shape(), port.local_shape());
+    let mut whole = HostTensor::zeros(port.dtype, &shape);
+    let mut owners: Vec<(Vec<usize>, u32, HostTensor)> = Vec::new();
+    for (rank, part) in parts {
+        let Some(origin) = port.origin(rank) else { continue };
+        if part.shape() != local || part.dtype() != port.dtype {
+            let message =
+                format!("rank {rank}'s part of {} has the shape {:?}", port.name, part.shape());
+            return Err(Diag::global("H0501", message));
+        }
+        match owners.iter().find(|(other, ..)| *other == origin) {
+            Some((_, first, replica)) => compare(port, (*first, replica), (rank, &part))?,
+            None => {
+                place(&mut whole, &origin, &part);
+                owners.push((origin, rank, part));
+            }
+        }
+    }
+    let needed: usize = port.axes.iter().filter(|axis| axis.device.is_some()).map(|a| a.extent).product();
+    if owners.len() != needed {
+        let message = format!(
+            "{} has {} of its {needed} parts: nothing has written the others",
+            port.name,
+            owners.len()
+        );
+        return Err(Diag::global("H0502", message));
+    }
+    Ok(whole)
+}
+
+fn place(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
+    let (shape, size) = (whole.shape().to_vec(), part.dtype().size());
+    let local = part.shape().to_vec();
+    let row = local.last().copied().unwrap_or(1);
+    for (index, from) in part.bytes().chunks_exact((row * size).max(1)).enumerate() {
+        let to = row_offset(origin, &local, &shape, index) * size;
+        whole.bytes_mut()[to..to + row * size].copy_from_slice(from);
+    }
+}
+
+fn compare(port: &Port, a: (u32, &HostTensor), b: (u32, &HostTensor)) -> Result<(), Diag> {
+    if a.1.bytes() == b.1.bytes() {
+        return Ok(());
+    }
+    let size = port.dtype.size();
+    let differs = a.1.bytes().chunks(size).zip(b.1.bytes().chunks(size)).position(|(x, y)| x != y);
+    let flat = differs.unwrap_or(0);
+    let mut index = vec![0; a.1.shape().len()];
+    let mut rest = flat;
+    for (axis, &extent) in a.1.shape().iter().enumerate().rev() {
+        index[axis] = rest % extent.max(1);
+        rest /= extent.max(1);
+    }
+    let message = format!(
+        "replicas of {} differ: at {index:?} rank {} has {} and rank {} has {}",
+        port.name,
+        a.0,
+        a.1.get_f64(flat),
+        b.0,
+        b.1.get_f64(flat)
+    );
+    Err(Diag::global("H0503", message))
+}

@@ -1,0 +1,502 @@
+//! Binds every extent of a program: from the command line, from meshes, and from the ops.
+//!
+//! Nodes are tensor axes, extent names and constants. Axes that an op declares equal, and axes whose
+//! extents are one name, are one class; a class has at most one value. Whatever is left open is one
+//! error that names each open extent and the flag that sets it.
+
+use super::axes::{Axis, AxesTable};
+use super::scalar::{EvalError, Scope};
+use crate::diag::{Diag, Diags, Span};
+use crate::ir::{Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ops::OpKind;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// What the user fixed.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// Extents by name: `--set i0=8`.
+    pub set: BTreeMap<String, i64>,
+    /// Logical global shapes by tensor name or `T0`: `--shape T0=4x8`.
+    pub shapes: BTreeMap<String, Vec<usize>>,
+    /// Number of ranks; `None`: as many as the meshes need.
+    pub devices: Option<u32>,
+    /// What `numberOfStreams` is.
+    pub streams: u32,
+    /// Bytes that the buffers of all ranks may have together.
+    pub memory_limit: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            set: BTreeMap::new(),
+            shapes: BTreeMap::new(),
+            devices: None,
+            streams: 4,
+            memory_limit: 1 << 36,
+        }
+    }
+}
+
+/// Every name's value.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Env {
+    values: FxHashMap<(Option<UnitId>, Symbol), i64>,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// What `numberOfStreams` is.
+    pub streams: u32,
+}
+
+impl Env {
+    /// The value of a name of the host program (`None`) or of a unit.
+    pub fn value(&self, unit: Option<UnitId>, name: Symbol) -> Option<i64> {
+        self.values.get(&(unit, name)).copied()
+    }
+    /// Binds a name.
+    pub fn bind(&mut self, unit: Option<UnitId>, name: Symbol, value: i64) {
+        self.values.insert((unit, name), value);
+    }
+}
+
+/// What fixed a class, for messages.
+#[derive(Clone, Debug)]
+struct Known {
+    value: i64,
+    span: Option<Span>,
+    why: String,
+}
+
+/// A class is named by the index of one of its nodes.
+struct Solver<'a> {
+    program: &'a Program,
+    axes: &'a AxesTable,
+    parents: Vec<u32>,
+    known: Vec<Option<Known>>,
+    first_axis: FxHashMap<TensorId, u32>,
+    names: Vec<(Option<UnitId>, Symbol, u32)>,
+    name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
+    diags: &'a mut Diags,
+}
+
+/// Binds all extents and the number of ranks; `None` after an error.
+pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env> {
+    let before = diags.items.len();
+    let axes = AxesTable::new(program);
+    let ranks = count_ranks(program, sizes, diags);
+    let mut solver = Solver {
+        program,
+        axes: &axes,
+        parents: Vec::new(),
+        known: Vec::new(),
+        first_axis: FxHashMap::default(),
+        names: Vec::new(),
+        name_nodes: FxHashMap::default(),
+        diags,
+    };
+    solver.collect();
+    solver.link_ops();
+    solver.apply_flags(sizes);
+    let env = solver.solve(ranks, sizes.streams);
+    solver.check_all(&env);
+    let failed =
+        diags.items[before..].iter().any(|diag| diag.severity == crate::diag::Severity::Error);
+    (!failed).then_some(env)
+}
+
+/// One more than the largest device id of any mesh, or what the user asked for.
+fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
+    let largest = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied()).max();
+    let needed = largest.map_or(1, |device| device.saturating_add(1));
+    let ranks = sizes.devices.unwrap_or(needed);
+    if ranks < needed {
+        let message = format!(
+            "the program needs {needed} devices (its meshes name device {}), but there are {ranks}",
+            needed - 1
+        );
+        diags.push(Diag::global("H0405", message).note(format!("give `--devices {needed}`")));
+    }
+    if sizes.streams == 0 {
+        diags.push(Diag::global("H0403", "the number of streams must be at least 1"));
+    }
+    ranks.max(needed)
+}
+
+impl Solver<'_> {
+    fn node(&mut self) -> u32 {
+        self.parents.push(self.parents.len() as u32);
+        self.known.push(None);
+        self.parents.len() as u32 - 1
+    }
+
+    fn root(&mut self, mut node: u32) -> u32 {
+        while self.parents[node as usize] != node {
+            let parent = self.parents[node as usize];
+            self.parents[node as usize] = self.parents[parent as usize];
+            node = parent;
+        }
+        node
+    }
+
+    fn union(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.root(a), self.root(b));
+        if a == b {
+            return;
+        }
+        let (low, high) = (a.min(b), a.max(b));
+        self.parents[high as usize] = low;
+        if let Some(known) = self.known[high as usize].take() {
+            self.fix(low, known);
+        }
+    }
+
+    fn fix(&mut self, node: u32, known: Known) {
+        let root = self.root(node);
+        let Some(old) = self.known[root as usize].clone() else {
+            self.known[root as usize] = Some(known);
+            return;
+        };
+        if old.value == known.value {
+            return;
+        }
+        let message = format!(
+            "one extent has two sizes: {} ({}) and {} ({})",
+            old.value, old.why, known.value, known.why
+        );
+        let mut diag = match known.span {
+            Some(span) => Diag::error("H0402", span, message).here(known.why),
+            None => Diag::global("H0402", message),
+        };
+        if let Some(span) = old.span {
+            diag = diag.label(span, old.why);
+        }
+        self.diags.push(diag);
+    }
+
+    fn name_node(&mut self, unit: Option<UnitId>, name: Symbol) -> u32 {
+        if let Some(&node) = self.name_nodes.get(&(unit, name)) {
+            return node;
+        }
+        let node = self.node();
+        self.name_nodes.insert((unit, name), node);
+        self.names.push((unit, name, node));
+        node
+    }
+
+    fn axis_node(&self, tensor: TensorId, axis: u32) -> Option<u32> {
+        let count = self.axes.of(tensor).len() as u32;
+        (axis < count).then(|| self.first_axis.get(&tensor).map(|first| first + axis)).flatten()
+    }
+
+    fn span(&self, tensor: TensorId) -> Span {
+        self.program.source().tensors.get(tensor).copied().unwrap_or_default()
+    }
+
+    /// Makes the nodes of all axes, and fixes those that the text or a mesh fixes.
+    fn collect(&mut self) {
+        for tensor in self.program.tensors().ids() {
+            let first = self.parents.len() as u32;
+            self.first_axis.insert(tensor, first);
+            for _ in self.axes.of(tensor) {
+                self.node();
+            }
+            for (index, axis) in self.axes.of(tensor).iter().enumerate() {
+                self.collect_axis(tensor, first + index as u32, index, axis);
+            }
+        }
+    }
+
+    fn collect_axis(&mut self, tensor: TensorId, node: u32, index: usize, axis: &Axis) {
+        let unit = self.program.tensor(tensor).unit;
+        self.collect_names(unit, axis.extent);
+        if let Some(expanded) = axis.expanded {
+            self.collect_names(unit, expanded);
+        }
+        let place = format!("axis {index} of {}", self.program.tensor_name(tensor));
+        let span = Some(self.span(tensor));
+        match self.program.expr(axis.extent) {
+            Expr::Name(name) => {
+                let name = self.name_node(unit, *name);
+                self.union(node, name);
+            }
+            Expr::Int(value) => {
+                let why = format!("{place} says so");
+                self.fix(node, Known { value: *value, span, why });
+            }
+            _ => {}
+        }
+        let mesh = self.program.tensor_mesh(tensor);
+        if let Some(extent) = mesh.and_then(|mesh| mesh.extent(axis.parallel)) {
+            let why = format!("{place} is spread over {extent} devices");
+            self.fix(node, Known { value: i64::from(extent), span, why });
+        }
+    }
+
+    /// Makes nodes for the names of an expression.
+    fn collect_names(&mut self, unit: Option<UnitId>, expr: ExprId) {
+        match self.program.expr(expr).clone() {
+            Expr::Name(name) => {
+                if !matches!(self.program.name(name), "rank" | "numberOfStreams" | "deviceIdx.x") {
+                    self.name_node(unit, name);
+                }
+            }
+            Expr::Unary(_, a) | Expr::Set(a) => self.collect_names(unit, a),
+            Expr::Binary(_, a, b) => {
+                self.collect_names(unit, a);
+                self.collect_names(unit, b);
+            }
+            Expr::Call(_, args) => args.iter().for_each(|&arg| self.collect_names(unit, arg)),
+            _ => {}
+        }
+    }
+
+    /// Joins the axes that ops declare equal, and units' tensors with the operands they stand for.
+    fn link_ops(&mut self) {
+        let mut ops = Vec::new();
+        self.program.walk(self.program.body(), &mut |op| ops.push(op));
+        for (_, unit) in self.program.units().iter() {
+            self.program.walk(unit.body, &mut |op| ops.push(op));
+        }
+        let mut links = Vec::new();
+        for op in ops {
+            links.clear();
+            (self.program.op(op).kind.spec().axes)(self.program, op, &mut links);
+            for link in &links {
+                self.link(link.from, link.to);
+            }
+            if self.program.op(op).kind == OpKind::PostOnStream {
+                self.link_unit(op);
+            }
+        }
+    }
+
+    fn link(&mut self, from: (TensorId, u32), to: (TensorId, u32)) {
+        let broadcast = |(tensor, axis): (TensorId, u32)| {
+            self.axes.of(tensor).get(axis as usize).is_none_or(|axis| axis.broadcast)
+        };
+        if broadcast(from) || broadcast(to) {
+            return;
+        }
+        if let (Some(from), Some(to)) =
+            (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1))
+        {
+            self.union(from, to);
+        }
+    }
+
+    fn link_unit(&mut self, op: OpId) {
+        let Some(call) = super::launch_call(self.program, op) else { return };
+        let unit = &self.program.units()[call.unit];
+        let pairs = call.inputs.iter().zip(&unit.inputs).chain(call.outputs.iter().zip(&unit.outputs));
+        let pairs: Vec<(TensorId, TensorId)> = pairs
+            .filter_map(|(&outer, inner)| Some((outer, inner.tensor()?)))
+            .collect();
+        for (outer, inner) in pairs {
+            if self.axes.of(outer).len() == self.axes.of(inner).len() {
+                for axis in 0..self.axes.of(outer).len() as u32 {
+                    self.link((outer, axis), (inner, axis));
+                }
+            }
+        }
+    }
+
+    fn apply_flags(&mut self, sizes: &Sizes) {
+        for (name, &value) in &sizes.set {
+            let known = self.program.names().find(name);
+            let node = known.and_then(|name| self.name_nodes.get(&(None, name)).copied());
+            let scalar_input = known.is_some_and(|name| is_scalar_input(self.program, name));
+            match (node, known) {
+                (Some(node), _) => {
+                    let why = format!("`--set {name}={value}`");
+                    self.fix(node, Known { value, span: None, why });
+                }
+                (None, Some(symbol)) if scalar_input => {
+                    let node = self.name_node(None, symbol);
+                    let why = format!("`--set {name}={value}`");
+                    self.fix(node, Known { value, span: None, why });
+                }
+                _ => {
+                    let message = format!("`--set {name}={value}` names no extent of the program");
+                    self.diags.push(Diag::global("H0403", message));
+                }
+            }
+        }
+        for (name, shape) in &sizes.shapes {
+            self.apply_shape(name, shape);
+        }
+    }
+
+    fn apply_shape(&mut self, name: &str, shape: &[usize]) {
+        let flag = || {
+            let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
+            format!("`--shape {name}={}`", shape.join("x"))
+        };
+        let Some(tensor) = find_tensor(self.program, name) else {
+            let message = format!("{} names no tensor of the program", flag());
+            self.diags.push(Diag::global("H0403", message));
+            return;
+        };
+        let axes = self.axes.of(tensor);
+        let stored: Vec<u32> =
+            (0..axes.len() as u32).filter(|&axis| !axes[axis as usize].reduction).collect();
+        if stored.len() != shape.len() {
+            let message =
+                format!("{} has {} sizes, but {name} has {} axes", flag(), shape.len(), stored.len());
+            let span = self.span(tensor);
+            self.diags.push(Diag::error("H0403", span, message));
+            return;
+        }
+        for (&axis, &extent) in stored.iter().zip(shape) {
+            if let Some(node) = self.axis_node(tensor, axis) {
+                let value = i64::try_from(extent).unwrap_or(i64::MAX);
+                self.fix(node, Known { value, span: None, why: flag() });
+            }
+        }
+    }
+
+    /// Evaluates compound extents until nothing changes.
+    fn solve(&mut self, ranks: u32, streams: u32) -> Env {
+        let mut env = Env { ranks, streams, ..Env::default() };
+        loop {
+            self.bind_known(&mut env);
+            if !self.solve_compound(&env) {
+                return env;
+            }
+        }
+    }
+
+    fn bind_known(&mut self, env: &mut Env) {
+        for index in 0..self.names.len() {
+            let (unit, name, node) = self.names[index];
+            let root = self.root(node);
+            if let Some(known) = &self.known[root as usize] {
+                env.bind(unit, name, known.value);
+            }
+        }
+    }
+
+    /// Fixes axes whose compound extent has a value by now; whether any is new.
+    fn solve_compound(&mut self, env: &Env) -> bool {
+        let mut progress = false;
+        for tensor in self.program.tensors().ids() {
+            for index in 0..self.axes.of(tensor).len() {
+                let axis = self.axes.of(tensor)[index];
+                if matches!(self.program.expr(axis.extent), Expr::Name(_) | Expr::Int(_)) {
+                    continue;
+                }
+                let unit = self.program.tensor(tensor).unit;
+                let Ok(value) = evaluate(self.program, env, unit, axis.extent) else { continue };
+                let Some(node) = self.axis_node(tensor, index as u32) else { continue };
+                let root = self.root(node);
+                if self.known[root as usize].as_ref().is_some_and(|known| known.value == value) {
+                    continue;
+                }
+                progress |= self.known[root as usize].is_none();
+                let why = format!("axis {index} of {}", self.program.tensor_name(tensor));
+                let span = Some(self.span(tensor));
+                self.fix(node, Known { value, span, why });
+            }
+        }
+        progress
+    }
+
+    /// Reports open extents, all in one error, and sizes that no axis can have.
+    fn check_all(&mut self, env: &Env) {
+        let mut open: Vec<(String, u32, Option<UnitId>)> = Vec::new();
+        let mut seen = Vec::new();
+        for index in 0..self.names.len() {
+            let (unit, name, node) = self.names[index];
+            let root = self.root(node);
+            match &self.known[root as usize] {
+                Some(known) if known.value <= 0 => {
+                    let name = self.program.name(name);
+                    let message =
+                        format!("`{name}` is {} ({}); sizes are positive", known.value, known.why);
+                    self.diags.push(Diag::global("H0403", message));
+                }
+                None if !seen.contains(&root) => {
+                    seen.push(root);
+                    open.push((self.program.name(name).to_owned(), root, unit));
+                }
+                _ => {}
+            }
+        }
+        if !open.is_empty() {
+            self.report_open(&open);
+        }
+        let scalars = self.program.inputs().iter().filter_map(|input| input.scalar());
+        for expr in scalars {
+            if let Expr::Name(name) = self.program.expr(expr)
+                && env.value(None, *name).is_none()
+                && !self.name_nodes.contains_key(&(None, *name))
+            {
+                let name = self.program.name(*name);
+                let message = format!("the input `{name}` has no value");
+                self.diags
+                    .push(Diag::global("H0401", message).note(format!("give `--set {name}=8`")));
+            }
+        }
+    }
+
+    fn report_open(&mut self, open: &[(String, u32, Option<UnitId>)]) {
+        let names: Vec<String> = open.iter().map(|(name, ..)| format!("`{name}`")).collect();
+        let header = self.program.source().header;
+        let many = if names.len() == 1 { "this size is" } else { "these sizes are" };
+        let mut diag =
+            Diag::error("H0401", header, format!("{many} not known: {}", names.join(", ")));
+        for (name, root, _) in open {
+            let mut places = Vec::new();
+            let mut shape = None;
+            for tensor in self.program.tensors().ids() {
+                for index in 0..self.axes.of(tensor).len() as u32 {
+                    let node = self.axis_node(tensor, index);
+                    if node.map(|node| self.root(node)) == Some(*root) {
+                        let tensor_name = self.program.tensor_name(tensor);
+                        places.push(format!("axis {index} of {tensor_name}"));
+                        shape.get_or_insert(tensor);
+                    }
+                }
+            }
+            let more = places.len().saturating_sub(3);
+            places.truncate(3);
+            let mut text = places.join(", ");
+            if more > 0 {
+                text = format!("{text} and {more} more");
+            }
+            let shape = shape.map_or(String::new(), |tensor| {
+                let sizes: Vec<&str> = self.axes.stored(tensor).map(|_| "8").collect();
+                format!(" or `--shape {}={}`", self.program.tensor_name(tensor), sizes.join("x"))
+            });
+            diag = diag.note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
+        }
+        self.diags.push(diag);
+    }
+}
+
+fn is_scalar_input(program: &Program, name: Symbol) -> bool {
+    let scalars = program.inputs().iter().filter_map(|input| input.scalar());
+    scalars.into_iter().any(|expr| program.exprs().as_name(expr) == Some(name))
+}
+
+/// The host program's tensor of a user's name or `T3`; also by position: `0` is the first input.
+pub fn find_tensor(program: &Program, name: &str) -> Option<TensorId> {
+    let tensors = || program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none());
+    let by_name = tensors().map(|(id, _)| id).find(|&id| program.tensor_name(id) == name);
+    let number = name.strip_prefix('T').and_then(|number| number.parse::<u32>().ok());
+    by_name
+        .or_else(|| tensors().find(|(_, t)| Some(t.number) == number).map(|(id, _)| id))
+        .or_else(|| program.inputs().get(name.parse::<usize>().ok()?).and_then(|v: &Value| v.tensor()))
+}
+
+/// The value of an extent expression outside of loops.
+pub fn evaluate(
+    program: &Program,
+    env: &Env,
+    unit: Option<UnitId>,
+    expr: ExprId,
+) -> Result<i64, EvalError> {
+    let definitions = FxHashMap::default();
+    let scope = Scope { program, env, unit, rank: None, locals: &[], definitions: &definitions };
+    scope.eval_int(expr)
+}

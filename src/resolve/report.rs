@@ -1,0 +1,312 @@
+//! The errors of this layer, each in one place.
+
+use super::Resolver;
+use crate::diag::{Diag, Span, codes, nearest};
+use crate::ir::{Id, TensorId};
+use crate::ops::{self, ArgKind, ArgSpec, OpSpec, pointwise};
+use hostir_grammar::ast::{Arg, Expr, Stmt, Unit, Value};
+
+impl Resolver<'_> {
+    fn report(&mut self, diag: Diag) {
+        self.diags.push(diag);
+    }
+
+    pub(super) fn unknown_statement<T>(&mut self, stmt: &Stmt) -> Option<T> {
+        let name = self.ast.str(stmt.name);
+        let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
+        let near = nearest(name, ops::head_words().chain(functions));
+        let mut diag = Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
+        diag = match near {
+            Some(near) => diag.note(format!("did you mean `{near}`?")),
+            None => diag.note("`hir-opt --help` names the documentation that lists all statements"),
+        };
+        self.report(diag);
+        None
+    }
+
+    pub(super) fn unknown_function(&mut self, name: &str, span: Span) {
+        let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
+        let casts = pointwise::CASTS.iter().map(|(new, _)| *new);
+        let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("unknown function `{name}` in a scalar"));
+        let diag = match nearest(name, functions.chain(casts).chain(["getMetaData"])) {
+            Some(near) => diag.note(format!("did you mean `{near}`?")),
+            None => diag.note("scalars take operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`"),
+        };
+        self.report(diag);
+    }
+
+    pub(super) fn wrong_arity(&mut self, name: &str, needed: usize, found: usize, span: Span) {
+        let message = format!("`{name}` takes {}, found {found}", count(needed, "operand"));
+        self.report(Diag::error(codes::WRONG_ARITY, span, message));
+    }
+
+    pub(super) fn wrong_kind(&mut self, title: &str, needed: &str, arg: &Arg) {
+        let found = self.found(arg);
+        let what = if title == "operand" { "this operand".to_owned() } else { format!("`{title}`") };
+        let message = format!("{what} needs {needed}, found {found}");
+        self.report(Diag::error(codes::WRONG_KIND, arg.span, message));
+    }
+
+    /// What an argument is, in words.
+    fn found(&self, arg: &Arg) -> &'static str {
+        match arg.value {
+            Value::Expr(expr) => match self.ast.exprs[expr.index()].0 {
+                Expr::Tensor(_) => "a tensor",
+                Expr::Int(_) => "an integer",
+                Expr::Bool(..) => "a truth value",
+                Expr::Name(_) => "a name",
+                _ => "a scalar",
+            },
+            Value::Domain(_) => "an iteration domain",
+            Value::Stream(_) => "a stream",
+            Value::Handle(..) => "a handle",
+            Value::List(_) => "a list",
+            Value::Team(..) => "a team",
+            Value::Stmt(_) => "a statement",
+            Value::Error => "an error",
+        }
+    }
+
+    pub(super) fn unknown_word(&mut self, title: &str, word: &str, words: &[&str], arg: &Arg) {
+        let diag = Diag::error(codes::UNKNOWN_WORD, arg.span, format!("unknown {title} `{word}`"));
+        self.report(did_you_mean(diag, word, words));
+    }
+
+    pub(super) fn unknown_predicate(&mut self, word: &str, words: &[&str], stmt: &Stmt) {
+        let message = format!("unknown predicate `{word}`");
+        let diag = Diag::error(codes::UNKNOWN_WORD, stmt.name_span, message);
+        self.report(did_you_mean(diag, word, words));
+    }
+
+    pub(super) fn no_condition(&mut self, stmt: &Stmt) {
+        let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.span, "this IF has no condition")
+            .note("write `IF Manual ( StreamIdx == rank ):`");
+        self.report(diag);
+    }
+
+    pub(super) fn missing(&mut self, spec: &OpSpec, declared: &ArgSpec, stmt: &Stmt) {
+        let message = match declared.word {
+            Some(word) => format!("`{}` needs `{word}=`", spec.name),
+            None => format!("`{}` needs {}", spec.name, declared.kind.describe()),
+        };
+        let example = example(declared);
+        let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.name_span, message)
+            .note(format!("add {example}"))
+            .note(format!("its arguments are {}", signature(spec)));
+        self.report(diag);
+    }
+
+    pub(super) fn missing_word(&mut self, spec: &OpSpec, word: &str, stmt: &Stmt) {
+        let message = format!("`{}` needs `{word}`", spec.name);
+        let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.name_span, message);
+        self.report(diag.note(format!("its form is `{}`", form(spec.name))));
+    }
+
+    pub(super) fn unknown_argument(&mut self, spec: &OpSpec, key: &str, arg: &Arg) {
+        let words: Vec<&str> = spec.args.iter().filter_map(|declared| declared.word).collect();
+        let message = format!("`{}` has no argument `{key}`", spec.name);
+        let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
+        let diag = match nearest(key, words.iter().copied()) {
+            Some(near) => diag.note(format!("did you mean `{near}`?")),
+            None if spec.args.is_empty() => diag.note("remove it"),
+            None => diag.note(format!("its arguments are {}", signature(spec))),
+        };
+        self.report(diag);
+    }
+
+    pub(super) fn unknown_list(&mut self, spec: &OpSpec, key: &str, arg: &Arg) {
+        let message = format!("`{}` has no argument `{key}`", spec.name);
+        let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
+        self.report(did_you_mean(diag, key, &["Inputs", "Outputs"]));
+    }
+
+    pub(super) fn duplicate(&mut self, spec: &OpSpec, at: usize, first: &Arg, arg: &Arg) {
+        let message = format!("`{}` has `{}` twice", spec.name, spec.args[at].title());
+        let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
+        self.report(diag.label(first.span, "the first one").note("remove one of them"));
+    }
+
+    pub(super) fn duplicate_list(&mut self, spec: &OpSpec, first: &Arg, arg: &Arg) {
+        let key = arg.key.map_or("", |key| self.ast.str(key));
+        let message = format!("`{}` has `{key}` twice", spec.name);
+        let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
+        self.report(diag.label(first.span, "the first one").note("remove one of them"));
+    }
+
+    pub(super) fn extra_operand(&mut self, spec: &OpSpec, arg: &Arg) {
+        let needed = spec.args.iter().filter(|declared| declared.word.is_none()).count();
+        let message = format!("`{}` takes {}, this is one more", spec.name, count(needed, "operand"));
+        let diag = Diag::error(codes::EXTRA_OPERAND, arg.span, message);
+        let diag = if spec.args.is_empty() { diag } else { diag.note(format!("its arguments are {}", signature(spec))) };
+        self.report(diag);
+    }
+
+    pub(super) fn wrong_results(&mut self, name: &str, needed: usize, stmt: &Stmt) {
+        let found = stmt.results.len();
+        let span = match self.ast.args(stmt.results) {
+            [first, .., last] => first.span.join(last.span),
+            [only] => only.span,
+            [] => stmt.name_span,
+        };
+        let message = format!("`{name}` has {}, found {found}", count(needed, "result"));
+        let diag = Diag::error(codes::WRONG_RESULTS, span, message);
+        let diag = match needed {
+            0 => diag.note(format!("write `{name}` without `=`")),
+            _ => diag.note(format!("write `T1_g_float[iS0{{i0}}] = {name}...`")),
+        };
+        self.report(diag);
+    }
+
+    pub(super) fn wrong_number(&mut self, name: &str, needed: bool, stmt: &Stmt) {
+        let diag = if needed {
+            Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` needs a number"))
+                .note(format!("write `{name} 1`; `Wait Communication 1` names it"))
+        } else {
+            Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` has no number"))
+                .note("remove the number behind it")
+        };
+        self.report(diag);
+    }
+
+    pub(super) fn undefined_tensor(&mut self, number: u32, span: Span) {
+        let mut near: Vec<u32> = self.latest.keys().copied().collect();
+        near.sort_unstable();
+        let texts: Vec<String> = near.iter().map(|number| format!("T{number}")).collect();
+        let name = format!("T{number}");
+        let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("`{name}` has not been written in full before"))
+            .note(format!("write it in full where it stands first, such as `{name}_g_float[iS0{{i0}}]`"));
+        let diag = match nearest(&name, texts.iter().map(String::as_str)) {
+            Some(near) => diag.note(format!("did you mean `{near}`?")),
+            None => diag,
+        };
+        self.report(diag);
+    }
+
+    pub(super) fn unsupported_type(&mut self, word: &str, span: Span) {
+        let diag = Diag::error(codes::UNSUPPORTED_TYPE, span, format!("type `{word}` is not supported in a host program"));
+        self.report(diag.note("element types are numbers such as `float`, `__bfloat` and `int64_t`"));
+    }
+
+    pub(super) fn no_tensor_attribute(&mut self, arg: &Arg) {
+        let key = arg.key.map_or("", |key| self.ast.str(key));
+        let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, format!("a tensor has no attribute `{key}`"));
+        self.report(did_you_mean(diag, key, &["logical"]));
+    }
+
+    pub(super) fn no_unit_attribute(&mut self, arg: &Arg) {
+        let key = arg.key.map_or("", |key| self.ast.str(key));
+        let message = format!("a HostUnit has no attribute `{key}`");
+        self.report(Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message).note("remove it"));
+    }
+
+    pub(super) fn no_struct(&mut self, arg: &Arg) {
+        let diag = Diag::error(codes::WRONG_KIND, arg.span, "a scalar's operands have no names");
+        self.report(diag.note("structs are not supported in a host program"));
+    }
+
+    pub(super) fn tensor_in_scalar(&mut self, span: Span) {
+        let diag = Diag::error(codes::NESTED_TENSOR_OP, span, "a tensor cannot stand inside a scalar expression");
+        self.report(diag.note("a statement does one operation on tensors; give the inner one a statement of its own"));
+    }
+
+    pub(super) fn no_operation(&mut self, arg: &Arg) {
+        let found = self.found(arg);
+        let diag = Diag::error(codes::WRONG_KIND, arg.span, format!("a tensor needs an operation, found {found}"));
+        self.report(diag.note("a copy is written `Set( T0, cache_op=Streaming )`"));
+    }
+
+    pub(super) fn no_such_axis(&mut self, at: i64, tensor: TensorId, arg: &Arg) {
+        let name = self.program.tensor_name(tensor);
+        let domains = self.program.domains(tensor);
+        let axes = domains.iter().filter(|domain| !domain.is_reduction()).count();
+        let message = format!("`{name}` has {}, found position {at}", count(axes, "axis"));
+        let span = self.program.source.tensors.get(tensor).copied().unwrap_or_default();
+        debug_assert!(tensor.index() < self.program.tensors.len());
+        let diag = Diag::error(codes::NO_SUCH_AXIS, arg.span, message);
+        let diag = if axes == 0 { diag } else { diag.note(format!("positions are 0 to {}; reductions do not count", axes - 1)) };
+        self.report(diag.label(span, format!("`{name}`")));
+    }
+
+    pub(super) fn other_buffer(&mut self, stmt: &Stmt, buffer: TensorId, result: Option<TensorId>) {
+        let buffer = self.program.tensor_name(buffer);
+        let result = result.map(|result| self.program.tensor_name(result)).unwrap_or_default();
+        let same = buffer == result;
+        let message = if same {
+            format!("ALLOCATE writes the type of `{buffer}` in two ways")
+        } else {
+            format!("ALLOCATE makes `{result}`, but its buffer is `{buffer}`")
+        };
+        let diag = Diag::error(codes::OTHER_BUFFER, stmt.span, message);
+        self.report(diag.note("write the same tensor in front of `=` and behind `buffer=`"));
+    }
+
+    pub(super) fn unit_lists_differ(&mut self, unit: &Unit, title: &str) {
+        let message = format!("HostUnit{} lists its {title} in two ways", unit.number);
+        let diag = Diag::error(codes::UNIT_LISTS, unit.span, message);
+        self.report(diag.note(format!("the lines under `{title}:` repeat what stands in `{title}={{..}}`")));
+    }
+}
+
+fn did_you_mean(diag: Diag, word: &str, words: &[&str]) -> Diag {
+    match nearest(word, words.iter().copied()) {
+        Some(near) => diag.note(format!("did you mean `{near}`?")),
+        None => diag.note(format!("known are {}", words.join(", "))),
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    match (number, what) {
+        (0, _) => format!("no {what}"),
+        (1, _) => format!("1 {what}"),
+        (_, "axis") => format!("{number} axes"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
+/// The declared arguments in words.
+fn signature(spec: &OpSpec) -> String {
+    let parts: Vec<String> = spec
+        .args
+        .iter()
+        .map(|declared| {
+            let text = match declared.word {
+                Some(word) => format!("`{word}=`"),
+                None => declared.kind.describe().to_owned(),
+            };
+            let optional = declared.presence == ops::Presence::Optional;
+            if optional { format!("{text} (optional)") } else { text }
+        })
+        .collect();
+    parts.join(", ")
+}
+
+fn example(declared: &ArgSpec) -> String {
+    let value = match declared.kind {
+        ArgKind::Word(words) => words.first().copied().unwrap_or("word"),
+        ArgKind::Bool => "false",
+        ArgKind::Team => "(0 1 2 3)",
+        ArgKind::Expr | ArgKind::Int | ArgKind::Operand => "0",
+        ArgKind::Tensor => "T0_g_float[iS0{i0}]",
+        ArgKind::Axis => "iS0{i0}",
+        ArgKind::Bools => "{true, false}",
+        ArgKind::Exprs | ArgKind::Ints => "{1, 0}",
+        ArgKind::Ranges => "{ {0, i0, 1} }",
+        ArgKind::DType => "float",
+        ArgKind::Stream => "Stream 0",
+        ArgKind::Handle => "Communication 1",
+    };
+    match declared.word {
+        Some(word) => format!("`{word}={value}`"),
+        None => format!("`{value}`"),
+    }
+}
+
+/// The written form of ops with one of their own.
+fn form(name: &str) -> &'static str {
+    match name {
+        "ALLOCATE" => "T0 = ALLOCATE(buffer=T0, mem_type=global, size=i0, zero_init=false, resets_to_zero=false)",
+        "PostOnStream" => "PostOnStream (HostUnit0, Inputs:{T0, }, Outputs:{T1, })",
+        "LaunchKernel" => "LaunchKernel(Group ID: 0, Inputs: {T0}, Outputs: {T1})",
+        _ => "GetCurrentStream into Stream 0",
+    }
+}

@@ -1,0 +1,165 @@
+//! Tensors, domains and meshes.
+//!
+//! A tensor is one distinct full text per scope; `T3` alone is the last full text of that number
+//! that came before it.
+
+use super::Resolver;
+use crate::ir::{
+    self, DType, DomainId, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Tensor,
+    TensorId,
+};
+use hostir_grammar::Span;
+use hostir_grammar::ast::{self, ArgRange, TensorRefId, TensorText};
+use smallvec::SmallVec;
+
+impl Resolver<'_> {
+    /// The tensor of a text, or of a short reference that stands at `span`.
+    pub(super) fn tensor(&mut self, id: TensorRefId, span: Span) -> Option<TensorId> {
+        let (scope, tensor) = self.tensors[id.index()];
+        if scope == self.scope {
+            if self.short_form {
+                self.latest.insert(self.program.tensors[tensor].number, tensor);
+            }
+            return Some(tensor);
+        }
+        let ast = self.ast;
+        let node = &ast.tensors[id.index()];
+        let Some(text) = &node.full else { return self.short(node.number, span) };
+        let tensor = self.full(node.number, text);
+        self.program.source.tensors.push(if scope == 0 { node.span } else { span });
+        self.tensors[id.index()] = (self.scope, tensor);
+        if self.short_form {
+            self.latest.insert(node.number, tensor);
+        }
+        Some(tensor)
+    }
+
+    fn short(&mut self, number: u32, span: Span) -> Option<TensorId> {
+        let found = self.latest.get(&number).copied();
+        if found.is_none() {
+            self.undefined_tensor(number, span);
+        }
+        found
+    }
+
+    fn full(&mut self, number: u32, text: &TensorText) -> TensorId {
+        let ast = self.ast;
+        let nodes = &ast.domains[text.domains_start as usize..text.domains_end as usize];
+        let domains: SmallVec<[IterDomain; 8]> = nodes.iter().map(|node| self.iter_domain(node)).collect();
+        let memory = MemoryType::parse(ast.str(text.memory)).unwrap_or(MemoryType::Global);
+        let dtype = self.dtype(text);
+        let positions = self.name(text.positions);
+        let mesh = text.mesh.as_ref().map(|mesh| self.mesh(mesh));
+        let logical = self.tensor_attrs(text.attrs);
+        let domains_start = self.program.domains.len() as u32;
+        for domain in domains {
+            self.program.domains.push(domain);
+        }
+        self.program.tensors.push(Tensor {
+            number,
+            name: None,
+            memory,
+            dtype,
+            domains_start,
+            domains_end: self.program.domains.len() as u32,
+            positions,
+            mesh,
+            perm: None,
+            permuted: false,
+            logical,
+            unit: self.unit,
+        })
+    }
+
+    /// `logical=` of `{logical={i0, i2}}`.
+    fn tensor_attrs(&mut self, attrs: ArgRange) -> Option<Box<[ExprId]>> {
+        let ast = self.ast;
+        let mut logical = None;
+        for arg in ast.args(attrs) {
+            match arg.key.map(|key| ast.str(key)) {
+                Some("logical") => logical = self.exprs(arg),
+                _ => self.no_tensor_attribute(arg),
+            }
+        }
+        logical
+    }
+
+    /// The grammar knows the element types and has reported any other word; pointers, arrays and
+    /// structs cannot be elements here.
+    fn dtype(&mut self, text: &TensorText) -> DType {
+        let word = self.ast.str(text.dtype);
+        DType::parse(word).unwrap_or_else(|| {
+            if word.contains(['*', '<', '{', ' ']) || word == "null_type" {
+                self.unsupported_type(word, text.dtype_span);
+            }
+            DType::Float
+        })
+    }
+
+    fn mesh(&mut self, node: &ast::Mesh) -> MeshId {
+        let mesh = ir::Mesh { shape: node.shape.clone(), devices: node.devices.clone() };
+        if let Some(&id) = self.program.mesh_ids.get(&mesh) {
+            return id;
+        }
+        let id = self.program.meshes.push(mesh.clone());
+        self.program.mesh_ids.insert(mesh, id);
+        id
+    }
+
+    /// The grammar has reported unknown letters and parallel types.
+    fn iter_domain(&mut self, node: &ast::Domain) -> IterDomain {
+        let letter = [node.iter];
+        let iter = std::str::from_utf8(&letter).ok().and_then(IterType::parse);
+        let parallel = match self.ast.str(node.parallel) {
+            "Stream" | "streamIdx" => Some(ParallelType::Stream),
+            text => ParallelType::parse(text),
+        };
+        let extent = self.extent(node.extent);
+        IterDomain {
+            iter: iter.unwrap_or(IterType::Iteration),
+            parallel: parallel.unwrap_or(ParallelType::Serial),
+            number: node.number.unwrap_or(u32::MAX),
+            extent,
+            start: node.start.map(|start| self.extent(start)),
+            stop: node.stop.map(|stop| self.extent(stop)),
+            expanded: node.expanded.map(|expanded| self.extent(expanded)),
+            rfactor: node.rfactor,
+            padded: node.padded,
+            clustered: node.clustered,
+        }
+    }
+
+    /// An extent; 1 after an error.
+    fn extent(&mut self, id: ast::ExprId) -> ExprId {
+        match self.expr(id) {
+            Some(extent) => extent,
+            None => self.program.exprs.int(1),
+        }
+    }
+
+    /// A domain outside of tensors, from the pool.
+    pub(super) fn pool_domain(&mut self, id: ast::DomainId) -> DomainId {
+        if let Some(domain) = self.domains[id.index()] {
+            return domain;
+        }
+        let ast = self.ast;
+        let domain = self.iter_domain(&ast.domains[id.index()]);
+        let domain = self.program.domains.push(domain);
+        self.domains[id.index()] = Some(domain);
+        domain
+    }
+
+    /// The domain of `of` that is written like this one, else one from the pool.
+    pub(super) fn domain_of(&mut self, id: ast::DomainId, of: Option<TensorId>) -> DomainId {
+        let Some(tensor) = of else { return self.pool_domain(id) };
+        let tensor = &self.program.tensors[tensor];
+        let (start, end) = (tensor.domains_start, tensor.domains_end);
+        let number = self.ast.domains[id.index()].number.unwrap_or(u32::MAX);
+        let pool = self.pool_domain(id);
+        let wanted = self.program.domains[pool];
+        (start..end)
+            .map(DomainId)
+            .find(|at| self.program.domains[*at].number == number && self.program.domains[*at] == wanted)
+            .unwrap_or(pool)
+    }
+}

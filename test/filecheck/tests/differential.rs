@@ -1,0 +1,314 @@
+//! The same cases, and generated ones, against LLVM's FileCheck where it is installed.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::Case;
+
+const GENERATED: usize = 900;
+const ATTEMPTS: usize = 20;
+const EXPRESSIONS: usize = 600;
+
+/// A FileCheck on PATH, the newest first.
+fn reference() -> Option<PathBuf> {
+    let names = std::iter::once("FileCheck".to_owned())
+        .chain([19, 20, 18, 17, 16, 15, 14].map(|version| format!("FileCheck-{version}")));
+    let path = std::env::var_os("PATH")?;
+    let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    names
+        .flat_map(|name| directories.iter().map(move |directory| directory.join(&name)))
+        .find(|candidate| candidate.is_file())
+}
+
+/// The exit code of the reference: 0, 1 or 2.
+fn check_with(program: &Path, directory: &Path, case: &Case) -> Option<i32> {
+    let (checks, input) = (directory.join("case.check"), directory.join("case.input"));
+    std::fs::write(&checks, &case.checks).ok()?;
+    std::fs::write(&input, &case.input).ok()?;
+    let status = Command::new(program)
+        .arg(&checks)
+        .arg(format!("--input-file={}", input.display()))
+        .arg("--dump-input=never")
+        .args(&case.args)
+        .env_remove("FILECHECK_OPTS")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.ok()?.code()
+}
+
+/// A directory of its own for the files of one test.
+fn scratch(test: &str) -> PathBuf {
+    let directory =
+        std::env::temp_dir().join(format!("filecheck-rs-{test}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a temporary directory");
+    directory
+}
+
+#[test]
+fn agrees_with_llvm() {
+    let Some(program) = reference() else {
+        println!("skipped: no FileCheck on PATH");
+        return;
+    };
+    let directory = scratch("cases");
+    let mut random = Random(2024);
+    let hand_written: Vec<Case> = common::cases().into_iter().map(|(case, _)| case).collect();
+    let written = hand_written.len();
+    let generated = (0..GENERATED).map(|number| random.likely_case(number % 2 == 0));
+    let (mut passed, mut differences) = (0, Vec::new());
+    for case in hand_written.into_iter().chain(generated) {
+        let ours = common::check_in_process(&case);
+        let theirs = check_with(&program, &directory, &case);
+        passed += usize::from(ours.is_ok());
+        let exit_code = ours.as_ref().map_or_else(|failure| i32::from(failure.exit_code()), |()| 0);
+        if theirs != Some(exit_code) && !exits_with_one(&case) {
+            differences.push(format!(
+                "{:?}\n{}\n--\n{}\n--\nours {ours:?}\ntheirs {theirs:?}",
+                case.args, case.checks, case.input
+            ));
+        }
+    }
+    let removed = std::fs::remove_dir_all(&directory);
+    println!(
+        "compared with {}: {written} written and {GENERATED} generated cases, {passed} of them \
+         matches, {} differences ({removed:?})",
+        program.display(),
+        differences.len()
+    );
+    assert!(differences.is_empty(), "{}", differences.join("\n=====\n"));
+}
+
+/// The values that two variables captured show in which second line is accepted.
+#[test]
+fn captures_agree_with_llvm() {
+    let Some(program) = reference() else {
+        println!("skipped: no FileCheck on PATH");
+        return;
+    };
+    let directory = scratch("captures");
+    let mut random = Random(77);
+    let (mut compared, mut differences) = (0, Vec::new());
+    for _ in 0..EXPRESSIONS {
+        let text: String =
+            (0..3 + random.below(4)).map(|_| random.pick(&["a", "b", "c"])).collect();
+        let (first, second) = (random.expression(3), random.expression(3));
+        let checks = format!("CHECK: [[X:{first}]][[Y:{second}]]\nCHECK-NEXT: <[[X]]|[[Y]]>\n");
+        let Some(case) = accepted(&checks, &text) else { continue };
+        compared += 1;
+        if check_with(&program, &directory, &case) != Some(0) {
+            differences.push(format!("{}\n--\n{}", case.checks, case.input));
+        }
+    }
+    let removed = std::fs::remove_dir_all(&directory);
+    println!(
+        "compared the captures of {compared} expressions with {}: {} differences ({removed:?})",
+        program.display(),
+        differences.len()
+    );
+    assert!(differences.is_empty(), "{}", differences.join("\n=====\n"));
+}
+
+/// The case whose second line holds the captures of this crate.
+fn accepted(checks: &str, text: &str) -> Option<Case> {
+    let options = filecheck_rs::Options::default();
+    let parsed = filecheck_rs::parse(checks, "case.check", &options).ok()?;
+    let parts = |from: usize| (from..=text.len()).map(move |to| &text[from..to]);
+    let all = || (0..=text.len()).flat_map(parts);
+    let inputs = all().flat_map(|x| all().map(move |y| format!("{text}\n<{x}|{y}>\n")));
+    let input = inputs.into_iter().find(|input| parsed.run(input, &options).is_ok())?;
+    Some(Case { checks: checks.to_owned(), input, args: Vec::new() })
+}
+
+/// LLVM's option parser, and one of its syntax errors, exit with 1 where the others exit with 2.
+fn exits_with_one(case: &Case) -> bool {
+    case.args.iter().any(|arg| arg == "--no-such-option") || case.checks.contains("[[X:a]b]]")
+}
+
+/// A linear congruential generator (Knuth's MMIX constants).
+struct Random(u64);
+
+const WORDS: [&str; 12] =
+    ["a", "ab", "abc", "b", "%1", "%22", "foo", "foo.bar", "7", "12", "x=3", "(y)"];
+const REGEXES: [&str; 16] = [
+    "{{.*}}",
+    "{{a|ab}}",
+    "{{[a-c]+}}",
+    "{{[0-9]+}}",
+    "{{^}}",
+    "{{$}}",
+    "{{(a|b)*}}",
+    "{{[^ ]+}}",
+    "{{a?(ab)?}}",
+    "{{%[0-9]{1,2}}}",
+    "{{.}}",
+    "{{b*|c}}",
+    "{{[[:space:]]}}",
+    "{{(ab?)+c?}}",
+    "{{x=.|y}}",
+    "{{(a|ab)(c|bcd)?}}",
+];
+const SUBSTITUTIONS: [&str; 16] = [
+    "[[X:a|ab]]",
+    "[[X:[a-z]+]]",
+    "[[X]]",
+    "[[Y:%[0-9]+]]",
+    "[[Y]]",
+    "[[X:.*]]",
+    "[[#N:]]",
+    "[[#N+1]]",
+    "[[#N]]",
+    "[[#%x,M:]]",
+    "[[#M]]",
+    "[[#@LINE]]",
+    "[[Z:(a|b)*]]",
+    "[[Z]]",
+    "[[X:a?]][[Y:(ab)?]]",
+    "[[#mul(N,2)]]",
+];
+const SUFFIXES: [&str; 14] = [
+    "", "", "", "-NEXT", "-NEXT", "-SAME", "-SAME", "-DAG", "-DAG", "-NOT", "-NOT", "-LABEL",
+    "-EMPTY", "-COUNT-2",
+];
+const FLAGS: [&str; 9] = [
+    "--strict-whitespace",
+    "--match-full-lines",
+    "--ignore-case",
+    "--enable-var-scope",
+    "--implicit-check-not=foo",
+    "--implicit-check-not={{b|c}}",
+    "-DX=ab",
+    "-D#N=6",
+    "--allow-deprecated-dag-overlap",
+];
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let high = usize::try_from(self.0 >> 33).unwrap_or_default();
+        high % limit
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len())]
+    }
+
+    fn line(&mut self) -> String {
+        let words = self.below(5);
+        let mut line = String::new();
+        for i in 0..words {
+            let separator = ["", " ", " ", "  ", "\t"][self.below(5)];
+            line.push_str(if i > 0 || self.below(4) == 0 { separator } else { "" });
+            line.push_str(self.pick(&WORDS));
+        }
+        line
+    }
+
+    /// A small extended regular expression over `a`, `b` and `c`.
+    fn expression(&mut self, depth: usize) -> String {
+        let smaller = depth.saturating_sub(1);
+        match self.below(if depth == 0 { 4 } else { 12 }) {
+            0 | 1 => self.pick(&["a", "b", "c", "ab", "bc"]).to_owned(),
+            2 => self.pick(&[".", "[ab]", "[^a]"]).to_owned(),
+            3 => self.pick(&["a*", "b?", "[bc]+", ".*", "a{1,2}"]).to_owned(),
+            // LLVM misses matches where an alternative before the last can be empty.
+            4..=6 => {
+                let letter = self.pick(&["a", "b", "c"]);
+                format!("({letter}{}|{})", self.expression(smaller), self.expression(smaller))
+            }
+            7 | 8 => {
+                let repeat = self.pick(&["*", "+", "?"]);
+                format!("({}){repeat}", self.expression(smaller))
+            }
+            // LLVM misses matches of groups that may be empty and have counted repetitions.
+            9 => self.pick(&["(a|ab){2}", "([ab]|bc){1,2}", "(b|c){0,3}", "(c|ab){2,}"]).to_owned(),
+            _ => format!("{}{}", self.expression(smaller), self.expression(smaller)),
+        }
+    }
+
+    /// A pattern made from a line of the input, with some of its words replaced.
+    fn pattern(&mut self, line: &str, plain: bool) -> String {
+        let words: Vec<&str> = line.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
+        let first = self.below(words.len().max(1));
+        let count = 1 + self.below(3);
+        let mut pattern = String::new();
+        for word in words.iter().skip(first).take(count) {
+            pattern.push_str(if pattern.is_empty() { "" } else { " " });
+            pattern.push_str(&self.piece(word, plain));
+        }
+        if pattern.is_empty() {
+            pattern.push_str(self.pick(if plain { &REGEXES } else { &SUBSTITUTIONS }));
+        }
+        if self.below(5) == 0 {
+            pattern.push_str(self.pick(&REGEXES));
+        }
+        pattern
+    }
+
+    /// A word, or something that matches it, or something that may not.
+    fn piece(&mut self, word: &str, plain: bool) -> String {
+        let cut = word.char_indices().nth(1).map_or(word.len(), |(at, _)| at);
+        let (head, tail) = word.split_at(cut);
+        match self.below(if plain { 7 } else { 16 }) {
+            0 => self.pick(&REGEXES).to_owned(),
+            1 => format!("{head}{{{{.*}}}}"),
+            2 => "{{[^ ]+|x}}{{[a-z]?}}".to_owned(),
+            7 => self.pick(&SUBSTITUTIONS).to_owned(),
+            8 => "[[X:[^ ]+]]".to_owned(),
+            9 => "[[Y:[a-z%]*]][[Z:(a|b|[0-9])*]]".to_owned(),
+            10 => format!("{head}[[X:.*]]"),
+            11 if word.parse::<u32>().is_ok() => "[[#N:]]".to_owned(),
+            12 if !tail.contains('(') => "[[X:a|ab|abc|foo|%1|%22]]".to_owned(),
+            13 => "[[Y:[ab]]][[Y]]".to_owned(),
+            _ => word.to_owned(),
+        }
+    }
+
+    fn directive(&mut self, number: usize, lines: &[String], at: usize) -> String {
+        let suffix = match (number, self.below(3)) {
+            (0, 0) => "-DAG",
+            (0, _) => "",
+            _ => self.pick(&SUFFIXES),
+        };
+        let line = if self.below(8) == 0 { self.line() } else { lines[at].clone() };
+        let pattern = match suffix {
+            "-EMPTY" => String::new(),
+            "-NOT" if self.below(3) > 0 => " {{z|abcabc}}".to_owned(),
+            "-LABEL" => format!(" {}", self.pattern(&line, true)),
+            _ => format!(" {}", self.pattern(&line, false)),
+        };
+        let modifier = if self.below(30) == 0 { "{LITERAL}" } else { "" };
+        format!("; CHECK{suffix}{modifier}:{pattern}\n")
+    }
+
+    /// A case; when a match is `wanted`, the first of some that this crate accepts.
+    fn likely_case(&mut self, wanted: bool) -> Case {
+        let mut case = self.case();
+        for _ in 0..ATTEMPTS {
+            if !wanted || common::check_in_process(&case).is_ok() {
+                break;
+            }
+            case = self.case();
+        }
+        case
+    }
+
+    fn case(&mut self) -> Case {
+        let lines: Vec<String> = (0..2 + self.below(7)).map(|_| self.line()).collect();
+        let mut checks = String::new();
+        let mut at = self.below(2);
+        for number in 0..1 + self.below(5) {
+            checks.push_str(&self.directive(number, &lines, at));
+            at = (at + self.below(3)).min(lines.len() - 1);
+        }
+        let flags = [0, 0, 0, 1, 2][self.below(5)];
+        let mut args: Vec<String> = (0..flags).map(|_| self.pick(&FLAGS).to_owned()).collect();
+        args.dedup();
+        let input = format!("{}\n", lines.join("\n"));
+        Case { checks, input, args }
+    }
+}

@@ -1,0 +1,97 @@
+//! Malformed check files, options and regular expressions are errors, never panics.
+
+use filecheck_rs::{Options, parse};
+
+const PIECES: [&str; 44] = [
+    "CHECK",
+    ":",
+    "-NEXT",
+    "-COUNT-",
+    "3",
+    "{LITERAL}",
+    "\n",
+    " ",
+    "\t",
+    "\r",
+    "{{",
+    "}}",
+    "[[",
+    "]]",
+    "[",
+    "]",
+    "(",
+    ")",
+    "*",
+    "+",
+    "{",
+    "}",
+    "|",
+    "\\",
+    "#",
+    "%",
+    "x",
+    ",",
+    "@LINE",
+    "X",
+    "é",
+    "日",
+    "-",
+    "==",
+    "mul(",
+    "$",
+    "^",
+    ".",
+    "[:alpha:]",
+    "[=",
+    "-NOT",
+    "-DAG",
+    "-LABEL",
+    "99999999999",
+];
+
+fn soup(state: &mut u64, length: usize) -> String {
+    let mut text = String::new();
+    for _ in 0..length {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let index = usize::try_from(*state >> 33).unwrap_or_default() % PIECES.len();
+        text.push_str(PIECES[index]);
+    }
+    text
+}
+
+#[test]
+fn soup_is_never_a_panic() {
+    let mut state = 1;
+    let mut parsed = 0;
+    for length in (0..4_000).map(|number| number % 13) {
+        let checks =
+            format!("CHECK: {}\nCHECK-DAG:{}\n", soup(&mut state, length), soup(&mut state, 3));
+        let args = [format!("-D{}", soup(&mut state, 3)), soup(&mut state, 2)];
+        let options = match Options::from_args(&args[..]) {
+            Ok((options, _, _)) if length % 2 == 0 => options,
+            _ => Options::default(),
+        };
+        if let Ok(checks) = parse(&checks, "soup", &options) {
+            parsed += 1;
+            let _ignored = checks.run(&soup(&mut state, 40), &options);
+        }
+    }
+    assert!(parsed > 50, "only {parsed} of them parse");
+}
+
+#[test]
+fn deep_nesting_is_an_error() {
+    let options = Options::default();
+    for (open, close) in [("[[#", "]]"), ("{{", "}}")] {
+        for middle in
+            ["(".repeat(100_000), format!("1{}", "+1".repeat(100_000)), "[[".repeat(9_999)]
+        {
+            let text = format!("CHECK: {open}{middle}{close}");
+            if let Ok(checks) = parse(&text, "deep", &options) {
+                let _ignored = checks.run("1111", &options);
+            }
+        }
+    }
+    let nested = format!("CHECK: {{{{{}a{}}}}}", "(".repeat(150), ")".repeat(150));
+    let _ignored = parse(&nested, "deep", &options).map(|checks| checks.run("a", &options));
+}

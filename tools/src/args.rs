@@ -1,0 +1,2 @@
+//! What the command lines of both tools share.
+

@@ -1,0 +1,273 @@
+//! Whether two tensors are equal up to rounding.
+//!
+//! Element `a` equals its reference `b` if `|a - b| <= atol + rtol * |b|`. Two orders of the same sum
+//! differ by the rounding of its *terms*, which are of the tensor's scale even where they cancel, so
+//! the default `atol` is relative to the root mean square of the reference's finite elements:
+//!
+//! | type of the output      | rtol and atol / rms | why                                              |
+//! |-------------------------|---------------------|--------------------------------------------------|
+//! | double                  | 1e-11               | sums of a million terms round to about 1e-13     |
+//! | float                   | 1e-4                | sums of 16 thousand terms round to about 3e-5    |
+//! | half                    | 5e-3                | ten roundings (2^-11): each partial sum is stored |
+//! | bfloat16                | 4e-2                | ten roundings (2^-8)                             |
+//! | integer, bool, 8-bit    | 0                   | exact                                            |
+//!
+//! A NaN equals only a NaN, an infinity only itself. A reference may be a float of another width (a
+//! double reference of a bfloat16 output); the tolerances are then the coarser one's.
+
+use super::{DataError, brackets, coordinates};
+use hostir::data::HostTensor;
+use hostir::ir::DType;
+
+/// Tolerances a user gave.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Given {
+    /// Relative to the reference's element.
+    pub rtol: Option<f64>,
+    /// Absolute.
+    pub atol: Option<f64>,
+}
+
+/// The tolerances of one comparison.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Tolerance {
+    /// Relative to the reference's element.
+    pub rtol: f64,
+    /// Absolute.
+    pub atol: f64,
+}
+
+/// One pair of elements.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Element {
+    /// Its coordinates.
+    pub index: Vec<usize>,
+    /// What was computed.
+    pub found: f64,
+    /// What was expected.
+    pub expected: f64,
+    /// `|found - expected|`; NaN where only one is a NaN.
+    pub difference: f64,
+}
+
+/// What a comparison found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Comparison {
+    /// Elements compared.
+    pub elements: usize,
+    /// Elements that differ by more than the tolerance.
+    pub mismatches: usize,
+    /// The element that is worst relative to its tolerance; `None` if all are equal bit for bit.
+    pub worst: Option<Element>,
+    /// What was applied.
+    pub tolerance: Tolerance,
+}
+
+impl Comparison {
+    /// Whether no element differs by more than the tolerance.
+    pub fn is_equal(&self) -> bool {
+        self.mismatches == 0
+    }
+}
+
+/// Compares what was computed with what was expected.
+///
+/// # Errors
+/// If the shapes differ, or the element types and not both are floating point.
+pub fn compare(found: &HostTensor, expected: &HostTensor, given: Given) -> Result<Comparison, DataError> {
+    if found.shape() != expected.shape() {
+        let (found, expected) = (brackets(found.shape()), brackets(expected.shape()));
+        return Err(DataError::new(format!("its shape is {found}, the reference's is {expected}")));
+    }
+    let floats = real(found.dtype()) && real(expected.dtype());
+    if !floats && kind(found.dtype()) != kind(expected.dtype()) {
+        let (found, expected) = (found.dtype().name(), expected.dtype().name());
+        return Err(DataError::new(format!("its element type is {found}, the reference's is {expected}")));
+    }
+    let tolerance = tolerance(found.dtype(), expected, given);
+    Ok(scan(found, expected, tolerance))
+}
+
+/// `nvfuser_index_t` is `int64_t` here.
+fn kind(dtype: DType) -> DType {
+    if dtype == DType::Index { DType::Int } else { dtype }
+}
+
+/// Whether elements are compared as real numbers with a tolerance.
+fn real(dtype: DType) -> bool {
+    matches!(dtype, DType::Double | DType::Float | DType::Half | DType::BFloat16)
+}
+
+/// Relative error of a type's results (see the table above).
+fn relative(dtype: DType) -> f64 {
+    match dtype {
+        DType::Double | DType::ComplexDouble => 1e-11,
+        DType::Float | DType::ComplexFloat => 1e-4,
+        DType::Half => 5e-3,
+        DType::BFloat16 => 4e-2,
+        _ => 0.0,
+    }
+}
+
+fn tolerance(dtype: DType, expected: &HostTensor, given: Given) -> Tolerance {
+    let default = relative(dtype).max(relative(expected.dtype()));
+    let atol = given.atol.unwrap_or_else(|| if default == 0.0 { 0.0 } else { default * root_mean_square(expected) });
+    Tolerance { rtol: given.rtol.unwrap_or(default), atol }
+}
+
+fn root_mean_square(tensor: &HostTensor) -> f64 {
+    let finite = (0..parts(tensor)).map(|index| part(tensor, index)).filter(|value| value.is_finite());
+    let (count, sum) = finite.fold((0usize, 0.0), |(count, sum), value| (count + 1, sum + value * value));
+    if count == 0 { 0.0 } else { (sum / count as f64).sqrt() }
+}
+
+/// Numbers in a tensor: two for each complex element.
+fn parts(tensor: &HostTensor) -> usize {
+    match tensor.dtype() {
+        DType::ComplexFloat | DType::ComplexDouble => 2 * tensor.len(),
+        _ => tensor.len(),
+    }
+}
+
+fn part(tensor: &HostTensor, index: usize) -> f64 {
+    match tensor.dtype() {
+        DType::ComplexFloat => f64::from(tensor.as_slice::<f32>()[index]),
+        DType::ComplexDouble => tensor.as_slice::<f64>()[index],
+        dtype if dtype.size() == 1 && dtype.is_float() => f64::from(tensor.bytes()[index]),
+        _ => tensor.get_f64(index),
+    }
+}
+
+/// `|a - b|`, exact for 64-bit integers, 0 for equal infinities and for two NaNs.
+fn difference(found: &HostTensor, expected: &HostTensor, index: usize) -> f64 {
+    match found.dtype() {
+        DType::Int | DType::Index => {
+            found.as_slice::<i64>()[index].abs_diff(expected.as_slice::<i64>()[index]) as f64
+        }
+        DType::UInt64 => found.as_slice::<u64>()[index].abs_diff(expected.as_slice::<u64>()[index]) as f64,
+        _ => {
+            let (a, b) = (part(found, index), part(expected, index));
+            if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() }
+        }
+    }
+}
+
+fn scan(found: &HostTensor, expected: &HostTensor, tolerance: Tolerance) -> Comparison {
+    let (mut mismatches, mut worst, mut worst_score) = (0, None, (0.0, 0.0));
+    for index in 0..parts(found) {
+        let difference = difference(found, expected, index);
+        if difference == 0.0 {
+            continue;
+        }
+        let reference = part(expected, index);
+        let allowed = tolerance.atol + if reference.is_finite() { tolerance.rtol * reference.abs() } else { 0.0 };
+        // Not `>`: a NaN is no number within the tolerance.
+        let differs = !(difference <= allowed);
+        mismatches += usize::from(differs);
+        let score = if difference.is_finite() { (difference / allowed, difference) } else { (f64::INFINITY, f64::INFINITY) };
+        if score > worst_score {
+            worst_score = score;
+            worst = Some((index, difference));
+        }
+    }
+    let per_element = parts(found) / found.len().max(1);
+    let worst = worst.map(|(index, difference)| Element {
+        index: coordinates(found.shape(), index / per_element.max(1)),
+        found: part(found, index),
+        expected: part(expected, index),
+        difference,
+    });
+    Comparison { elements: found.len(), mismatches, worst, tolerance }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(values: &[f64]) -> HostTensor {
+        of(DType::Float, values)
+    }
+    fn of(dtype: DType, values: &[f64]) -> HostTensor {
+        let mut tensor = HostTensor::zeros(dtype, &[values.len()]);
+        for (index, value) in values.iter().enumerate() {
+            tensor.set_f64(index, *value);
+        }
+        tensor
+    }
+    fn default(found: &HostTensor, expected: &HostTensor) -> Comparison {
+        compare(found, expected, Given::default()).unwrap()
+    }
+
+    #[test]
+    fn equal_bits_have_no_worst_element() {
+        let tensor = floats(&[1.0, -2.0, f64::INFINITY, f64::NAN]);
+        let result = default(&tensor, &tensor);
+        assert!(result.is_equal() && result.worst.is_none());
+        assert_eq!(result.elements, 4);
+    }
+
+    #[test]
+    fn nan_equals_only_nan() {
+        let result = default(&floats(&[f64::NAN, 1.0, 2.0]), &floats(&[f64::NAN, f64::NAN, 2.0]));
+        assert_eq!(result.mismatches, 1);
+        assert_eq!(result.worst.unwrap().index, [1]);
+        assert_eq!(default(&floats(&[f64::NAN]), &floats(&[1.0])).mismatches, 1);
+    }
+
+    #[test]
+    fn infinities_equal_only_themselves() {
+        let inf = f64::INFINITY;
+        assert_eq!(default(&floats(&[inf, -inf, 1.0, inf]), &floats(&[inf, inf, inf, 1.0])).mismatches, 3);
+    }
+
+    #[test]
+    fn cancelled_elements_are_judged_by_the_tensors_scale() {
+        // 1e-3 beside elements of 100: the rounding of the terms, not of the result.
+        assert!(default(&floats(&[100.0, 1e-3]), &floats(&[100.0, 0.0])).is_equal());
+        assert!(!default(&floats(&[1e-3, 1e-3]), &floats(&[1e-3, 0.0])).is_equal());
+    }
+
+    #[test]
+    fn the_worst_element_is_relative_to_its_tolerance() {
+        let given = Given { rtol: Some(0.1), atol: Some(0.0) };
+        let result = compare(&floats(&[1001.0, 1.5]), &floats(&[1000.0, 1.0]), given).unwrap();
+        let worst = result.worst.unwrap();
+        assert_eq!((worst.index, worst.difference), (vec![1], 0.5));
+        assert_eq!(result.mismatches, 1);
+    }
+
+    #[test]
+    fn integers_are_exact_beyond_doubles() {
+        let at = |value: i64| HostTensor::from_bytes(DType::Int, &[1], &value.to_ne_bytes()).unwrap();
+        let result = default(&at(i64::MAX), &at(i64::MAX - 1));
+        assert_eq!((result.mismatches, result.worst.unwrap().difference), (1, 1.0));
+        assert_eq!(default(&at(i64::MIN), &at(i64::MAX)).mismatches, 1);
+    }
+
+    #[test]
+    fn floats_of_other_widths_compare_and_other_kinds_do_not() {
+        let result = default(&of(DType::BFloat16, &[1.0]), &of(DType::Double, &[1.003]));
+        assert!(result.is_equal());
+        assert_eq!(result.tolerance.rtol, 4e-2);
+        let error = compare(&floats(&[1.0]), &of(DType::Int, &[1.0]), Given::default()).unwrap_err();
+        assert_eq!(error.message, "its element type is float, the reference's is int64_t");
+    }
+
+    #[test]
+    fn shapes_must_match() {
+        let error = compare(&floats(&[1.0]), &floats(&[1.0, 1.0]), Given::default()).unwrap_err();
+        assert_eq!(error.message, "its shape is [1], the reference's is [2]");
+    }
+
+    #[test]
+    fn empty_tensors_are_equal() {
+        assert!(default(&floats(&[]), &floats(&[])).is_equal());
+    }
+
+    #[test]
+    fn both_parts_of_complex_numbers_count() {
+        let make = |values: [f64; 4]| HostTensor::from_bytes(DType::ComplexDouble, &[2], bytemuck::bytes_of(&values)).unwrap();
+        let result = default(&make([1.0, 2.0, 3.0, 4.0]), &make([1.0, 2.0, 3.0, 5.0]));
+        assert_eq!((result.mismatches, result.worst.unwrap().index), (1, vec![1]));
+    }
+}

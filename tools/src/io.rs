@@ -1,0 +1,86 @@
+//! What a tool reads from and writes to, and how it ends.
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The world as a tool sees it.
+pub struct Io<'a> {
+    /// Standard input (`-` as a file name).
+    pub stdin: &'a mut dyn Read,
+    /// Results.
+    pub stdout: &'a mut dyn Write,
+    /// Diagnostics.
+    pub stderr: &'a mut dyn Write,
+    /// What relative paths are relative to.
+    pub cwd: PathBuf,
+    /// Whether diagnostics are coloured.
+    pub color: bool,
+}
+
+impl Io<'_> {
+    /// A path of the command line as a path of the file system.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.cwd.join(Path::new(path))
+    }
+}
+
+/// Exit statuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Everything went well.
+    Ok = 0,
+    /// The program is wrong.
+    Program = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// A file, device or library is missing or unfit.
+    Environment = 3,
+    /// A comparison differs.
+    Differs = 4,
+    /// A deadlock, or the time is up.
+    Deadlock = 5,
+}
+
+impl Status {
+    /// The number that the process exits with.
+    pub fn code(self) -> i32 {
+        self as i32
+    }
+}
+
+/// A tool's library function: the arguments (the program's name first) to an exit status.
+pub type Tool = fn(&[std::ffi::OsString], &mut Io<'_>) -> i32;
+
+/// Runs a tool on this process's streams, folder and environment, and exits.
+pub fn process_main(tool: Tool) -> std::process::ExitCode {
+    report_panics();
+    let args: Vec<_> = std::env::args_os().collect();
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut stderr = std::io::LineWriter::new(std::io::stderr());
+    let mut io = Io {
+        stdin: &mut std::io::stdin().lock(),
+        stdout: &mut stdout,
+        stderr: &mut stderr,
+        cwd: std::env::current_dir().unwrap_or_default(),
+        color,
+    };
+    let code = tool(&args, &mut io);
+    // A reader that went away (`| head`) is no error, and there is nobody left to tell.
+    let _ = stdout.flush();
+    std::process::ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// Turns a panic into a request to report it (the process then exits with 101).
+fn report_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let mut stderr = std::io::stderr().lock();
+        let _ = writeln!(stderr, "internal error: {info}");
+        let _ = writeln!(
+            stderr,
+            "This is a bug in the Host IR toolchain, not in your program. Please report it with the \
+             command line and the input file (version {}).",
+            env!("CARGO_PKG_VERSION")
+        );
+    }));
+}

@@ -1,0 +1,243 @@
+//! hir-opt: reads host programs, verifies them, runs passes and prints what comes out.
+//!
+//! The way of a text: [`cli`] reads the command line; [`chunk`] cuts the input into texts; each is
+//! parsed, resolved, verified, sent through the pipeline and printed; [`expect`] compares what was said
+//! with what a test expects. Results are written at the very end and only if nothing went wrong.
+
+mod chunk;
+mod cli;
+mod dump;
+mod expect;
+mod output;
+mod tables;
+
+use crate::io::{Io, Status};
+use crate::render::report;
+use crate::source::Source;
+use chunk::Chunk;
+use cli::Cli;
+use dump::Dump;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::Program;
+use hostir_passes::manager::{self, Failure, Report};
+use hostir_passes::pipeline::Pipeline;
+use std::ffi::OsString;
+use std::io::Write;
+use std::time::Instant;
+
+/// Runs hir-opt: `args` with the program's name first. Returns the exit status: 0 success, 1 the program
+/// is wrong, 2 the command line is wrong, 3 a file cannot be read or written.
+pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
+    let cli = match cli::parse(args, io) {
+        Ok(cli) => cli,
+        Err(status) => return status.code(),
+    };
+    if cli.list_passes {
+        let _ = io.stdout.write_all(tables::list_passes().as_bytes());
+        return Status::Ok.code();
+    }
+    let source = match Source::read(&cli.file, io) {
+        Ok(source) => source,
+        Err(diag) => return fail(io, &cli, &cli.file, "", &[diag], Status::Environment),
+    };
+    Session::new(&cli, source).run(io).code()
+}
+
+/// Reports diagnostics about `text` and gives back the status.
+fn fail(io: &mut Io<'_>, cli: &Cli, name: &str, text: &str, diags: &[Diag], status: Status) -> i32 {
+    let source = Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
+    report(io, cli.format, &source, diags);
+    status.code()
+}
+
+/// One run over one input.
+struct Session<'a> {
+    cli: &'a Cli,
+    source: Source,
+    /// Whether the input holds bytes that are not UTF-8.
+    lossy: bool,
+    /// What is printed if all goes well.
+    out: String,
+    /// Diagnostics about the whole input, in the order of its chunks.
+    diags: Diags,
+    /// Reports of all pipelines that ran.
+    reports: Vec<Report>,
+    /// Names of passes that ran.
+    ran: Vec<&'static str>,
+    /// Seconds spent outside of passes: parse, resolve, verify, print.
+    phases: [f64; 4],
+    /// A test case for the first pass that failed.
+    reproducer: Option<String>,
+    /// How many containers were seen.
+    containers: usize,
+}
+
+impl<'a> Session<'a> {
+    fn new(cli: &'a Cli, source: Source) -> Self {
+        Self {
+            cli,
+            source,
+            lossy: false,
+            out: String::new(),
+            diags: Diags::default(),
+            reports: Vec::new(),
+            ran: Vec::new(),
+            phases: [0.0; 4],
+            reproducer: None,
+            containers: 0,
+        }
+    }
+
+    fn run(mut self, io: &mut Io<'_>) -> Status {
+        self.lossy = std::str::from_utf8(&self.source.bytes).is_err();
+        let text = self.source.text().into_owned();
+        let chunks = chunk::split(&text, self.cli.split_input_file);
+        let mut failed = false;
+        for (index, chunk) in chunks.iter().enumerate() {
+            if index > 0 {
+                self.out.push_str("// -----\n");
+            }
+            let mut diags = self.chunk(chunk, io);
+            failed |= diags.has_errors();
+            if self.cli.verify_diagnostics {
+                diags = expect::compare(&chunk.text, &diags);
+            }
+            self.diags.items.extend(chunk.place(diags).items);
+        }
+        self.check_container();
+        self.warn_never_ran();
+        let expected = self.cli.verify_diagnostics && !self.diags.has_errors();
+        let ok = expected || (!failed && !self.diags.has_errors());
+        report(io, self.cli.format, &self.source, &self.diags.items);
+        self.tables(io);
+        self.finish(io, ok)
+    }
+
+    /// Runs one text and appends what comes out. Spans are those of the chunk.
+    fn chunk(&mut self, chunk: &Chunk<'_>, io: &mut Io<'_>) -> Diags {
+        let start = Instant::now();
+        let parsed = hostir_grammar::parse(&chunk.text);
+        self.phases[0] += start.elapsed().as_secs_f64();
+        let mut diags = Diags::default();
+        diags.items.extend(chunk.not_utf8(self.lossy));
+        diags.items.extend(parsed.errors.into_iter().map(chunk::syntax));
+        let syntax_errors = diags.has_errors();
+        for index in 0..parsed.ast.containers.len() {
+            self.containers += 1;
+            if self.cli.container.is_some_and(|wanted| wanted != self.containers) {
+                continue;
+            }
+            let start = Instant::now();
+            let mut found = Diags::default();
+            let program = hostir::resolve::resolve(&parsed.ast, index, &chunk.text, &mut found);
+            self.phases[1] += start.elapsed().as_secs_f64();
+            if !syntax_errors && !found.has_errors() {
+                self.program(program, &mut found, io);
+            }
+            diags.items.extend(found.items);
+        }
+        diags
+    }
+
+    fn program(&mut self, mut program: Program, diags: &mut Diags, io: &mut Io<'_>) {
+        let start = Instant::now();
+        hostir::verify::verify(&program, diags);
+        self.phases[2] += start.elapsed().as_secs_f64();
+        if diags.has_errors() {
+            return;
+        }
+        if !self.pipeline(&mut program, diags, io) {
+            return;
+        }
+        cli::restyle(&mut program, self.cli);
+        let start = Instant::now();
+        self.out.push_str(&hostir::print::print(&program));
+        self.phases[3] += start.elapsed().as_secs_f64();
+    }
+
+    fn pipeline(&mut self, program: &mut Program, diags: &mut Diags, io: &mut Io<'_>) -> bool {
+        let config = manager::Config {
+            verify_input: false,
+            verify_each: self.cli.verify_each,
+            disabled: self.cli.disabled.clone(),
+            remarks: self.cli.remarks,
+            ..manager::Config::default()
+        };
+        let mut dump = Dump::new(&self.cli.dumps, &mut *io.stderr);
+        let result = manager::run(program, &self.cli.pipeline, &config, &mut dump);
+        self.ran.extend(dump.ran);
+        match result {
+            Ok(report) => {
+                diags.items.extend(report.notices.items.iter().cloned());
+                self.reports.push(report);
+                true
+            }
+            Err(failure) => {
+                self.failure(program, *failure, diags);
+                false
+            }
+        }
+    }
+
+    fn failure(&mut self, program: &Program, failure: Failure, diags: &mut Diags) {
+        diags.items.extend(failure.report.notices.items.iter().cloned());
+        diags.items.extend(failure.errors.items);
+        if self.cli.reproducer.is_some() && self.reproducer.is_none() {
+            self.reproducer = Some(test_case(program, &failure.remaining));
+        }
+        self.reports.push(failure.report);
+    }
+
+    fn check_container(&mut self) {
+        let Some(wanted) = self.cli.container.filter(|wanted| *wanted > self.containers) else { return };
+        let text = format!("there is no container {wanted}: the input has {}", self.containers);
+        self.diags.push(Diag::global(crate::run::errors::CONTAINER, text));
+    }
+
+    fn warn_never_ran(&mut self) {
+        if self.reports.is_empty() || self.diags.has_errors() {
+            return;
+        }
+        for (flag, name) in self.cli.dumps.named() {
+            if !self.ran.contains(&name) {
+                self.diags.push(manager::never_runs(flag, name));
+            }
+        }
+    }
+
+    fn tables(&self, io: &mut Io<'_>) {
+        if self.cli.timing {
+            let _ = io.stderr.write_all(tables::timing(&self.phases, &self.reports).as_bytes());
+        }
+        if self.cli.statistics {
+            let _ = io.stderr.write_all(tables::statistics(&self.reports).as_bytes());
+        }
+    }
+
+    fn finish(self, io: &mut Io<'_>, ok: bool) -> Status {
+        if let (Some(path), Some(text)) = (&self.cli.reproducer, &self.reproducer) {
+            match output::write(io, path, text) {
+                Ok(()) => {
+                    let _ = writeln!(io.stderr, "a test case was written to {path}");
+                }
+                Err(diag) => report(io, self.cli.format, &self.source, &[diag]),
+            }
+        }
+        if !ok {
+            let usage = self.cli.container.is_some_and(|wanted| wanted > self.containers);
+            return if usage { Status::Usage } else { Status::Program };
+        }
+        match output::write(io, &self.cli.output, &self.out) {
+            Ok(()) => Status::Ok,
+            Err(diag) => {
+                report(io, self.cli.format, &self.source, &[diag]);
+                Status::Environment
+            }
+        }
+    }
+}
+
+/// The program with the pipeline that fails on it.
+fn test_case(program: &Program, remaining: &Pipeline) -> String {
+    format!("// hir-opt --pass-pipeline='{remaining}'\n{}", hostir::print::print(program))
+}

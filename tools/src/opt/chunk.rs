@@ -1,0 +1,87 @@
+//! Cuts the input into texts that are run on their own, and moves diagnostics back.
+
+use hostir::diag::{Diag, Diags, Label, Severity, Span};
+use hostir_grammar::SyntaxError;
+use std::borrow::Cow;
+
+/// One text of the input.
+pub(super) struct Chunk<'a> {
+    /// The text; containers of a log stand on their own lines.
+    pub(super) text: Cow<'a, str>,
+    /// The part of the input it was made from.
+    part: &'a str,
+    /// Where that part starts.
+    start: usize,
+}
+
+/// The parts of an input: one, or those between lines `// -----`.
+pub(super) fn split(text: &str, at_marks: bool) -> Vec<Chunk<'_>> {
+    let parts = if at_marks { hostir_grammar::split_input(text) } else { vec![(0, text)] };
+    parts
+        .into_iter()
+        .map(|(start, part)| Chunk { text: hostir_grammar::containers_in_log(part), part, start })
+        .collect()
+}
+
+impl Chunk<'_> {
+    /// The error for bytes that were not UTF-8, if some were anywhere (they stand as U+FFFD in the text).
+    pub(super) fn not_utf8(&self, somewhere: bool) -> Option<Diag> {
+        if !somewhere {
+            return None;
+        }
+        let at = self.text.find('\u{fffd}')?;
+        let span = Span::new(at, at + '\u{fffd}'.len_utf8());
+        Some(Diag::error("H0019", span, "bytes that are not UTF-8").note("save the file as UTF-8"))
+    }
+
+    /// Diagnostics about the chunk as diagnostics about the input.
+    pub(super) fn place(&self, mut diags: Diags) -> Diags {
+        let mut lines = None;
+        for diag in &mut diags.items {
+            for label in diag.primary.iter_mut().chain(&mut diag.labels) {
+                label.span = match self.text {
+                    Cow::Borrowed(_) => shift(label.span, self.start),
+                    // Every line of a log keeps its number but may have lost a prefix.
+                    Cow::Owned(_) => {
+                        let lines = lines.get_or_insert_with(|| (line_starts(&self.text), line_starts(self.part)));
+                        shift(self.in_log(label.span, &lines.0, &lines.1), self.start)
+                    }
+                };
+            }
+        }
+        diags
+    }
+
+    fn in_log(&self, span: Span, here: &[usize], there: &[usize]) -> Span {
+        let place = |offset: usize| {
+            let line = here.partition_point(|start| *start <= offset).saturating_sub(1);
+            let (Some(&from), Some(&to)) = (here.get(line), there.get(line)) else { return offset };
+            let line_of = |text: &str, start: usize| text[start..].lines().next().unwrap_or("").len();
+            let prefix = line_of(self.part, to).saturating_sub(line_of(&self.text, from));
+            to + prefix + (offset - from)
+        };
+        let start = place(span.start as usize);
+        Span::new(start, place(span.end as usize).max(start))
+    }
+}
+
+fn shift(span: Span, by: usize) -> Span {
+    Span::new(span.start as usize + by, span.end as usize + by)
+}
+
+/// Where the lines of a text start.
+pub(super) fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
+}
+
+/// A syntax error as a diagnostic.
+pub(super) fn syntax(error: SyntaxError) -> Diag {
+    Diag {
+        severity: Severity::Error,
+        code: error.code,
+        message: error.message,
+        primary: Some(Label { span: error.span, text: error.label }),
+        labels: error.others.into_iter().map(|other| Label { span: other.span, text: other.text }).collect(),
+        notes: error.notes,
+    }
+}

@@ -1,0 +1,72 @@
+//! `--print-ir-*`: programs between passes, in the logging format of nvFuser.
+
+use hostir::ir::Program;
+use hostir_passes::manager::Observer;
+use hostir_passes::{Action, PassInfo};
+use std::io::Write;
+
+/// When programs are dumped.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Dumps {
+    /// Before every pass.
+    pub(super) before_all: bool,
+    /// Before these passes.
+    pub(super) before: Vec<&'static PassInfo>,
+    /// After every pass.
+    pub(super) after_all: bool,
+    /// After these passes.
+    pub(super) after: Vec<&'static PassInfo>,
+    /// Only after passes that changed something; of all passes, if no flag names any.
+    pub(super) only_changes: bool,
+}
+
+impl Dumps {
+    /// The flags that name passes, with the names.
+    pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
+        let before = self.before.iter().map(|pass| ("--print-ir-before", pass.name));
+        before.chain(self.after.iter().map(|pass| ("--print-ir-after", pass.name)))
+    }
+    fn wants(all: bool, named: &[&'static PassInfo], pass: &PassInfo) -> bool {
+        // What a pipeline pass leaves was just shown: by its last step.
+        (all && matches!(pass.action, Action::Rewrite(_))) || named.iter().any(|one| one.name == pass.name)
+    }
+}
+
+/// Writes dumps, and remembers which passes ran.
+pub(super) struct Dump<'a> {
+    dumps: &'a Dumps,
+    out: &'a mut dyn Write,
+    /// Names of the passes that ran.
+    pub(super) ran: Vec<&'static str>,
+}
+
+impl<'a> Dump<'a> {
+    pub(super) fn new(dumps: &'a Dumps, out: &'a mut dyn Write) -> Self {
+        Self { dumps, out, ran: Vec::new() }
+    }
+    fn write(&mut self, when: &str, pass: &PassInfo, program: &Program) {
+        let text = hostir::print::print(program);
+        let line = if text.ends_with('\n') { "" } else { "\n" };
+        let rule = "=".repeat(40);
+        // A reader of standard error that went away has no one to be told to.
+        let _ = write!(self.out, "Fusion {when} pass: {}\n{text}{line}{rule}\n", pass.class_name());
+    }
+}
+
+impl Observer for Dump<'_> {
+    fn before(&mut self, pass: &'static PassInfo, program: &Program) {
+        if !self.ran.contains(&pass.name) {
+            self.ran.push(pass.name);
+        }
+        if Dumps::wants(self.dumps.before_all, &self.dumps.before, pass) {
+            self.write("before", pass, program);
+        }
+    }
+    fn after(&mut self, pass: &'static PassInfo, program: &Program, changed: bool) {
+        let only_changes = self.dumps.only_changes;
+        let all = self.dumps.after_all || (only_changes && self.dumps.after.is_empty());
+        if Dumps::wants(all, &self.dumps.after, pass) && (changed || !only_changes) {
+            self.write("after", pass, program);
+        }
+    }
+}

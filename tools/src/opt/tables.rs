@@ -1,0 +1,72 @@
+//! Text tables: `--list-passes`, `--timing`, `--statistics`.
+
+use hostir_passes::manager::{PassRun, Report};
+use hostir_passes::{Action, PASSES};
+use std::fmt::Write;
+
+/// Every pass with its options. Writing to a string cannot fail.
+pub(super) fn list_passes() -> String {
+    let mut out = String::new();
+    let width = PASSES.iter().map(|pass| pass.name.len()).max().unwrap_or(0);
+    for pass in PASSES {
+        let _ = writeln!(out, "{:width$}  {}", pass.name, pass.summary);
+        if let Action::Pipeline(steps) = pass.action {
+            let steps = steps(&hostir_passes::Options::defaults(pass.options));
+            let _ = writeln!(out, "{:width$}  = {steps}", "");
+        }
+        for option in pass.options {
+            let default = option.default.map_or("must be given".to_owned(), |text| format!("default {text}"));
+            let _ = writeln!(out, "{:width$}    {}: {} ({default}): {}", "", option.name, option.ty.describe(), option.help);
+        }
+    }
+    out
+}
+
+/// What parsing, each pass, its verification and printing took.
+pub(super) fn timing(phases: &[f64; 4], reports: &[Report]) -> String {
+    let runs = || reports.iter().flat_map(|report| &report.runs).filter(|run| !run.skipped);
+    let top = runs().filter(|run| run.depth == 0);
+    let total: f64 = phases.iter().sum::<f64>()
+        + top.map(|run| run.time.as_secs_f64() + run.verify_time.as_secs_f64()).sum::<f64>();
+    let mut out = "      ms      %  what\n".to_owned();
+    let mut row = |seconds: f64, what: &str| {
+        let share = if total > 0.0 { 100.0 * seconds / total } else { 0.0 };
+        let _ = writeln!(out, "{:8.3}  {share:5.1}  {what}", 1e3 * seconds);
+    };
+    row(phases[0], "parse");
+    row(phases[1], "resolve");
+    row(phases[2], "verify");
+    for run in runs() {
+        let indent = "  ".repeat(run.depth);
+        row(run.time.as_secs_f64(), &format!("{indent}{} ({})", run.pass.name, ops(run)));
+        if !run.verify_time.is_zero() {
+            row(run.verify_time.as_secs_f64(), &format!("{indent}  verify"));
+        }
+    }
+    row(phases[3], "print");
+    row(total, "total");
+    out
+}
+
+/// What each pass counted.
+pub(super) fn statistics(reports: &[Report]) -> String {
+    let mut out = String::new();
+    for run in reports.iter().flat_map(|report| &report.runs) {
+        let indent = "  ".repeat(run.depth);
+        if run.skipped {
+            let _ = writeln!(out, "{indent}{}: skipped", run.pass.name);
+            continue;
+        }
+        let _ = writeln!(out, "{indent}{}: {}", run.pass.name, ops(run));
+        for (name, count) in &run.statistics {
+            let _ = writeln!(out, "{indent}{count:8} {name}");
+        }
+    }
+    out
+}
+
+/// `12 -> 10 ops (-2)`
+fn ops(run: &PassRun) -> String {
+    let change = run.ops_after as i64 - run.ops_before as i64;
+    format!("{} -> {} ops ({change:+})", run.ops_before, run.ops_after)
+}

@@ -1,0 +1,74 @@
+//! Diagnostics as people and programs read them.
+//!
+//! Lines of nvFuser's printed form run to 400 columns and more, so a line that is too wide is cut
+//! around its labels ([`view`]); positions in the output are always those of the uncut text.
+
+mod json;
+mod view;
+
+use crate::io::Io;
+use crate::source::Source;
+use codespan_reporting::term;
+use hostir::diag::{Diag, Severity};
+use std::io::{self, Write};
+use view::View;
+
+/// Diagnostics a person is shown of one text; the rest is counted.
+pub const LIMIT: usize = 20;
+
+/// How diagnostics are written.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Format {
+    /// Excerpts with labels.
+    #[default]
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
+pub fn report(io: &mut Io<'_>, format: Format, source: &Source, diags: &[Diag]) {
+    let text = source.text();
+    let _ = match format {
+        Format::Human => human(io.stderr, io.color, &source.name, &text, diags),
+        Format::Json => json::write(io.stderr, &source.name, &text, diags),
+    };
+}
+
+/// Writes the first [`LIMIT`] diagnostics with excerpts of `text`, then how many there are.
+///
+/// # Errors
+/// Those of the writer.
+pub fn human(out: &mut dyn Write, color: bool, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
+    for diag in diags.iter().take(LIMIT) {
+        one(out, color, name, text, diag)?;
+    }
+    if diags.len() > LIMIT {
+        let errors = diags.iter().filter(|diag| diag.severity == Severity::Error).count();
+        writeln!(out, "{} diagnostics ({errors} errors), the first {LIMIT} are shown", diags.len())?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut dyn Write, color: bool, name: &str, text: &str, diag: &Diag) -> io::Result<()> {
+    let config = term::Config::default();
+    let (view, mapped) = View::new(name, text, diag);
+    let shown = hostir::diag::render::convert(&mapped, view.len());
+    let result = if color {
+        let mut ansi = term::termcolor::Ansi::new(&mut *out);
+        let styles = term::Styles::default();
+        let mut styled = term::StylesWriter::new(&mut ansi, &styles);
+        term::emit_to_write_style(&mut styled, &config, &view, &shown)
+    } else {
+        term::emit_to_io_write(out, &config, &view, &shown)
+    };
+    match result {
+        Ok(()) => Ok(()),
+        Err(codespan_reporting::files::Error::Io(error)) => Err(error),
+        // A label outside of the text: the sentence still stands.
+        Err(_) => writeln!(out, "error[{}]: {}", diag.code, diag.message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

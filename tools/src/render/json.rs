@@ -1,0 +1,52 @@
+//! One JSON object a diagnostic, one a line.
+
+use super::view::Lines;
+use hostir::diag::{Diag, Severity, Span};
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+
+/// Writes all diagnostics. Lines and columns count from 1 (columns in characters); `start` and `end`
+/// are byte offsets. `line`, `column` and `end` are null where there is no place in the text.
+pub(super) fn write(out: &mut dyn Write, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
+    let lines = Lines::new(text);
+    for diag in diags {
+        writeln!(out, "{}", object(name, &lines, diag))?;
+    }
+    Ok(())
+}
+
+fn object(name: &str, lines: &Lines<'_>, diag: &Diag) -> Value {
+    let severity = match diag.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Remark => "remark",
+    };
+    let mut object = Map::new();
+    object.insert("code".to_owned(), diag.code.into());
+    object.insert("severity".to_owned(), severity.into());
+    object.insert("message".to_owned(), diag.message.as_str().into());
+    object.insert("file".to_owned(), name.into());
+    let place = diag.primary.as_ref().map(|label| place(lines, label.span)).unwrap_or_default();
+    for key in ["line", "column", "start", "end"] {
+        object.insert(key.to_owned(), place.get(key).cloned().unwrap_or(Value::Null));
+    }
+    let texts = diag.primary.iter().filter(|label| !label.text.is_empty()).chain(&diag.labels);
+    let labels = texts.map(|label| {
+        let mut entry = self::place(lines, label.span);
+        entry.insert("text".to_owned(), label.text.as_str().into());
+        Value::Object(entry)
+    });
+    object.insert("labels".to_owned(), labels.collect());
+    object.insert("notes".to_owned(), json!(diag.notes));
+    Value::Object(object)
+}
+
+fn place(lines: &Lines<'_>, span: Span) -> Map<String, Value> {
+    let (line, column) = lines.position(span.start as usize);
+    let mut entry = Map::new();
+    entry.insert("line".to_owned(), (line + 1).into());
+    entry.insert("column".to_owned(), (column + 1).into());
+    entry.insert("start".to_owned(), span.start.into());
+    entry.insert("end".to_owned(), span.end.into());
+    entry
+}

@@ -1,0 +1,214 @@
+//! The part of a text that one diagnostic shows.
+//!
+//! A [`View`] is a small text of its own: the lines that have labels, wide ones cut around them, with
+//! the positions each piece has in the whole text. Its line and column numbers are the whole text's.
+
+use codespan_reporting::files::{Error, Files};
+use hostir::diag::{Diag, Label, Span};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes of a line that is shown uncut.
+const WIDE: usize = 200;
+/// Bytes shown on either side of a label in a line that is cut.
+const MARGIN: usize = 40;
+/// Bytes shown of a label in a line that is cut.
+const LABEL: usize = 100;
+/// Lines shown at the start of a label of several lines, and at its end.
+const HEAD: usize = 3;
+const TAIL: usize = 1;
+/// What stands for what was cut.
+const CUT: &str = "…";
+
+/// Where the lines of a text start.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self { text, starts: std::iter::once(0).chain(ends).collect() }
+    }
+    fn index(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset).saturating_sub(1)
+    }
+    /// The line without its line break.
+    fn range(&self, line: usize) -> Range<usize> {
+        let start = self.starts[line];
+        let end = self.starts.get(line + 1).copied().unwrap_or(self.text.len());
+        start..start + self.text[start..end].trim_end_matches(['\n', '\r']).len()
+    }
+    /// Line and column in characters, both from 0.
+    pub(super) fn position(&self, offset: usize) -> (usize, usize) {
+        let offset = floor(self.text, offset);
+        let line = self.index(offset);
+        (line, self.text[self.starts[line]..offset].chars().count())
+    }
+}
+
+/// The last character boundary at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// A run of the whole text inside the view.
+struct Piece {
+    whole: Range<usize>,
+    here: usize,
+}
+
+/// One line of the view.
+struct Line {
+    number: usize,
+    start: usize,
+}
+
+/// What is shown.
+pub(super) struct View<'a> {
+    name: &'a str,
+    whole: Lines<'a>,
+    text: String,
+    lines: Vec<Line>,
+    pieces: Vec<Piece>,
+}
+
+impl<'a> View<'a> {
+    /// The view of a diagnostic, and the diagnostic with its places in the view.
+    pub(super) fn new(name: &'a str, text: &'a str, diag: &Diag) -> (Self, Diag) {
+        let whole = Lines::new(text);
+        let mut view = Self { name, whole, text: String::new(), lines: Vec::new(), pieces: Vec::new() };
+        let mut last = None;
+        for (line, labels) in view.wanted(diag) {
+            if last.is_some_and(|last| line > last + 1) {
+                // Two empty lines make codespan print its mark for lines left out.
+                view.open_line(line);
+                view.open_line(line);
+            }
+            view.push_line(line, &labels);
+            last = Some(line);
+        }
+        let mut mapped = diag.clone();
+        for label in mapped.primary.iter_mut().chain(&mut mapped.labels) {
+            label.span = view.map(label.span);
+        }
+        (view, mapped)
+    }
+    /// Bytes of the view.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The lines to show, with the parts of labels that lie in each.
+    fn wanted(&self, diag: &Diag) -> BTreeMap<usize, Vec<Range<usize>>> {
+        let mut wanted: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
+        for Label { span, .. } in diag.primary.iter().chain(&diag.labels) {
+            let start = floor(self.whole.text, span.start as usize);
+            let end = floor(self.whole.text, span.end as usize).max(start);
+            let (first, last) = (self.whole.index(start), self.whole.index(end));
+            for line in first..=last {
+                if line >= first + HEAD && line + TAIL < last {
+                    continue;
+                }
+                let range = self.whole.range(line);
+                let part = start.clamp(range.start, range.end)..end.clamp(range.start, range.end);
+                wanted.entry(line).or_default().push(part);
+            }
+        }
+        wanted
+    }
+    fn open_line(&mut self, number: usize) {
+        if !self.lines.is_empty() {
+            self.text.push('\n');
+        }
+        self.lines.push(Line { number, start: self.text.len() });
+    }
+    fn push_line(&mut self, number: usize, labels: &[Range<usize>]) {
+        self.open_line(number);
+        let range = self.whole.range(number);
+        let mut at = range.start;
+        for window in self.windows(&range, labels) {
+            if window.start > at {
+                self.text.push_str(CUT);
+            }
+            self.pieces.push(Piece { whole: window.clone(), here: self.text.len() });
+            self.text.push_str(&self.whole.text[window.clone()]);
+            at = window.end;
+        }
+        if at < range.end {
+            self.text.push_str(CUT);
+        }
+    }
+    /// The parts of a line to show: all of it, or what is around its labels.
+    fn windows(&self, line: &Range<usize>, labels: &[Range<usize>]) -> Vec<Range<usize>> {
+        if line.len() <= WIDE {
+            return vec![line.clone()];
+        }
+        let text = self.whole.text;
+        let mut around: Vec<Range<usize>> = labels
+            .iter()
+            .map(|label| {
+                let start = floor(text, label.start.saturating_sub(MARGIN).max(line.start));
+                let end = label.end.min(label.start + LABEL) + MARGIN;
+                start..floor(text, end.min(line.end))
+            })
+            .collect();
+        around.sort_by_key(|range| range.start);
+        let mut windows: Vec<Range<usize>> = Vec::new();
+        for range in around {
+            match windows.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => windows.push(range),
+            }
+        }
+        windows
+    }
+    /// A place of the whole text as one of the view; what was cut away moves to the nearest edge.
+    fn map(&self, span: Span) -> Span {
+        let start = self.map_offset(span.start as usize);
+        Span::new(start, self.map_offset(span.end as usize).max(start))
+    }
+    fn map_offset(&self, offset: usize) -> usize {
+        let offset = floor(self.whole.text, offset);
+        let next = self.pieces.partition_point(|piece| piece.whole.start <= offset);
+        let Some(piece) = self.pieces.get(next.saturating_sub(1)) else { return 0 };
+        piece.here + offset.clamp(piece.whole.start, piece.whole.end) - piece.whole.start
+    }
+    /// The place of the whole text that is shown at `here`.
+    fn unmap(&self, here: usize) -> usize {
+        let next = self.pieces.partition_point(|piece| piece.here <= here);
+        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| {
+            (piece.whole.start + here.saturating_sub(piece.here)).min(piece.whole.end)
+        })
+    }
+}
+
+impl<'a> Files<'a> for View<'_> {
+    type FileId = ();
+    type Name = &'a str;
+    type Source = &'a str;
+
+    fn name(&'a self, (): ()) -> Result<&'a str, Error> {
+        Ok(self.name)
+    }
+    fn source(&'a self, (): ()) -> Result<&'a str, Error> {
+        Ok(&self.text)
+    }
+    fn line_index(&'a self, (): (), byte: usize) -> Result<usize, Error> {
+        Ok(self.lines.partition_point(|line| line.start <= byte).saturating_sub(1))
+    }
+    fn line_number(&'a self, (): (), index: usize) -> Result<usize, Error> {
+        Ok(self.lines.get(index).map_or(0, |line| line.number) + 1)
+    }
+    fn column_number(&'a self, (): (), _: usize, byte: usize) -> Result<usize, Error> {
+        Ok(self.whole.position(self.unmap(byte)).1 + 1)
+    }
+    fn line_range(&'a self, (): (), index: usize) -> Result<Range<usize>, Error> {
+        let missing = Error::LineTooLarge { given: index, max: self.lines.len().saturating_sub(1) };
+        let start = self.lines.get(index).ok_or(missing)?.start;
+        let end = self.lines.get(index + 1).map_or(self.text.len(), |next| next.start);
+        Ok(start..end)
+    }
+}
