@@ -6,7 +6,7 @@
 
 use super::expr::{Expr, ExprId};
 use super::op::{Op, OpId, Value};
-use super::program::{Block, BlockId, Comment, Program};
+use super::program::{Block, BlockId, Comment, HostUnit, Program, UnitId};
 use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
 use super::names::Symbol;
 use super::style::Style;
@@ -19,6 +19,7 @@ enum Undo {
     Domain(DomainId, IterDomain),
     Inputs(Vec<Value>),
     Outputs(Vec<Value>),
+    Unit(UnitId, HostUnit),
     Style(Style),
     Comments(Vec<Comment>),
 }
@@ -138,6 +139,11 @@ impl<'a> Edit<'a> {
         let old = std::mem::replace(&mut self.program.outputs, outputs);
         self.journal.push(Undo::Outputs(old));
     }
+    /// Replaces a HostUnit's declaration (not the ops of its body).
+    pub fn set_unit(&mut self, id: UnitId, unit: HostUnit) {
+        let old = std::mem::replace(&mut self.program.units[id], unit);
+        self.journal.push(Undo::Unit(id, old));
+    }
     /// Replaces the spelling features.
     pub fn set_style(&mut self, style: Style) {
         let old = std::mem::replace(&mut self.program.style, style);
@@ -157,6 +163,7 @@ impl<'a> Edit<'a> {
             Undo::Domain(id, domain) => self.program.domains[id] = domain,
             Undo::Inputs(inputs) => self.program.inputs = inputs,
             Undo::Outputs(outputs) => self.program.outputs = outputs,
+            Undo::Unit(id, unit) => self.program.units[id] = unit,
             Undo::Style(style) => self.program.style = style,
             Undo::Comments(comments) => self.program.source.comments = comments,
         }

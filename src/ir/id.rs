@@ -46,6 +46,10 @@ impl<I: Id, T> IdVec<I, T> {
         self.items.push(item);
         id
     }
+    /// Makes room for `count` more items.
+    pub fn reserve(&mut self, count: usize) {
+        self.items.reserve(count);
+    }
     /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()

@@ -23,6 +23,7 @@ mod id;
 mod names;
 mod op;
 mod program;
+mod renumber;
 mod style;
 mod tensor;
 mod types;
@@ -35,6 +36,7 @@ pub use op::{Attr, AttrKey, AttrValue, Op, OpId, Value};
 pub use program::{
     Block, BlockId, Comment, CommentPlace, Frame, HostUnit, Program, SourceMap, UnitId,
 };
+pub use renumber::renumber;
 pub use style::{Cast, Era, StreamSpelling, Style};
 pub use tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
 pub use types::{DType, IterType, MemoryType, ParallelType};

@@ -86,7 +86,15 @@ struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     fn new(ast: &'a Ast, source: &'a str, diags: &'a mut Diags) -> Self {
         let style = style::detect(ast);
-        let program = Program { style, ..Program::default() };
+        let mut program = Program { style, ..Program::default() };
+        if ast.containers.len() == 1 {
+            program.ops.reserve(ast.stmts.len());
+            program.source.ops.reserve(ast.stmts.len());
+            program.tensors.reserve(ast.tensors.len());
+            program.source.tensors.reserve(ast.tensors.len());
+            program.domains.reserve(ast.domains.len());
+            program.blocks.reserve(ast.blocks.len());
+        }
         Self {
             ast,
             source,
