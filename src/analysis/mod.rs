@@ -1,1 +1,14 @@
-//! analysis.
+//! What programs mean beyond single ops: axes and how ops map them, sharding, extents, names.
+
+pub mod axes;
+pub mod comm_links;
+pub mod extents;
+pub mod gemm_links;
+pub mod links;
+pub mod names;
+pub mod sharding;
+
+pub use axes::{Axes, Axis, logical_axes};
+pub use extents::Extents;
+pub use names::{FreeName, free_names};
+pub use sharding::{Sharding, devices_of, is_resharding, sharding};

@@ -1,1 +1,105 @@
-//! verify.
+//! What holds in every program: structure, types, shapes, scopes.
+//!
+//! [`verify`] reports every violation of one program in one run. Names, argument kinds and words are
+//! the resolver's (`H01`). The invariants, with their codes ([`codes::NAMES`] says what each means):
+//!
+//! Declarations
+//! - V1 the tensors of one number in one scope have one type (H0201)
+//! - V2 inputs have different names (H0202)
+//! - V3 a mesh has devices, each once (H0203)
+//! - V4 a tensor with a device axis has a mesh (H0204)
+//! - V5 at most one stored axis of a tensor is on one device type, and one on the streams (H0205)
+//! - V6 a constant extent of a device axis is the mesh's (H0206)
+//! - V7 the mesh has an axis for the device type (H0207)
+//! - V8 a tensor has at most 64 axes (H0208)
+//! - V9 aliases are between tensors of the program (H0215)
+//!
+//! Definitions, in text order, in each scope
+//! - V10 a tensor is defined before it is used (H0211)
+//! - V11 outputs are defined (H0212)
+//! - V12 a tensor is not used after its Deallocate (H0213)
+//! - V13 only what is defined is deallocated (H0214)
+//! - V14 the tensor whose memory an ALLOCATE shares is defined before (H0215)
+//!
+//! Communications
+//! - V17 a Wait names the number of a communication or group (H0251)
+//! - V18 numbers are different (H0252)
+//! - V19 a group starts and ends in one block, and groups do not nest (H0253, H0254, H0255)
+//! - V20 a group holds communications only (H0256)
+//!
+//! Units
+//! - V21 units have different numbers (H0264)
+//! - V22 a unit holds tensor ops only (H0265)
+//! - V23 a PostOnStream names a unit of the program (H0261)
+//! - V24 it has the unit's number of inputs and outputs, their ranks and element types (H0262, H0263)
+//!
+//! Scalars
+//! - V25 a loop index is used inside its loop (H0216)
+//! - V26 it does not hide another (H0218)
+//! - V27 every other name is bound; one that nvFuser made up (`i84`) may be free, because nvFuser
+//!   leaves definitions out: see [`crate::analysis::free_names`] (H0217)
+//! - V28 constant loop bounds run upwards from 0 or more (H0219)
+//! - V29 no extent needs two values (H0222)
+//!
+//! Tensor ops
+//! - V30 the axes of operands and results pair up (H0220, H0221, H0224, H0225, H0226, H0227, H0229)
+//! - V31 constant extents of pairs are equal (H0222)
+//! - V32 nothing but a cast changes the element type (H0223)
+//! - V33 comparisons give `bool`, `where` chooses by it (H0223)
+//! - V34 a constant index of a select is inside its axis (H0228)
+//! - V35 constant ranges of a slice are inside their axes (H0226)
+//! - V36 the dimension of a cat exists (H0233)
+//! - V37 the size of an ALLOCATE is the product of the stored extents (H0231, a warning)
+//! - V38 its memory is the tensor's (H0232)
+//!
+//! Communication ops
+//! - V40 a team has devices, each once; two at most for a SendRecv (H0241, H0246)
+//! - V41 the devices of the meshes are in the team: the senders' of Gather and Reduce, the receivers' of
+//!   Scatter and Broadcast, both of the others; a mesh with several axes has several teams (H0242)
+//! - V42 a root exactly where the type has one, and in the team (H0243)
+//! - V43 a constant peer is a device of some mesh, for a CollectivePermute a position in the team (H0245)
+//! - V44 a reduce operation only where the type reduces (H0244)
+
+pub mod codes;
+mod comms;
+mod declarations;
+mod flow;
+mod memory;
+mod posts;
+pub mod rules;
+mod scalars;
+mod shapes;
+pub(crate) mod text;
+mod units;
+
+use crate::diag::Diags;
+use crate::ir::Program;
+use crate::ops::OpKind;
+
+pub(crate) use units::unit_of;
+
+/// Checks a program; errors come in the order of their places in the text.
+pub fn verify(program: &Program, diags: &mut Diags) {
+    let mut found = Diags::default();
+    let referenced = declarations::Referenced::new(program);
+    declarations::check(program, &referenced, &mut found);
+    flow::check(program, &referenced, &mut found);
+    let mut check = |id| (program.op(id).kind.spec().verify)(program, id, &mut found);
+    program.walk(program.body(), &mut check);
+    for (_, unit) in program.units().iter() {
+        program.walk(unit.body, &mut check);
+    }
+    posts::check(program, &mut found);
+    units::check(program, &mut found);
+    scalars::check(program, &mut found);
+    if !found.has_errors() {
+        scalars::extents(program, &mut found);
+    }
+    found.sort();
+    diags.items.append(&mut found.items);
+}
+
+/// Whether an op runs its block several times.
+pub(crate) fn is_loop(kind: OpKind) -> bool {
+    matches!(kind, OpKind::For | OpKind::ForRange)
+}

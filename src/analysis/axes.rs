@@ -1,0 +1,133 @@
+//! The logical axes of tensors.
+//!
+//! What the text prints are loop domains. They are the tensor's axes in order but for one thing:
+//! device domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]), see
+//! [`Program::logical_axes`], which puts them back. Domains made by splits
+//! (`ceilDiv` extents, `rf` beside a parallel axis, a hole in the numbers before a parallel axis) say
+//! nothing about the axes: such tensors need `logical=`, and nothing is claimed about them without.
+
+use crate::ir::{Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId};
+use smallvec::SmallVec;
+
+/// One logical axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Axis {
+    /// What it does.
+    pub iter: IterType,
+    /// What it is spread over.
+    pub parallel: ParallelType,
+    /// Its extent over all devices.
+    pub extent: ExprId,
+    /// Position among the tensor's printed domains; `u32::MAX` for an axis given by `logical=`.
+    pub printed: u32,
+}
+
+impl Axis {
+    fn of(domain: &IterDomain, printed: u32) -> Self {
+        Self {
+            iter: domain.iter,
+            parallel: domain.parallel,
+            extent: domain.extent,
+            printed,
+        }
+    }
+    /// Whether the axis has no storage.
+    pub fn is_reduction(&self) -> bool {
+        self.iter == IterType::Reduction
+    }
+    /// Whether the axis is a broadcast.
+    pub fn is_broadcast(&self) -> bool {
+        self.iter == IterType::Broadcast
+    }
+    /// The device type that the axis is stored over, if any.
+    pub fn device(&self) -> Option<ParallelType> {
+        (self.parallel.is_device() && !self.is_reduction()).then_some(self.parallel)
+    }
+}
+
+/// The logical axes of one tensor, reductions included.
+#[derive(Clone, Debug)]
+pub struct Axes {
+    /// The axes, outermost first.
+    pub axes: SmallVec<[Axis; 8]>,
+    /// Whether the printed domains come from splits and no `logical=` says what the axes are: `axes`
+    /// are then the printed domains as they stand and claim nothing.
+    pub split: bool,
+}
+
+impl Axes {
+    /// Positions of the axes that have storage (or are broadcasts), outermost first.
+    pub fn stored(&self) -> SmallVec<[u32; 8]> {
+        (0..self.axes.len() as u32).filter(|&k| !self.axes[k as usize].is_reduction()).collect()
+    }
+    /// Positions of all axes.
+    pub fn all(&self) -> SmallVec<[u32; 8]> {
+        (0..self.axes.len() as u32).collect()
+    }
+    /// The position of the axis at a place among the printed domains.
+    pub fn of_printed(&self, printed: u32) -> Option<u32> {
+        self.axes.iter().position(|axis| axis.printed == printed).map(|k| k as u32)
+    }
+}
+
+/// The logical axes of a tensor.
+pub fn logical_axes(program: &Program, tensor: TensorId) -> Axes {
+    if let Some(logical) = &program.tensor(tensor).logical {
+        return Axes { axes: logical.iter().map(|&extent| given(extent)).collect(), split: false };
+    }
+    let domains = program.domains(tensor);
+    let split = is_split(program, domains);
+    let at = |k: u32| Axis::of(&domains[k as usize], k);
+    let axes = if split {
+        (0..domains.len() as u32).map(at).collect()
+    } else {
+        program.logical_axes(tensor).into_iter().map(at).collect()
+    };
+    Axes { axes, split }
+}
+
+fn given(extent: ExprId) -> Axis {
+    Axis { iter: IterType::Iteration, parallel: ParallelType::Serial, extent, printed: u32::MAX }
+}
+
+/// Whether some printed domain is a part of an axis.
+fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
+    let parallel =
+        |domain: &IterDomain| domain.parallel.is_device() || domain.parallel == ParallelType::Stream;
+    let mut low = u32::MAX;
+    let mut high = 0;
+    let mut any_parallel = false;
+    let mut any_rfactor = false;
+    for domain in domains {
+        if is_ceil_div(program, domain.extent) {
+            return true;
+        }
+        low = low.min(domain.number);
+        high = high.max(domain.number);
+        any_parallel |= parallel(domain);
+        any_rfactor |= domain.rfactor;
+    }
+    // A split gives its two halves the next two numbers and leaves a hole where the axis was.
+    let hole = high != u32::MAX && low != u32::MAX && (high - low) as usize >= domains.len();
+    any_parallel && (any_rfactor || (hole && halves(domains)))
+}
+
+/// Whether a parallel domain is followed, by number, by its other half.
+fn halves(domains: &[IterDomain]) -> bool {
+    domains.iter().any(|outer| {
+        (outer.parallel.is_device() || outer.parallel == ParallelType::Stream)
+            && domains.iter().any(|inner| Some(inner.number) == outer.number.checked_add(1))
+    })
+}
+
+fn is_ceil_div(program: &Program, extent: ExprId) -> bool {
+    match program.expr(extent) {
+        Expr::Call(name, _) => program.name(*name) == "ceilDiv",
+        Expr::Set(inner) => is_ceil_div_call(program, *inner),
+        _ => false,
+    }
+}
+
+fn is_ceil_div_call(program: &Program, extent: ExprId) -> bool {
+    matches!(program.expr(extent), Expr::Call(name, _) if program.name(*name) == "ceilDiv")
+}

@@ -1,0 +1,146 @@
+//! Which extents are equal, and which of them are known.
+//!
+//! Every axis link says that two extents are equal, and a device axis is as long as its mesh. From
+//! these follow equalities across the program (`i4` is `i3` where a matmul contracts them) and values.
+//! Scalars of a HostUnit are a name space of their own.
+
+use super::axes::logical_axes;
+use crate::ir::{ExprId, OpId, Program, TensorId, UnitId};
+use crate::ops::AxisLink;
+use rustc_hash::FxHashMap;
+
+/// Two values that one extent would need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conflict {
+    /// The op that makes the two equal; `None` for an axis and its mesh.
+    pub op: Option<OpId>,
+    /// The tensor whose axis it is.
+    pub tensor: TensorId,
+    /// The extent as written.
+    pub extent: ExprId,
+    /// What the op needs.
+    pub needs: i64,
+    /// What the extent is already.
+    pub is: i64,
+}
+
+/// Classes of equal extents.
+#[derive(Default, Debug)]
+pub struct Extents {
+    ids: FxHashMap<(u32, ExprId), u32>,
+    parents: Vec<u32>,
+    values: Vec<Option<i64>>,
+    conflicts: Vec<Conflict>,
+}
+
+fn scope(unit: Option<UnitId>) -> u32 {
+    unit.map_or(0, |unit| unit.0 + 1)
+}
+
+impl Extents {
+    /// The classes that follow from all ops of the program.
+    pub fn new(program: &Program) -> Self {
+        let mut extents = Self::default();
+        for tensor in program.tensors().ids() {
+            extents.mesh(program, tensor);
+        }
+        let mut links = Vec::new();
+        let mut visit = |op: OpId| {
+            links.clear();
+            (program.op(op).kind.spec().axes)(program, op, &mut links);
+            extents.link_all(program, op, &links);
+        };
+        program.walk(program.body(), &mut visit);
+        for (_, unit) in program.units().iter() {
+            program.walk(unit.body, &mut visit);
+        }
+        extents
+    }
+    /// Whether two extents of the host program (or of one unit) are equal.
+    pub fn equal(&self, unit: Option<UnitId>, a: ExprId, b: ExprId) -> bool {
+        let class = |expr| self.ids.get(&(scope(unit), expr)).map(|&id| self.root(id));
+        a == b || (class(a).is_some() && class(a) == class(b))
+    }
+    /// The value of an extent, where it follows.
+    pub fn value(&self, unit: Option<UnitId>, extent: ExprId) -> Option<i64> {
+        let id = *self.ids.get(&(scope(unit), extent))?;
+        self.values[self.root(id) as usize]
+    }
+    /// Extents that would need two values, in program order.
+    pub fn conflicts(&self) -> &[Conflict] {
+        &self.conflicts
+    }
+
+    /// A device axis is as long as its mesh.
+    fn mesh(&mut self, program: &Program, tensor: TensorId) {
+        let Some(mesh) = program.tensor_mesh(tensor) else { return };
+        for domain in program.domains(tensor) {
+            let Some(extent) = mesh.extent(domain.parallel) else { continue };
+            if program.exprs().as_int(domain.extent).is_some() {
+                continue;
+            }
+            let id = self.id(program, program.tensor(tensor).unit, domain.extent);
+            let root = self.root(id) as usize;
+            let needs = i64::from(extent);
+            match self.values[root] {
+                Some(is) if is != needs => {
+                    self.conflicts.push(Conflict { op: None, tensor, extent: domain.extent, needs, is });
+                }
+                _ => self.values[root] = Some(needs),
+            }
+        }
+    }
+
+    fn link_all(&mut self, program: &Program, op: OpId, links: &[AxisLink]) {
+        let mut last: Option<(TensorId, super::Axes)> = None;
+        for link in links {
+            if last.as_ref().is_none_or(|(tensor, _)| *tensor != link.from.0) {
+                last = Some((link.from.0, logical_axes(program, link.from.0)));
+            }
+            let Some((_, from)) = &last else { continue };
+            let to = logical_axes(program, link.to.0);
+            let extent = |axes: &super::Axes, k: u32| axes.axes.get(k as usize).map(|axis| axis.extent);
+            let (Some(a), Some(b)) = (extent(from, link.from.1), extent(&to, link.to.1)) else { continue };
+            self.unite(program, op, (link.from.0, a), (link.to.0, b));
+        }
+    }
+
+    fn unite(&mut self, program: &Program, op: OpId, (s, a): (TensorId, ExprId), (t, b): (TensorId, ExprId)) {
+        let (ids, int) = (program.exprs(), |e| program.exprs().as_int(e).is_some());
+        if (a == b && program.tensor(s).unit == program.tensor(t).unit) || (int(a) && int(b)) {
+            return;
+        }
+        let (x, y) = (self.id(program, program.tensor(s).unit, a), self.id(program, program.tensor(t).unit, b));
+        let (x, y) = (self.root(x), self.root(y));
+        if x == y {
+            return;
+        }
+        if let (Some(needs), Some(is)) = (self.values[x as usize], self.values[y as usize])
+            && needs != is
+        {
+            let (tensor, extent, needs, is) =
+                if ids.as_int(b).is_some() { (s, a, is, needs) } else { (t, b, needs, is) };
+            self.conflicts.push(Conflict { op: Some(op), tensor, extent, needs, is });
+            return;
+        }
+        self.values[x as usize] = self.values[x as usize].or(self.values[y as usize]);
+        self.parents[y as usize] = x;
+    }
+
+    fn id(&mut self, program: &Program, unit: Option<UnitId>, extent: ExprId) -> u32 {
+        let (parents, values) = (&mut self.parents, &mut self.values);
+        let value = program.exprs().as_int(extent);
+        *self.ids.entry((scope(unit), extent)).or_insert_with(|| {
+            parents.push(parents.len() as u32);
+            values.push(value);
+            parents.len() as u32 - 1
+        })
+    }
+
+    fn root(&self, mut id: u32) -> u32 {
+        while self.parents[id as usize] != id {
+            id = self.parents[id as usize];
+        }
+        id
+    }
+}

@@ -1,0 +1,252 @@
+//! Scalar names: what binds them and which uses nothing binds.
+//!
+//! Bound everywhere: the extents of all tensors and loops, scalar inputs, results of scalar ops, and
+//! what the runtime binds (`rank`, `deviceIdx.x`, `numberOfStreams`). A loop binds its index inside
+//! its body. nvFuser prints only the name at some scalar positions and leaves its definition out
+//! (`index = i84`): such a program reads, verifies and prints, but cannot run; [`free_names`] lists
+//! them.
+
+use crate::ir::{AttrKey, AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, Value};
+use smallvec::SmallVec;
+
+/// Names that the runtime binds.
+pub const RUNTIME: &[&str] = &["rank", "deviceIdx.x", "numberOfStreams"];
+
+/// A use of a scalar that nothing binds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreeName {
+    /// The op that uses it.
+    pub op: OpId,
+    /// The name.
+    pub name: Symbol,
+}
+
+/// What [`scan`] finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// The op uses the index of a loop that it is not in.
+    OutsideLoop(OpId, Symbol),
+    /// The op uses a name that nothing binds.
+    Unbound(OpId, Symbol),
+    /// The loop's index hides that of an outer loop.
+    Shadows(OpId, Symbol, OpId),
+}
+
+/// The scalars whose definitions nvFuser left out (`i84`), in program order: a run needs the
+/// expression written inline in their place.
+pub fn free_names(program: &Program) -> Vec<FreeName> {
+    let mut free = Vec::new();
+    scan(program, &mut |finding| {
+        if let Finding::Unbound(op, name) = finding
+            && is_generated(program.name(name))
+        {
+            free.push(FreeName { op, name });
+        }
+    });
+    free
+}
+
+/// Whether a name is of the form that nvFuser makes up: a prefix for its type and a number.
+pub fn is_generated(name: &str) -> bool {
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let prefix = &name[..name.len() - digits];
+    digits > 0 && matches!(prefix, "i" | "b" | "d" | "f" | "c" | "a" | "s" | "ptr" | "var" | "f4x2_")
+}
+
+/// The index of a loop op.
+pub fn loop_index(program: &Program, op: &Op) -> Option<Symbol> {
+    match op.attr(AttrKey::Index)? {
+        AttrValue::Expr(expr) => program.exprs().as_name(*expr),
+        AttrValue::Word(word) => Some(*word),
+        _ => None,
+    }
+}
+
+/// Names that are bound everywhere, in order of their symbols.
+pub fn bound_names(program: &Program) -> Vec<Symbol> {
+    let bound = Bindings::new(program).bound;
+    (0..bound.len()).filter(|&k| bound[k]).map(|k| Symbol(k as u32)).collect()
+}
+
+/// Visits every use of a scalar name that its place does not bind.
+pub fn scan(program: &Program, found: &mut dyn FnMut(Finding)) {
+    let bindings = Bindings::new(program);
+    let mut scan = Scan { program, bindings, loops: Vec::new(), found };
+    scan.block(program.body());
+    if let Some(block) = program.index_definitions() {
+        scan.block(block);
+    }
+    for (_, unit) in program.units().iter() {
+        scan.block(unit.body);
+    }
+}
+
+/// Dense tables over names and expressions.
+struct Bindings {
+    /// By symbol: bound everywhere.
+    bound: Vec<bool>,
+    /// By symbol: the index of some loop.
+    index: Vec<bool>,
+    /// By expression: has a name that is not bound everywhere.
+    open: Vec<bool>,
+}
+
+impl Bindings {
+    fn new(program: &Program) -> Self {
+        let names = program.names().len();
+        let mut table = Self { bound: vec![false; names], index: vec![false; names], open: Vec::new() };
+        table.extents(program);
+        for name in RUNTIME {
+            if let Some(symbol) = program.names().find(name) {
+                table.bound[symbol.0 as usize] = true;
+            }
+        }
+        table.values(program, program.inputs());
+        for (_, unit) in program.units().iter() {
+            table.values(program, &unit.inputs);
+        }
+        for (_, op) in program.ops().iter() {
+            table.values(program, &op.results);
+            if !op.blocks.is_empty()
+                && let Some(index) = loop_index(program, op)
+            {
+                table.index[index.0 as usize] = true;
+            }
+        }
+        table.open(program);
+        table
+    }
+
+    /// Names in extents: expressions are made after their parts, so one pass backwards reaches all.
+    fn extents(&mut self, program: &Program) {
+        let mut reached = vec![false; program.exprs().len()];
+        for tensor in program.tensors().ids() {
+            for domain in program.domains(tensor) {
+                let all = [Some(domain.extent), domain.start, domain.stop, domain.expanded];
+                all.into_iter().flatten().for_each(|expr| reached[expr.0 as usize] = true);
+            }
+            for extent in program.tensor(tensor).logical.iter().flat_map(|logical| logical.iter()) {
+                reached[extent.0 as usize] = true;
+            }
+        }
+        for (_, op) in program.ops().iter().filter(|(_, op)| !op.blocks.is_empty()) {
+            if let Some(domain) = op.domain(AttrKey::Domain) {
+                reached[program.domain(domain).extent.0 as usize] = true;
+            }
+        }
+        for k in (0..reached.len()).rev() {
+            if !reached[k] {
+                continue;
+            }
+            let expr = program.expr(ExprId(k as u32));
+            if let Expr::Name(name) = expr {
+                self.bound[name.0 as usize] = true;
+            }
+            parts(expr).iter().for_each(|part| reached[part.0 as usize] = true);
+        }
+    }
+
+    fn values(&mut self, program: &Program, values: &[Value]) {
+        for name in values.iter().filter_map(|v| v.scalar()).filter_map(|e| program.exprs().as_name(e)) {
+            self.bound[name.0 as usize] = true;
+        }
+    }
+
+    fn open(&mut self, program: &Program) {
+        for k in 0..program.exprs().len() {
+            let expr = program.expr(ExprId(k as u32));
+            let open = match expr {
+                Expr::Name(name) => !self.bound[name.0 as usize],
+                _ => parts(expr).iter().any(|part| self.open[part.0 as usize]),
+            };
+            self.open.push(open);
+        }
+    }
+}
+
+/// The parts of an expression, in order.
+pub fn parts(expr: &Expr) -> SmallVec<[ExprId; 3]> {
+    match expr {
+        Expr::Unary(_, a) | Expr::Set(a) | Expr::Field(a, _) => SmallVec::from_slice(&[*a]),
+        Expr::Binary(_, a, b) | Expr::Index(a, b) => SmallVec::from_slice(&[*a, *b]),
+        Expr::Call(_, parts) | Expr::Braces(parts) => parts.clone(),
+        Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_) | Expr::Name(_)
+        | Expr::MetaData(_) => SmallVec::new(),
+    }
+}
+
+struct Scan<'a> {
+    program: &'a Program,
+    bindings: Bindings,
+    loops: Vec<(Symbol, OpId)>,
+    found: &'a mut dyn FnMut(Finding),
+}
+
+impl Scan<'_> {
+    fn block(&mut self, block: BlockId) {
+        let program = self.program;
+        for &id in &program.block(block).ops {
+            let op = program.op(id);
+            let index = if op.blocks.is_empty() { None } else { loop_index(program, op) };
+            self.op(id, op, index.is_some());
+            if let Some(index) = index {
+                if let Some(&(_, outer)) = self.loops.iter().find(|(name, _)| *name == index) {
+                    (self.found)(Finding::Shadows(id, index, outer));
+                }
+                self.loops.push((index, id));
+            }
+            for &inner in &op.blocks {
+                self.block(inner);
+            }
+            if index.is_some() {
+                self.loops.pop();
+            }
+        }
+    }
+
+    /// The scalars that an op reads.
+    fn op(&mut self, id: OpId, op: &Op, is_loop: bool) {
+        for value in &op.operands {
+            match value {
+                Value::Scalar(expr) | Value::Stream(expr) => self.expr(id, *expr),
+                Value::Op(inner) => self.op(*inner, self.program.op(*inner), false),
+                Value::Tensor(_) | Value::Handle(_) | Value::Unit(_) => {}
+            }
+        }
+        for (key, value) in &op.attrs {
+            match value {
+                AttrValue::Expr(_) if is_loop && *key == AttrKey::Index => {}
+                AttrValue::Expr(expr) => self.expr(id, *expr),
+                AttrValue::Exprs(exprs) => exprs.iter().for_each(|expr| self.expr(id, *expr)),
+                AttrValue::Ranges(ranges) => ranges.iter().flatten().for_each(|expr| self.expr(id, *expr)),
+                _ => {}
+            }
+        }
+    }
+
+    fn expr(&mut self, op: OpId, expr: ExprId) {
+        if !self.bindings.open[expr.0 as usize] {
+            return;
+        }
+        let mut stack: SmallVec<[ExprId; 8]> = SmallVec::from_slice(&[expr]);
+        while let Some(expr) = stack.pop() {
+            if let Expr::Name(name) = self.program.expr(expr) {
+                self.name(op, *name);
+            }
+            let mut inner = parts(self.program.expr(expr));
+            inner.reverse();
+            stack.extend(inner.into_iter().filter(|part| self.bindings.open[part.0 as usize]));
+        }
+    }
+
+    fn name(&mut self, op: OpId, name: Symbol) {
+        if self.bindings.bound[name.0 as usize] || self.loops.iter().any(|(index, _)| *index == name) {
+            return;
+        }
+        if self.bindings.index[name.0 as usize] {
+            (self.found)(Finding::OutsideLoop(op, name));
+        } else {
+            (self.found)(Finding::Unbound(op, name));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Which axes lie across devices, and which ops move data between devices.
+
+use super::axes::{Axes, logical_axes};
+use crate::ir::{OpId, ParallelType, Program, TensorId};
+use crate::ops::{AxisLink, Effect, OpKind};
+
+const DEVICE_TYPES: [ParallelType; 3] = [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz];
+
+/// The logical axis of a tensor on each device type (x, y, z). Reduced axes count as not sharded.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sharding {
+    /// By device type: the position among the logical axes (of a tensor made by splits: among the
+    /// printed domains).
+    pub axes: [Option<u32>; 3],
+}
+
+impl Sharding {
+    /// Whether some axis lies across devices.
+    pub fn is_sharded(&self) -> bool {
+        self.axes.iter().any(Option::is_some)
+    }
+    /// The device type of an axis.
+    pub fn device(&self, axis: u32) -> Option<ParallelType> {
+        let at = self.axes.iter().position(|found| *found == Some(axis))?;
+        Some(DEVICE_TYPES[at])
+    }
+}
+
+/// How a tensor lies across devices.
+pub fn sharding(program: &Program, tensor: TensorId) -> Sharding {
+    of_axes(&logical_axes(program, tensor))
+}
+
+fn of_axes(axes: &Axes) -> Sharding {
+    let on = |kind: ParallelType| axes.axes.iter().position(|axis| axis.device() == Some(kind));
+    Sharding { axes: DEVICE_TYPES.map(|kind| on(kind).map(|k| k as u32)) }
+}
+
+/// The devices of all meshes of an op's tensors, in ascending order; `None` where a tensor has no
+/// mesh and so every rank takes part.
+pub fn devices_of(program: &Program, op: OpId) -> Option<Vec<u32>> {
+    let op = program.op(op);
+    let mut devices = Vec::new();
+    for tensor in op.input_tensors().chain(op.output_tensors()) {
+        devices.extend_from_slice(&program.tensor_mesh(tensor)?.devices);
+    }
+    devices.sort_unstable();
+    devices.dedup();
+    Some(devices)
+}
+
+/// Whether a compute op needs data of other devices: its tensors' meshes differ, or a device axis of
+/// an operand is not the same device axis of the result, or the other way round. Streams do not
+/// count; host ops, communications and slices of memory never do.
+pub fn is_resharding(program: &Program, id: OpId) -> bool {
+    let op = program.op(id);
+    let spec = op.kind.spec();
+    if spec.effect != Effect::Pure && op.kind != OpKind::Select {
+        return false;
+    }
+    let mut tensors = op.input_tensors().chain(op.output_tensors());
+    let Some(first) = tensors.next() else { return false };
+    let mesh = program.tensor(first).mesh;
+    if tensors.any(|tensor| program.tensor(tensor).mesh != mesh) {
+        return true;
+    }
+    if mesh.is_none() {
+        return false;
+    }
+    let mut links = Vec::new();
+    (spec.axes)(program, id, &mut links);
+    op.input_tensors().any(|p| op.output_tensors().any(|c| differ(program, p, c, &links)))
+}
+
+fn differ(program: &Program, producer: TensorId, consumer: TensorId, links: &[AxisLink]) -> bool {
+    let (p, c) = (logical_axes(program, producer), logical_axes(program, consumer));
+    let (sharded, wanted) = (of_axes(&p), of_axes(&c));
+    if p.split || c.split {
+        let types = |sharding: &Sharding| sharding.axes.map(|axis| axis.is_some());
+        return types(&sharded) != types(&wanted);
+    }
+    let to = |k: u32| links.iter().find(|l| l.from == (producer, k) && l.to.0 == consumer).map(|l| l.to.1);
+    let from = |k: u32| links.iter().find(|l| l.to == (consumer, k) && l.from.0 == producer).map(|l| l.from.1);
+    (0..DEVICE_TYPES.len()).any(|kind| {
+        let moved = sharded.axes[kind].is_some_and(|k| to(k).is_none() || to(k) != wanted.axes[kind]);
+        // An axis that the operand does not have (a matmul's N for A) needs nothing from it.
+        let cut = wanted.axes[kind].and_then(from).is_some_and(|k| sharded.axes[kind] != Some(k));
+        moved || cut
+    })
+}

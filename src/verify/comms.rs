@@ -1,0 +1,145 @@
+//! V40 to V45: communications: teams, roots, peers, reduce operations.
+
+use super::codes;
+use super::declarations::duplicate;
+use super::text::{self, declared};
+use crate::analysis::comm_links::{has_root, reduces};
+use crate::diag::{Diag, Diags};
+use crate::ir::{AttrKey, OpId, Program, TensorId};
+use crate::ops::comm::TEAM_CUT;
+
+/// Communication: team, root, reduce operation.
+pub(super) fn communication(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let kind = op.word(AttrKey::Type).map_or("", |word| program.name(word));
+    let members = team(program, id, diags);
+    if let Some(members) = &members {
+        let (input, output) = (op.input_tensors().next(), op.output_tensors().next());
+        let one_dimensional = |t: &TensorId| program.tensor_mesh(*t).is_some_and(|mesh| mesh.shape.len() == 1);
+        let (senders, receivers) = match kind {
+            "Gather" | "Reduce" => (true, false),
+            "Broadcast" | "Scatter" => (false, true),
+            "SendRecv" => (false, false),
+            _ => (true, true),
+        };
+        for tensor in input.filter(|t| senders && one_dimensional(t)) {
+            in_team(program, id, tensor, "input", members, diags);
+        }
+        for tensor in output.filter(|t| receivers && one_dimensional(t)) {
+            in_team(program, id, tensor, "output", members, diags);
+        }
+        if kind == "SendRecv" && members.len() > 2 {
+            let message = format!("a SendRecv needs a team of 1 or 2 devices but has {}", members.len());
+            diags.push(Diag::error(codes::TEAM_SIZE, program.op_span(id), message));
+        }
+    }
+    root(program, id, kind, members.as_deref(), diags);
+    if !kind.is_empty() && !reduces(kind) && op.attr(AttrKey::RedOp).is_some() {
+        let message = format!("`red_op` on a communication of type {kind}, which does not reduce");
+        let note = "only Reduce, Allreduce and ReduceScatter have a reduce operation";
+        diags.push(Diag::error(codes::RED_OP, program.op_span(id), message).note(note));
+    }
+}
+
+/// V40: the team has devices, each once. `None` if it has none, or nvFuser cut its list off.
+fn team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>> {
+    let members = program.op(id).ints(AttrKey::Team)?;
+    let span = program.op_span(id);
+    if members.last() == Some(&TEAM_CUT) {
+        return None;
+    }
+    if members.is_empty() {
+        let note = "list the devices that take part, for example `team=(0 1)`";
+        diags.push(Diag::error(codes::BAD_TEAM, span, "the team has no devices").note(note));
+        return None;
+    }
+    if let Some(negative) = members.iter().find(|device| **device < 0) {
+        diags.push(Diag::error(codes::BAD_TEAM, span, format!("the team has a device {negative}")));
+    }
+    if let Some(twice) = duplicate(members) {
+        diags.push(Diag::error(codes::BAD_TEAM, span, format!("device {twice} is twice in the team")));
+    }
+    Some(members.to_vec())
+}
+
+/// V41: the devices of a mesh are in the team.
+fn in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team: &[i64], diags: &mut Diags) {
+    let Some(mesh) = program.tensor_mesh(tensor) else { return };
+    let device = |k: usize| mesh.devices.get(k).map(|&device| i64::from(device));
+    let same = team.len() == mesh.devices.len() && (0..team.len()).all(|k| device(k) == Some(team[k]));
+    if same {
+        return;
+    }
+    let mut sorted = team.to_vec();
+    sorted.sort_unstable();
+    let outside = |device: &&u32| sorted.binary_search(&i64::from(**device)).is_err();
+    if let Some(device) = mesh.devices.iter().find(outside) {
+        let name = program.tensor_name(tensor);
+        let mesh = text::mesh(program, program.tensor(tensor).mesh);
+        let message = format!("device {device} of the {side}'s mesh is not in the team");
+        let diag = Diag::error(codes::TEAM_MESH, program.op_span(id), message)
+            .here(format!("`{name}` lies on `{mesh}`"))
+            .note(format!("add {device} to `team=`, or take it out of the mesh of `{name}`"));
+        diags.push(declared(diag, program, tensor, id));
+    }
+}
+
+/// V42: a root exactly where the type has one, and in the team. nvFuser counted roots as devices until
+/// 2025 and as positions in the team since 2026 (the era with call forms).
+fn root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &mut Diags) {
+    let span = program.op_span(id);
+    let root = program.op(id).expr(AttrKey::Root);
+    match root {
+        None if has_root(kind) => {
+            let note = "add `root=` with the device that sends or receives the whole";
+            diags.push(Diag::error(codes::ROOT, span, format!("a {kind} needs a root")).note(note));
+        }
+        Some(_) if !kind.is_empty() && !has_root(kind) => {
+            let message = format!("a {kind} has no root");
+            diags.push(Diag::error(codes::ROOT, span, message).note("remove `root=`"));
+        }
+        _ => {}
+    }
+    let (Some(root), Some(team)) = (root.and_then(|root| program.exprs().as_int(root)), team) else { return };
+    let relative = program.style().call_form;
+    let inside = if relative { (0..team.len() as i64).contains(&root) } else { team.contains(&root) };
+    if has_root(kind) && !inside {
+        let message = if relative {
+            format!("root {root} is past the end of a team of {}", team.len())
+        } else {
+            format!("root {root} is not in the team")
+        };
+        let list: Vec<String> = team.iter().map(i64::to_string).collect();
+        let note = format!("the team is ({})", list.join(" "));
+        diags.push(Diag::error(codes::ROOT, span, message).note(note));
+    }
+}
+
+/// V43: a constant peer is a device of some mesh.
+pub(super) fn p2p(program: &Program, id: OpId, diags: &mut Diags) {
+    let Some(peer) = program.op(id).expr(AttrKey::Peer) else { return };
+    let Some(peer) = program.exprs().as_int(peer) else { return };
+    let devices = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());
+    let last = devices.max().map(i64::from);
+    if peer < 0 || last.is_some_and(|last| peer > last) {
+        let message = format!("peer {peer} is not a device of any mesh");
+        let diag = Diag::error(codes::PEER, program.op_span(id), message);
+        diags.push(match last {
+            Some(last) => diag.note(format!("the meshes have devices up to {last}")),
+            None => diag.note("peers are counted from 0"),
+        });
+    }
+}
+
+/// V44: the peers of a CollectivePermute are positions in its team.
+pub(super) fn permute(program: &Program, id: OpId, diags: &mut Diags) {
+    let Some(members) = team(program, id, diags) else { return };
+    for key in [AttrKey::SendPeer, AttrKey::RecvPeer] {
+        let Some(peer) = program.op(id).expr(key).and_then(|peer| program.exprs().as_int(peer)) else { continue };
+        if !(0..members.len() as i64).contains(&peer) {
+            let message = format!("`{}` {peer} is past the end of a team of {}", key.word(), members.len());
+            let note = "the peers of a CollectivePermute are positions in its team";
+            diags.push(Diag::error(codes::PEER, program.op_span(id), message).note(note));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! V1 to V9: what tensors, meshes, inputs and aliases say about themselves.
+
+use super::codes;
+use super::text::{self, tensor_span};
+use crate::diag::{Diag, Diags};
+use crate::ir::{
+    AttrValue, BlockId, IdVec, IterDomain, Mesh, MeshId, OpId, ParallelType, Program, Tensor, TensorId, Value,
+};
+use rustc_hash::FxHashMap;
+
+/// Most axes that a tensor may have.
+const MAX_AXES: usize = 64;
+
+/// The tensors that a program refers to.
+pub(super) struct Referenced {
+    /// In order of their first appearance.
+    pub(super) tensors: Vec<TensorId>,
+    /// For each tensor, the first with its number in its scope: tensors whose declarations differ are
+    /// one tensor to the checks that follow.
+    pub(super) first: IdVec<TensorId, TensorId>,
+}
+
+impl Referenced {
+    /// Finds them.
+    pub(super) fn new(program: &Program) -> Self {
+        let mut seen = IdVec::filled(false, program.tensors().len());
+        let mut tensors = Vec::new();
+        let mut add = |tensor: TensorId| {
+            if !std::mem::replace(&mut seen[tensor], true) {
+                tensors.push(tensor);
+            }
+        };
+        values(program.inputs(), &mut add);
+        values(program.outputs(), &mut add);
+        block(program, program.body(), &mut add);
+        for (_, unit) in program.units().iter() {
+            values(&unit.inputs, &mut add);
+            values(&unit.outputs, &mut add);
+            block(program, unit.body, &mut add);
+        }
+        let first = first_of_number(program, &tensors);
+        Self { tensors, first }
+    }
+}
+
+fn values(values: &[Value], add: &mut dyn FnMut(TensorId)) {
+    values.iter().filter_map(|value| value.tensor()).for_each(add);
+}
+
+fn block(program: &Program, block: BlockId, add: &mut dyn FnMut(TensorId)) {
+    program.walk(block, &mut |id: OpId| {
+        let op = program.op(id);
+        values(&op.results, add);
+        values(&op.operands, add);
+        for (_, value) in &op.attrs {
+            if let AttrValue::Tensor(tensor) = value {
+                add(*tensor);
+            }
+        }
+    });
+}
+
+fn first_of_number(program: &Program, tensors: &[TensorId]) -> IdVec<TensorId, TensorId> {
+    let mut first: IdVec<TensorId, TensorId> = program.tensors().ids().collect();
+    let mut numbers = FxHashMap::default();
+    for &id in tensors {
+        let tensor = program.tensor(id);
+        // A tensor with a name of the user's and no number is told by its name.
+        let key = (tensor.unit, tensor.number, tensor.name.filter(|_| tensor.number == u32::MAX));
+        first[id] = *numbers.entry(key).or_insert(id);
+    }
+    first
+}
+
+/// Checks all declarations.
+pub(super) fn check(program: &Program, referenced: &Referenced, diags: &mut Diags) {
+    let mut meshes = IdVec::filled(false, program.meshes().len());
+    for &id in &referenced.tensors {
+        let first = referenced.first[id];
+        if first != id {
+            differ(program, first, id, diags);
+        }
+        if let Some(mesh) = program.tensor(id).mesh
+            && !std::mem::replace(&mut meshes[mesh], true)
+        {
+            check_mesh(program, id, mesh, diags);
+        }
+        axes(program, id, diags);
+    }
+    inputs(program, referenced, diags);
+    aliases(program, referenced, diags);
+}
+
+/// V1: the tensors of one number in one scope have one type.
+fn differ(program: &Program, first: TensorId, second: TensorId, diags: &mut Diags) {
+    let name = program.tensor_name(second);
+    let what = difference(program, first, second);
+    if what.is_empty() {
+        return;
+    }
+    let mut diag = Diag::error(
+        codes::DECLARATIONS_DIFFER,
+        tensor_span(program, second),
+        format!("`{name}` is declared twice with different types: {what}"),
+    );
+    diag = diag.here("declared again here").label(tensor_span(program, first), "first declared here");
+    diags.push(diag.note(format!(
+        "one number is one tensor: write the same text in both places, or `{name}` alone, or give one another number"
+    )));
+}
+
+/// What two declarations differ in, in words.
+fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
+    let (a, b): (&Tensor, &Tensor) = (program.tensor(first), program.tensor(second));
+    let mut parts: Vec<String> = Vec::new();
+    if a.dtype != b.dtype {
+        parts.push(format!("element type `{}` and `{}`", a.dtype.name(), b.dtype.name()));
+    }
+    if a.memory != b.memory {
+        parts.push(format!("memory `{}` and `{}`", a.memory.name(), b.memory.name()));
+    }
+    let (x, y) = (program.domains(first), program.domains(second));
+    if x.len() != y.len() {
+        let axes = |n: usize| text::count(n, "axis", "axes");
+        parts.push(format!("{} and {}", axes(x.len()), axes(y.len())));
+    } else if let Some(k) = (0..x.len()).find(|&k| x[k] != y[k]) {
+        let axis = |domains: &[IterDomain]| text::domain(program, &domains[k]);
+        parts.push(format!("axis {k} is `{}` and `{}`", axis(x), axis(y)));
+    }
+    if a.mesh != b.mesh {
+        parts.push(format!("mesh `{}` and `{}`", text::mesh(program, a.mesh), text::mesh(program, b.mesh)));
+    }
+    parts.join("; ")
+}
+
+/// V3: a mesh has devices, each once.
+fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags) {
+    let mesh = program.mesh(id);
+    let span = tensor_span(program, tensor);
+    if mesh.devices.is_empty() {
+        diags.push(
+            Diag::error(codes::BAD_MESH, span, "a mesh has no devices")
+                .note("a tensor without a mesh lies on every rank"),
+        );
+        return;
+    }
+    if let Some(twice) = duplicate(&mesh.devices) {
+        let text = text::mesh(program, Some(id));
+        diags.push(Diag::error(codes::BAD_MESH, span, format!("device {twice} is twice in `{text}`")));
+    }
+}
+
+/// The smallest number that is twice in a list.
+pub(super) fn duplicate<T: Copy + Ord>(items: &[T]) -> Option<T> {
+    if items.is_sorted() && items.windows(2).all(|pair| pair[0] < pair[1]) {
+        return None;
+    }
+    let mut sorted = items.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// V4 to V8: the axes of a tensor and its mesh.
+fn axes(program: &Program, id: TensorId, diags: &mut Diags) {
+    let domains = program.domains(id);
+    if domains.len() > MAX_AXES {
+        let message =
+            format!("`{}` has {} axes, at most {MAX_AXES} are possible", program.tensor_name(id), domains.len());
+        diags.push(Diag::error(codes::TOO_MANY_AXES, tensor_span(program, id), message));
+    }
+    let mut used = 0u32;
+    for domain in domains {
+        let spread = domain.parallel.is_device() || domain.parallel == ParallelType::Stream;
+        if !spread || domain.is_reduction() {
+            continue;
+        }
+        let bit = 1 << (domain.parallel as u32);
+        if used & bit != 0 {
+            shared(program, id, domain.parallel, diags);
+        }
+        used |= bit;
+        if domain.parallel.is_device() {
+            device_axis(program, id, domain, diags);
+        }
+    }
+}
+
+fn shared(program: &Program, id: TensorId, parallel: ParallelType, diags: &mut Diags) {
+    let name = program.tensor_name(id);
+    let message = format!("two axes of `{name}` are spread over `{}`, at most one is possible", parallel.name());
+    diags.push(Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message));
+}
+
+fn device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut Diags) {
+    let inside = domain.parallel.mesh_axis_from_inside().unwrap_or(0);
+    let constant = program.exprs().as_int(domain.extent).map(u32::try_from);
+    if let Some(mesh) = program.tensor_mesh(id)
+        && inside < mesh.shape.len()
+        && constant.is_none_or(|extent| extent.ok() == mesh.extent(domain.parallel))
+    {
+        return;
+    }
+    let (name, axis, span) = (program.tensor_name(id), text::domain(program, domain), tensor_span(program, id));
+    let Some(mesh) = program.tensor_mesh(id) else {
+        diags.push(
+            Diag::error(codes::NO_MESH, span, format!("`{axis}` of `{name}` lies across devices, but the tensor has no mesh"))
+                .note("write the mesh behind the axes, for example `(DeviceMesh{0 1})`"),
+        );
+        return;
+    };
+    if inside >= mesh.shape.len() {
+        let rank = text::count(mesh.shape.len(), "axis", "axes");
+        let parallel = domain.parallel.name();
+        let message = format!("`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}");
+        diags.push(Diag::error(codes::MESH_RANK, span, message));
+        return;
+    }
+    extent(program, domain, mesh, (name, axis, span), diags);
+}
+
+fn extent(
+    program: &Program,
+    domain: &IterDomain,
+    mesh: &Mesh,
+    (name, axis, span): (String, String, crate::diag::Span),
+    diags: &mut Diags,
+) {
+    let (Some(found), Some(need)) = (program.exprs().as_int(domain.extent), mesh.extent(domain.parallel)) else {
+        return;
+    };
+    if found != i64::from(need) {
+        let message = format!("`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices there");
+        diags.push(Diag::error(codes::DEVICE_EXTENT, span, message));
+    }
+}
+
+/// V2: inputs have different names.
+fn inputs(program: &Program, referenced: &Referenced, diags: &mut Diags) {
+    let mut tensors = IdVec::filled(None, program.tensors().len());
+    let mut scalars = FxHashMap::default();
+    for (k, &value) in program.inputs().iter().enumerate() {
+        let (before, name, span) = match value {
+            Value::Tensor(tensor) => {
+                let before = tensors[referenced.first[tensor]].replace(k);
+                (before, program.tensor_name(tensor), tensor_span(program, tensor))
+            }
+            Value::Scalar(expr) => {
+                (scalars.insert(expr, k), text::expr(program, expr), program.source().header)
+            }
+            Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => continue,
+        };
+        if let Some(before) = before {
+            let message = format!("inputs {before} and {k} are both called `{name}`");
+            diags.push(
+                Diag::error(codes::DUPLICATE_INPUT, span, message).note("give one of them another number"),
+            );
+        }
+    }
+}
+
+/// V9: aliases are between tensors of the program.
+fn aliases(program: &Program, referenced: &Referenced, diags: &mut Diags) {
+    let Some(aliases) = program.aliases() else { return };
+    let mut known = IdVec::filled(false, program.tensors().len());
+    for &tensor in &referenced.tensors {
+        known[tensor] = true;
+    }
+    let numbers: rustc_hash::FxHashSet<u32> = referenced
+        .tensors
+        .iter()
+        .map(|&tensor| program.tensor(tensor))
+        .filter(|tensor| tensor.unit.is_none())
+        .map(|tensor| tensor.number)
+        .collect();
+    for &(new, original) in aliases {
+        for tensor in [new, original] {
+            if known[tensor] || numbers.contains(&program.tensor(tensor).number) {
+                continue;
+            }
+            let message = format!("the aliases name `{}`, which the program does not have", program.tensor_name(tensor));
+            diags.push(Diag::error(codes::UNKNOWN_ALIAS, tensor_span(program, tensor), message));
+        }
+    }
+}

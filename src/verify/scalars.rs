@@ -1,0 +1,91 @@
+//! V25 to V29: scalar names and loops.
+
+use super::codes;
+use super::text;
+use crate::analysis::Extents;
+use crate::analysis::names::{Finding, RUNTIME, bound_names, is_generated, scan};
+use crate::diag::{Diag, Diags, nearest};
+use crate::ir::{AttrKey, OpId, Program, Symbol};
+
+/// Checks every use of a scalar name.
+pub(super) fn check(program: &Program, diags: &mut Diags) {
+    let mut findings = Vec::new();
+    scan(program, &mut |finding| findings.push(finding));
+    for finding in findings {
+        match finding {
+            Finding::OutsideLoop(op, name) => outside(program, op, name, diags),
+            Finding::Shadows(op, name, outer) => shadows(program, op, name, outer, diags),
+            Finding::Unbound(op, name) if !is_generated(program.name(name)) => unbound(program, op, name, diags),
+            // nvFuser leaves definitions out; `analysis::free_names` lists them for a run.
+            Finding::Unbound(..) => {}
+        }
+    }
+}
+
+/// V25.
+fn outside(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
+    let name = program.name(name);
+    let message = format!("loop index `{name}` is used outside of its loop");
+    let note = format!("`{name}` has a value only inside a `FOR {name} ..` body");
+    diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).note(note));
+}
+
+/// V26.
+fn shadows(program: &Program, op: OpId, name: Symbol, outer: OpId, diags: &mut Diags) {
+    let name = program.name(name);
+    let message = format!("loop index `{name}` hides the one of an outer loop");
+    diags.push(
+        Diag::error(codes::SHADOWED_INDEX, program.op_span(op), message)
+            .label(program.op_span(outer), "the outer loop is here")
+            .note("give one of the loops another index"),
+    );
+}
+
+/// V27.
+fn unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
+    let name = program.name(name);
+    let bound = bound_names(program);
+    let known = bound.iter().map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
+    let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("nothing defines the scalar `{name}`"));
+    diags.push(match nearest(name, known) {
+        Some(near) => diag.note(format!("did you mean `{near}`?")),
+        None => diag.note("a scalar is an extent of a tensor, a loop index, an input, `rank`, or `numberOfStreams`"),
+    });
+}
+
+/// V28: the bounds of a loop.
+pub(super) fn loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let int = |key| op.expr(key).and_then(|expr| program.exprs().as_int(expr));
+    let (start, stop, step) = (int(AttrKey::Start), int(AttrKey::Stop), int(AttrKey::Step));
+    let span = program.op_span(id);
+    if step.is_some_and(|step| step <= 0) {
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the step of a loop is not positive"));
+    }
+    if start.is_some_and(|start| start < 0) {
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the start of a loop is negative"));
+    }
+    if let (Some(start), Some(stop)) = (start, stop)
+        && start > stop
+    {
+        let message = format!("a loop from {start} to {stop} runs backwards");
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, message).note("loops count upwards from start to stop - 1"));
+    }
+    let extent = op.domain(AttrKey::Domain).map(|domain| program.domain(domain).extent);
+    if extent.and_then(|extent| program.exprs().as_int(extent)).is_some_and(|extent| extent < 0) {
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the extent of a loop is negative"));
+    }
+}
+
+/// V29: no extent needs two values.
+pub(super) fn extents(program: &Program, diags: &mut Diags) {
+    for conflict in Extents::new(program).conflicts() {
+        let extent = text::expr(program, conflict.extent);
+        let name = program.tensor_name(conflict.tensor);
+        let span = conflict.op.map_or_else(|| text::tensor_span(program, conflict.tensor), |op| program.op_span(op));
+        let by = conflict.op.map_or("its mesh has", |_| "this op needs");
+        let message =
+            format!("extent `{extent}` of `{name}` is {} by other ops, but {by} {}", conflict.is, conflict.needs);
+        diags.push(Diag::error(codes::EXTENT, span, message));
+    }
+}

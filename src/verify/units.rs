@@ -1,0 +1,82 @@
+//! V21 to V24: HostUnits and their posts.
+
+use super::codes;
+use super::text::{count, declared};
+use crate::diag::{Diag, Diags};
+use crate::ir::{Op, OpId, Program, TensorId, UnitId, Value};
+use crate::ops::Effect;
+use rustc_hash::FxHashMap;
+
+/// The unit that a PostOnStream names.
+pub(crate) fn unit_of(program: &Program, op: &Op) -> Option<UnitId> {
+    program.unit_by_number(unit_number(op)?)
+}
+
+fn unit_number(op: &Op) -> Option<u32> {
+    op.operands.iter().find_map(|value| match value {
+        Value::Unit(number) => Some(*number),
+        _ => None,
+    })
+}
+
+/// Checks the units themselves: one a number (V21), tensor ops only (V22).
+pub(super) fn check(program: &Program, diags: &mut Diags) {
+    let mut numbers = FxHashMap::default();
+    for (id, unit) in program.units().iter() {
+        if numbers.insert(unit.number, id).is_some() {
+            let message = format!("two units are called HostUnit{}", unit.number);
+            diags.push(Diag::global(codes::DUPLICATE_UNIT, message).note("give one of them another number"));
+        }
+        program.walk(unit.body, &mut |id| {
+            let spec = program.op(id).kind.spec();
+            if spec.effect != Effect::Pure && spec.effect != Effect::Alias {
+                let message = format!("`{}` in HostUnit{}, which only holds tensor ops", spec.name, unit.number);
+                diags.push(Diag::error(codes::OP_IN_UNIT, program.op_span(id), message));
+            }
+        });
+    }
+}
+
+/// A post names a unit of the program (V23) and has its inputs and outputs (V24).
+pub(super) fn post(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let Some(number) = unit_number(op) else { return };
+    let Some(unit) = program.unit_by_number(number) else {
+        let known: Vec<String> = program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
+        let note = if known.is_empty() {
+            format!("write a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` behind the body")
+        } else {
+            format!("the program has {}", known.join(", "))
+        };
+        let message = format!("PostOnStream of HostUnit{number}, which the program does not have");
+        diags.push(Diag::error(codes::UNKNOWN_UNIT, program.op_span(id), message).note(note));
+        return;
+    };
+    let unit = &program.units()[unit];
+    let inputs = op.operands.iter().filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_))).count();
+    let sides = [("input", inputs, unit.inputs.len()), ("output", op.results.len(), unit.outputs.len())];
+    for (what, found, need) in sides {
+        if found != need {
+            let found = count(found, what, &format!("{what}s"));
+            let message = format!("PostOnStream has {found}, but HostUnit{number} has {need}");
+            diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
+        }
+    }
+    let inner = |values: &[Value]| values.iter().filter_map(|value| value.tensor()).collect::<Vec<_>>();
+    for (host, inner) in op.input_tensors().zip(inner(&unit.inputs)) {
+        dtype(program, id, host, inner, diags);
+    }
+    for (host, inner) in op.output_tensors().zip(inner(&unit.outputs)) {
+        dtype(program, id, host, inner, diags);
+    }
+}
+
+fn dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, diags: &mut Diags) {
+    let (a, b) = (program.tensor(host).dtype, program.tensor(inner).dtype);
+    if a != b {
+        let (name, other) = (program.tensor_name(host), program.tensor_name(inner));
+        let message = format!("`{name}` is {}, but the unit's `{other}` is {}", a.name(), b.name());
+        let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message);
+        diags.push(declared(diag, program, inner, op));
+    }
+}
