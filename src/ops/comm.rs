@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan::{self, unsupported};
 
 /// Types of a Communication.
 pub const COMMUNICATION_TYPES: &[&str] = &[
@@ -37,7 +37,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_communication,
 };
 
 /// `P2PCommunication`.
@@ -56,7 +56,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_p2p,
 };
 
 /// `CollectivePermute`.
@@ -77,7 +77,7 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_collective_permute,
 };
 
 /// `StartCoalescing`.
@@ -91,7 +91,7 @@ pub const START_COALESCING: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_start_coalescing,
 };
 
 /// `EndCoalescing`.
@@ -105,7 +105,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_end_coalescing,
 };
 
 /// `Wait`.
@@ -121,7 +121,7 @@ pub const WAIT: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_wait,
 };
 
 /// `ShareMemHandles`.
@@ -135,7 +135,7 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_share_mem_handles,
 };
 
 /// `Dispatch`.

@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan;
 
 /// Predicate kinds of an IF in a host program.
 pub const PREDICATES: &[&str] = &["Manual"];
@@ -24,7 +24,7 @@ pub const FOR: OpSpec = OpSpec {
     effect: Effect::Control,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_for,
 };
 
 /// `FOR`.
@@ -43,7 +43,7 @@ pub const FOR_RANGE: OpSpec = OpSpec {
     effect: Effect::Control,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_for_range,
 };
 
 /// `IF`.
@@ -60,5 +60,5 @@ pub const IF: OpSpec = OpSpec {
     effect: Effect::Control,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_if,
 };

@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan;
 
 /// Cache hints.
 pub const CACHE_OPS: &[&str] = &["AllLevels", "Streaming", "Global"];
@@ -21,7 +21,7 @@ pub const SET: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_set,
 };
 
 /// `Set.Permute`.
@@ -39,7 +39,7 @@ pub const SET_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_set_permute,
 };
 
 /// `SegmenterSet`.
@@ -56,7 +56,7 @@ pub const SEGMENTER_SET: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_set,
 };
 
 /// `SegmenterSet.Permute`.
@@ -74,5 +74,5 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_set_permute,
 };

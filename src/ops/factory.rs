@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan;
 
 /// `full`.
 pub const FULL: OpSpec = OpSpec {
@@ -18,7 +18,7 @@ pub const FULL: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_full,
 };
 
 /// `iota`.
@@ -37,5 +37,5 @@ pub const IOTA: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_iota,
 };

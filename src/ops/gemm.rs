@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
-use crate::plan::unsupported;
+use crate::plan;
 
 /// `matmul`.
 pub const MATMUL: OpSpec = OpSpec {
@@ -17,7 +17,7 @@ pub const MATMUL: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_matmul,
 };
 
 /// `linear`.
@@ -35,5 +35,5 @@ pub const LINEAR: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_linear,
 };

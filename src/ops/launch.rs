@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan::{self, unsupported};
 
 /// `PostOnStream`.
 pub const POST_ON_STREAM: OpSpec = OpSpec {
@@ -15,7 +15,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     effect: Effect::Opaque,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_post_on_stream,
 };
 
 /// `LaunchKernel`.

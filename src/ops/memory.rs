@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Equals, Layout, OpSpec, Padding, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan::{self, unsupported};
 
 /// Words of `mem_type=`, see [`crate::ir::MemoryType::word`].
 pub const MEMORY_WORDS: &[&str] = &["register", "shared", "global", "tensor", "symmetric"];
@@ -25,7 +25,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
     effect: Effect::Allocate,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_allocate,
 };
 
 /// `Deallocate`.
@@ -41,7 +41,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
     effect: Effect::Free,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_deallocate,
 };
 
 /// `HirAliasSelect`.
@@ -59,7 +59,7 @@ pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
     effect: Effect::Alias,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_select,
 };
 
 /// `select`.
@@ -77,7 +77,7 @@ pub const SELECT: OpSpec = OpSpec {
     effect: Effect::Alias,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_select,
 };
 
 /// `ShardByStream`.
@@ -95,7 +95,7 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
     effect: Effect::Alias,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_shard_by_stream,
 };
 
 /// `SymmetricContiguousView`.

@@ -5,7 +5,7 @@
 
 use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::{AttrKey, Cast, Style};
-use crate::plan::unsupported;
+use crate::plan;
 
 /// `pointwise`.
 pub const POINTWISE: OpSpec = OpSpec {
@@ -18,7 +18,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_pointwise,
 };
 
 /// The attribute that holds the function.

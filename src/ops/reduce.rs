@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan;
 
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
 /// [`crate::ir::Style::short_max`].
@@ -27,5 +27,5 @@ pub const REDUCTION: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_reduction,
 };

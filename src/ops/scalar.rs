@@ -1,7 +1,7 @@
 //! Scalar definitions.
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
-use crate::plan::unsupported;
+use crate::plan;
 
 /// `scalar definition`.
 pub const DEFINE: OpSpec = OpSpec {
@@ -16,5 +16,5 @@ pub const DEFINE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_set,
 };

@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use crate::plan::{self, unsupported};
 
 /// `broadcast`.
 pub const BROADCAST: OpSpec = OpSpec {
@@ -18,7 +18,7 @@ pub const BROADCAST: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_broadcast,
 };
 
 /// `squeeze`.
@@ -35,7 +35,7 @@ pub const SQUEEZE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_squeeze,
 };
 
 /// `expand`.
@@ -52,7 +52,7 @@ pub const EXPAND: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_expand,
 };
 
 /// `repeat`.
@@ -84,7 +84,7 @@ pub const VIEW: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_view,
 };
 
 /// `slice`.
@@ -101,7 +101,7 @@ pub const SLICE: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_slice,
 };
 
 /// `pad`.
@@ -119,7 +119,7 @@ pub const PAD: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_pad,
 };
 
 /// `cat`.
@@ -136,5 +136,5 @@ pub const CAT: OpSpec = OpSpec {
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_cat,
 };

@@ -1,7 +1,7 @@
 //! Streams.
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
-use crate::plan::unsupported;
+use crate::plan;
 
 /// `GetCurrentStream`.
 pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
@@ -14,7 +14,7 @@ pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
     effect: Effect::Stream,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_get_current_stream,
 };
 
 /// `SetCurrentStream`.
@@ -30,7 +30,7 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
     effect: Effect::Stream,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_set_current_stream,
 };
 
 /// `Synchronize`.
@@ -46,5 +46,5 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
     effect: Effect::Stream,
     axes: no_axes,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_synchronize,
 };

@@ -62,7 +62,7 @@ pub enum EvalError {
 }
 
 /// Names that an expression can use.
-pub struct Scope<'a> {
+pub(super) struct Scope<'a> {
     /// The program.
     pub program: &'a Program,
     /// Extents.
@@ -79,11 +79,11 @@ pub struct Scope<'a> {
 
 impl Scope<'_> {
     /// The value of an expression.
-    pub fn eval(&self, id: ExprId) -> Result<Scalar, EvalError> {
+    pub(super) fn eval(&self, id: ExprId) -> Result<Scalar, EvalError> {
         self.eval_depth(id, 0)
     }
     /// The value of an expression as an integer.
-    pub fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
+    pub(super) fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
         Ok(self.eval(id)?.as_i64())
     }
 
@@ -168,7 +168,7 @@ impl Scope<'_> {
     }
 
     /// The value of a scalar that an op defines.
-    pub fn definition(&self, op: OpId, depth: u32) -> Result<Scalar, EvalError> {
+    pub(super) fn definition(&self, op: OpId, depth: u32) -> Result<Scalar, EvalError> {
         let op = self.program.op(op);
         let mut values = smallvec::SmallVec::<[Scalar; 3]>::new();
         for operand in &op.operands {

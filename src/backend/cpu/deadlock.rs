@@ -1,0 +1,156 @@
+//! The deadlock report: who waits for whom, with lines and iterations.
+
+use super::exchange::{Exchange, open_items, started};
+use super::rank::Rank;
+use crate::backend::DEADLOCK;
+use crate::diag::Diag;
+use crate::plan::{InstKind, Prepared};
+use std::collections::BTreeSet;
+
+/// Notes that are written out; the rest is counted.
+const MOST_NOTES: usize = 16;
+
+/// One thing a rank waits for.
+struct Blocked {
+    rank: usize,
+    /// Instruction to name.
+    inst: u32,
+    /// What is missing, in words.
+    text: String,
+    /// Ranks it waits for.
+    others: Vec<usize>,
+}
+
+/// The report for a state in which nothing can go on.
+pub(super) fn report(prepared: &Prepared, exchange: &Exchange, ranks: &[Rank<'_>]) -> Diag {
+    let mut blocked = on_communicators(exchange, ranks);
+    blocked.extend(on_streams(ranks));
+    blocked.sort_by_key(|entry| (entry.rank, entry.inst));
+    let origin = |entry: &Blocked| ranks[entry.rank].inst(entry.inst).origin;
+    let Some(first) = blocked.first() else {
+        return Diag::global(DEADLOCK, "deadlock: streams wait for each other and nothing can run");
+    };
+    let stuck: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
+    let message = format!("deadlock: {} of {} ranks wait and nothing can run", stuck.len(), ranks.len());
+    let mut diag = Diag::error(DEADLOCK, prepared.labels.span(origin(first).op), message)
+        .here(format!("rank {} waits here", ranks[first.rank].plan.rank));
+    let mut shown = vec![origin(first).op];
+    for entry in &blocked {
+        let op = origin(entry).op;
+        if !shown.contains(&op) && shown.len() < 4 {
+            shown.push(op);
+            let text = format!("rank {} waits here", ranks[entry.rank].plan.rank);
+            diag = diag.label(prepared.labels.span(op), text);
+        }
+    }
+    for entry in blocked.iter().take(MOST_NOTES) {
+        let place = prepared.labels.origin(ranks[entry.rank].plan, origin(entry));
+        diag = diag.note(format!("rank {} waits in {place} for {}", entry.rank, entry.text));
+    }
+    if blocked.len() > MOST_NOTES {
+        diag = diag.note(format!("and {} more", blocked.len() - MOST_NOTES));
+    }
+    match cycle(&blocked) {
+        Some(ranks) => diag.note(format!("they wait in a circle: {}", ranks.join(" -> "))),
+        None => match finished(&blocked, ranks) {
+            Some(text) => diag.note(text),
+            None => diag,
+        },
+    }
+}
+
+fn on_communicators(exchange: &Exchange, ranks: &[Rank<'_>]) -> Vec<Blocked> {
+    let mut blocked = Vec::new();
+    for comm in &exchange.comms {
+        for &(rank, slot) in &comm.slots {
+            let Some(slot) = slot else { continue };
+            let Some(unit) = ranks[rank].unit(slot) else { continue };
+            if let Some((inst, collective)) = started(&ranks[rank], slot) {
+                let absent = |&&(other, other_slot): &&(usize, Option<_>)| {
+                    other_slot.is_none_or(|slot| started(&ranks[other], slot).is_none())
+                };
+                let others: Vec<usize> =
+                    comm.slots.iter().filter(absent).map(|&(other, _)| other).collect();
+                let text = format!("{} to start this {}", names(&others), collective.kind.name());
+                blocked.push(Blocked { rank, inst, text, others });
+                continue;
+            }
+            let mut parts = Vec::new();
+            let mut others = Vec::new();
+            for (_, peer, _) in open_items(&ranks[rank], slot, true) {
+                parts.push(format!("rank {peer} to receive from it"));
+                others.push(peer);
+            }
+            for (_, peer, _) in open_items(&ranks[rank], slot, false) {
+                parts.push(format!("rank {peer} to send to it"));
+                others.push(peer);
+            }
+            blocked.push(Blocked { rank, inst: unit.label, text: parts.join(" and "), others });
+        }
+    }
+    blocked
+}
+
+fn on_streams(ranks: &[Rank<'_>]) -> Vec<Blocked> {
+    let mut blocked = Vec::new();
+    for (index, rank) in ranks.iter().enumerate() {
+        for (_, inst) in rank.stream_receives() {
+            if let InstKind::Recv { peer, .. } = &rank.inst(inst).kind {
+                let text = format!("rank {peer} to send to it");
+                blocked.push(Blocked { rank: index, inst, text, others: vec![*peer as usize] });
+            }
+        }
+        for send in rank.awaited_sends() {
+            let text = format!("rank {} to receive from it", send.peer);
+            blocked.push(Blocked { rank: index, inst: send.inst, text, others: vec![send.peer as usize] });
+        }
+    }
+    blocked
+}
+
+fn names(ranks: &[usize]) -> String {
+    let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+    match list.len() {
+        0 => "other ranks".into(),
+        1 => format!("rank {}", list[0]),
+        _ => format!("ranks {}", list.join(", ")),
+    }
+}
+
+/// A circle of ranks that wait for each other, if there is one: the first found from the lowest rank.
+fn cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
+    let next = |rank: usize| {
+        blocked.iter().filter(move |entry| entry.rank == rank).flat_map(|entry| &entry.others).copied()
+    };
+    let first: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
+    for &start in &first {
+        let mut path = vec![start];
+        let mut seen = BTreeSet::from([start]);
+        while let Some(&last) = path.last() {
+            let mut candidates: Vec<usize> = next(last).collect();
+            candidates.sort_unstable();
+            if path.len() > 1 && candidates.contains(&start) {
+                path.push(start);
+                return Some(path.iter().map(|rank| format!("rank {rank}")).collect());
+            }
+            match candidates.into_iter().find(|rank| seen.insert(*rank)) {
+                Some(rank) => path.push(rank),
+                None => {
+                    path.pop();
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Ranks that others wait for and that have nothing left to do.
+fn finished(blocked: &[Blocked], ranks: &[Rank<'_>]) -> Option<String> {
+    let others: BTreeSet<usize> = blocked.iter().flat_map(|entry| entry.others.iter().copied()).collect();
+    let done: Vec<usize> =
+        others.into_iter().filter(|&rank| ranks.get(rank).is_some_and(Rank::is_done)).collect();
+    (!done.is_empty()).then(|| {
+        let verb = if done.len() == 1 { "has" } else { "have" };
+        format!("{} {verb} nothing left to do", names(&done))
+    })
+}

@@ -1,0 +1,179 @@
+//! The CPU backend: the oracle. Runs all ranks in one process, deterministically.
+//!
+//! Each rank's instructions are in the order its host issues them ([`crate::plan::Plan`]). They are
+//! cut into queues (`rank`): one a stream, and one a communicator, whose units start once the posting
+//! stream's earlier work is done. Ranks run their own queues in parallel until everything left is a
+//! communication; `exchange` then matches and carries out communications, and so on. If nothing can go
+//! on and work is left, `deadlock` says who waits for whom.
+//!
+//! Kernels ([`pointwise`], [`reduce`], [`gemm`]) read their operands into dense vectors, compute, and
+//! write the result: simple, safe when views overlap, and checked for elements that nothing wrote.
+
+mod deadlock;
+mod exchange;
+mod gemm;
+mod lanes;
+mod pointwise;
+mod rank;
+mod reduce;
+mod storage;
+
+use super::{Backend, RunResult, Stats};
+use crate::data::HostTensor;
+use crate::diag::Diag;
+use crate::ir::{DType, TensorId};
+use crate::plan::{Origin, Plan, Prepared};
+use rank::Rank;
+use rayon::prelude::*;
+
+/// Why an instruction failed.
+#[derive(Clone, PartialEq, Debug)]
+enum Fault {
+    /// An element that nothing wrote.
+    Uninitialised { tensor: TensorId, element: usize },
+    /// No memory for this many bytes.
+    NoMemory(usize),
+    /// A type without kernels.
+    Type(DType),
+    /// An input that does not fit.
+    Input(String),
+    /// Anything else.
+    Invalid(String),
+}
+
+impl Fault {
+    /// As a diagnostic at the instruction's op.
+    fn at(self, prepared: &Prepared, plan: &Plan, origin: Origin) -> Diag {
+        let labels = &prepared.labels;
+        let (code, message) = match self {
+            Fault::Uninitialised { tensor, element } => (
+                "H0506",
+                format!("{} is read before it is written (element {element})", labels.tensor(tensor)),
+            ),
+            Fault::NoMemory(bytes) => ("H0504", format!("no memory for {bytes} bytes")),
+            Fault::Type(dtype) => {
+                ("H0505", format!("the CPU backend cannot compute with `{}`", dtype.name()))
+            }
+            Fault::Input(text) => ("H0501", text),
+            Fault::Invalid(text) => ("H0507", text),
+        };
+        let iteration = labels.iteration(plan.iteration(origin));
+        let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
+        let place = format!("in `{}` on rank {}{at}", labels.op(origin.op), plan.rank);
+        Diag::error(code, labels.span(origin.op), message).note(place)
+    }
+}
+
+/// The CPU backend.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Cpu;
+
+impl Backend for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+    fn run(&self, prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+        run(prepared, inputs)
+    }
+}
+
+/// Runs all ranks of a prepared program. `inputs` are `[rank][tensor input]`, local parts; off an
+/// input's mesh any tensor stands in. Outputs are `[rank][output]`.
+pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+    let mut ranks = start(prepared, &inputs)?;
+    drop(inputs);
+    let mut exchange = exchange::Exchange::new(prepared);
+    let mut stats = Stats::default();
+    loop {
+        let faults: Vec<Diag> =
+            ranks.par_iter_mut().filter_map(|rank| rank.run_local(prepared).err()).collect();
+        if !faults.is_empty() {
+            return Err(distinct(faults));
+        }
+        if ranks.iter().all(Rank::is_done) {
+            break;
+        }
+        if !exchange.step(prepared, &mut ranks, &mut stats).map_err(|diag| vec![diag])? {
+            return Err(vec![deadlock::report(prepared, &exchange, &ranks)]);
+        }
+    }
+    finish(prepared, ranks, stats)
+}
+
+fn start<'p>(prepared: &'p Prepared, inputs: &[Vec<HostTensor>]) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
+    if inputs.len() != prepared.plans.len() {
+        let message =
+            format!("inputs for {} ranks were given, {} are needed", inputs.len(), prepared.plans.len());
+        return Err(vec![Diag::global("H0501", message)]);
+    }
+    let mut ranks = Vec::new();
+    for (plan, inputs) in prepared.plans.iter().zip(inputs) {
+        if inputs.len() < plan.inputs.len() {
+            let message = format!("rank {} has {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
+            return Err(vec![Diag::global("H0501", message)]);
+        }
+        check_types(prepared, plan)?;
+        match Rank::new(plan, inputs) {
+            Ok(rank) => ranks.push(rank),
+            Err(Fault::Input(text)) => {
+                return Err(vec![Diag::global("H0501", format!("rank {}: {text}", plan.rank))]);
+            }
+            Err(_) => return Err(vec![Diag::global("H0504", "no memory for the inputs")]),
+        }
+    }
+    Ok(ranks)
+}
+
+/// Refuses buffers of types without kernels, by name.
+fn check_types(prepared: &Prepared, plan: &Plan) -> Result<(), Vec<Diag>> {
+    for (_, buffer) in plan.buffers.iter() {
+        if lanes::class(buffer.dtype).is_err() {
+            let message = format!(
+                "{} is `{}`, which the CPU backend cannot compute with",
+                prepared.labels.tensor(buffer.tensor),
+                buffer.dtype.name()
+            );
+            return Err(vec![Diag::global("H0505", message)]);
+        }
+    }
+    Ok(())
+}
+
+/// Drops errors that differ from an earlier one only in the rank.
+fn distinct(faults: Vec<Diag>) -> Vec<Diag> {
+    let mut kept: Vec<Diag> = Vec::new();
+    for fault in faults {
+        if !kept.iter().any(|old| old.code == fault.code && old.primary == fault.primary) {
+            kept.push(fault);
+        }
+    }
+    kept
+}
+
+fn finish(prepared: &Prepared, ranks: Vec<Rank<'_>>, mut stats: Stats) -> Result<RunResult, Vec<Diag>> {
+    let mut outputs = Vec::new();
+    for rank in &ranks {
+        stats.instructions += rank.plan.insts.len() as u64;
+        stats.local_bytes += rank.local_bytes;
+        let mut local = Vec::new();
+        for (index, view) in rank.plan.outputs.iter().enumerate() {
+            let Some(view) = view else {
+                local.push(None);
+                continue;
+            };
+            let bytes = rank.memory.read_bytes(rank.plan, view);
+            let tensor = bytes.map(|bytes| HostTensor::from_bytes(view.dtype, &view.shape(), &bytes));
+            match tensor {
+                Ok(tensor) => local.push(tensor),
+                Err(_) => {
+                    let name = prepared.outputs.get(index).map_or("an output", |port| &port.name);
+                    let message =
+                        format!("the output {name} has elements that nothing wrote on rank {}", rank.plan.rank);
+                    return Err(vec![Diag::global("H0502", message)]);
+                }
+            }
+        }
+        outputs.push(local);
+    }
+    Ok(RunResult { outputs, stats })
+}

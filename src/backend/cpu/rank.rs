@@ -1,0 +1,319 @@
+//! One rank: its queues, how far each is, and the execution of local instructions.
+
+use super::lanes::Lanes;
+use super::storage::Memory;
+use super::{Fault, gemm, pointwise, reduce};
+use crate::data::HostTensor;
+use crate::diag::Diag;
+use crate::plan::{CommSlot, Inst, InstKind, Plan, Prepared, Scalar, StreamSlot, View, WorkSlot};
+
+/// What a communicator's queue holds: one collective, or sends and receives that start together.
+#[derive(Clone, Debug)]
+pub(super) struct Unit {
+    /// Instructions: one collective, or sends and receives.
+    pub(super) insts: Vec<u32>,
+    /// Which of them are done.
+    pub(super) done: Vec<bool>,
+    /// Stream positions that must be reached before it starts.
+    after: Vec<(StreamSlot, u32)>,
+    /// Works that end with it.
+    works: Vec<WorkSlot>,
+    /// The instruction that a message names: the last one of a group.
+    pub(super) label: u32,
+}
+
+/// A queue of instructions or units with a read position.
+#[derive(Clone, Debug)]
+struct Queue<T> {
+    items: Vec<T>,
+    at: usize,
+}
+
+impl<T> Queue<T> {
+    fn new() -> Self {
+        Self { items: Vec::new(), at: 0 }
+    }
+    fn head(&self) -> Option<&T> {
+        self.items.get(self.at)
+    }
+}
+
+/// What a send or receive on a stream has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct StreamSend {
+    /// The instruction.
+    pub(super) inst: u32,
+    /// The peer.
+    pub(super) peer: u32,
+    /// Whether the peer has taken the data.
+    pub(super) taken: bool,
+}
+
+/// The state of one rank.
+pub(super) struct Rank<'p> {
+    /// Its plan.
+    pub(super) plan: &'p Plan,
+    /// Its memory.
+    pub(super) memory: Memory,
+    /// Bytes that local instructions read and wrote.
+    pub(super) local_bytes: u64,
+    streams: Vec<Queue<u32>>,
+    comms: Vec<Queue<Unit>>,
+    works: Vec<bool>,
+    events: Vec<bool>,
+    /// Sends on streams, in the order they were reached.
+    pub(super) sends: Vec<StreamSend>,
+}
+
+impl<'p> Rank<'p> {
+    /// Cuts a plan into queues.
+    pub(super) fn new(plan: &'p Plan, inputs: &[HostTensor]) -> Result<Self, Fault> {
+        let mut rank = Self {
+            plan,
+            memory: Memory::new(plan, inputs)?,
+            local_bytes: 0,
+            streams: vec![Queue::new(); plan.streams as usize],
+            comms: vec![Queue::new(); plan.communicators.len()],
+            works: vec![false; plan.works as usize],
+            events: vec![false; plan.events as usize],
+            sends: Vec::new(),
+        };
+        let mut group: Option<Unit> = None;
+        for (index, inst) in plan.iter().enumerate() {
+            rank.enqueue(index as u32, inst, &mut group);
+        }
+        Ok(rank)
+    }
+
+    fn enqueue(&mut self, index: u32, inst: &Inst, group: &mut Option<Unit>) {
+        let after = (inst.stream, self.streams[inst.stream.0 as usize].items.len() as u32);
+        let single = |work: WorkSlot| Unit {
+            insts: vec![index],
+            done: vec![false],
+            after: vec![after],
+            works: vec![work],
+            label: index,
+        };
+        match &inst.kind {
+            InstKind::GroupBegin => {
+                *group = Some(Unit {
+                    insts: Vec::new(),
+                    done: Vec::new(),
+                    after: Vec::new(),
+                    works: Vec::new(),
+                    label: index,
+                });
+            }
+            InstKind::GroupEnd { comm, work } => {
+                let mut unit = group.take().unwrap_or_else(|| single(*work));
+                unit.label = index;
+                unit.after.push(after);
+                unit.works.push(*work);
+                self.comms[comm.0 as usize].items.push(unit);
+            }
+            InstKind::Collective(collective) => {
+                self.comms[collective.comm.0 as usize].items.push(single(collective.work));
+            }
+            InstKind::Send { comm: Some(comm), work, .. }
+            | InstKind::Recv { comm: Some(comm), work, .. } => match group {
+                Some(unit) => {
+                    unit.insts.push(index);
+                    unit.done.push(false);
+                    unit.after.push(after);
+                    unit.works.push(*work);
+                }
+                None => self.comms[comm.0 as usize].items.push(single(*work)),
+            },
+            InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::Copy { .. }
+            | InstKind::Fill { .. }
+            | InstKind::Gemm(_)
+            | InstKind::Kernel(_)
+            | InstKind::Reduce { .. }
+            | InstKind::Send { comm: None, .. }
+            | InstKind::Recv { comm: None, .. }
+            | InstKind::WaitWork { .. }
+            | InstKind::Record { .. }
+            | InstKind::WaitEvent { .. } => {
+                self.streams[inst.stream.0 as usize].items.push(index);
+            }
+        }
+    }
+
+    /// An instruction.
+    pub(super) fn inst(&self, index: u32) -> &'p Inst {
+        &self.plan.insts[index as usize]
+    }
+
+    /// Whether all queues are at their end.
+    pub(super) fn is_done(&self) -> bool {
+        self.streams.iter().all(|queue| queue.head().is_none())
+            && self.comms.iter().all(|queue| queue.head().is_none())
+    }
+
+    /// The unit that a communicator's queue has started and not ended.
+    pub(super) fn unit(&self, comm: CommSlot) -> Option<&Unit> {
+        let unit = self.comms[comm.0 as usize].head()?;
+        let reached = |&(stream, count): &(StreamSlot, u32)| {
+            self.streams[stream.0 as usize].at >= count as usize
+        };
+        unit.after.iter().all(reached).then_some(unit)
+    }
+
+    /// Marks an instruction of the started unit as done, and ends the unit after its last one.
+    pub(super) fn complete(&mut self, comm: CommSlot, inst: u32) {
+        let queue = &mut self.comms[comm.0 as usize];
+        let Some(unit) = queue.items.get_mut(queue.at) else { return };
+        if let Some(place) = unit.insts.iter().position(|&other| other == inst) {
+            unit.done[place] = true;
+        }
+        self.release(inst);
+        self.end_unit(comm);
+    }
+
+    /// Ends the started unit if nothing of it is left; whether it did.
+    pub(super) fn end_unit(&mut self, comm: CommSlot) -> bool {
+        let finished = self.unit(comm).is_some_and(|unit| unit.done.iter().all(|&done| done));
+        if finished {
+            let queue = &mut self.comms[comm.0 as usize];
+            let works = std::mem::take(&mut queue.items[queue.at].works);
+            queue.at += 1;
+            for work in works {
+                self.works[work.0 as usize] = true;
+            }
+        }
+        finished
+    }
+
+    fn release(&mut self, inst: u32) {
+        let kind = &self.inst(inst).kind;
+        self.memory.release(kind.reads().into_iter().chain(kind.writes()));
+    }
+
+    /// A receive that a stream has reached, with its stream.
+    pub(super) fn stream_receives(&self) -> Vec<(StreamSlot, u32)> {
+        let mut found = Vec::new();
+        for (stream, queue) in self.streams.iter().enumerate() {
+            if let Some(&index) = queue.head()
+                && matches!(self.inst(index).kind, InstKind::Recv { .. })
+            {
+                found.push((StreamSlot(stream as u32), index));
+            }
+        }
+        found
+    }
+
+    /// A receive on a stream is done.
+    pub(super) fn complete_receive(&mut self, stream: StreamSlot, inst: u32) {
+        if let InstKind::Recv { work, .. } = &self.inst(inst).kind {
+            self.works[work.0 as usize] = true;
+        }
+        self.release(inst);
+        self.streams[stream.0 as usize].at += 1;
+    }
+
+    /// A send on a stream has been taken.
+    pub(super) fn complete_send(&mut self, place: usize) {
+        self.sends[place].taken = true;
+        let inst = self.sends[place].inst;
+        if let InstKind::Send { work, .. } = &self.inst(inst).kind {
+            self.works[work.0 as usize] = true;
+        }
+        self.release(inst);
+    }
+
+    /// Sends on streams that somebody waits for and nobody has taken.
+    pub(super) fn awaited_sends(&self) -> Vec<StreamSend> {
+        let awaited = |work: &WorkSlot| {
+            self.streams.iter().filter_map(Queue::head).any(
+                |&index| matches!(&self.inst(index).kind, InstKind::WaitWork { work: w } if w == work),
+            )
+        };
+        let open = self.sends.iter().filter(|send| !send.taken).copied();
+        open.filter(|send| {
+            matches!(&self.inst(send.inst).kind, InstKind::Send { work, .. } if awaited(work))
+        })
+        .collect()
+    }
+
+    /// Runs the streams, in turn, until each is at its end or waits.
+    pub(super) fn run_local(&mut self, prepared: &Prepared) -> Result<(), Diag> {
+        loop {
+            let mut progress = false;
+            for comm in 0..self.comms.len() {
+                while self.end_unit(CommSlot(comm as u32)) {
+                    progress = true;
+                }
+            }
+            for stream in 0..self.streams.len() {
+                while self.step(stream, prepared)? {
+                    progress = true;
+                }
+            }
+            if !progress {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Executes a stream's next instruction, unless it has to wait.
+    fn step(&mut self, stream: usize, prepared: &Prepared) -> Result<bool, Diag> {
+        let Some(&index) = self.streams[stream].head() else { return Ok(false) };
+        let inst = self.inst(index);
+        match &inst.kind {
+            InstKind::WaitWork { work } if !self.works[work.0 as usize] => return Ok(false),
+            InstKind::WaitEvent { event } if !self.events[event.0 as usize] => return Ok(false),
+            InstKind::Recv { .. } => return Ok(false),
+            InstKind::Send { peer, .. } => {
+                self.sends.push(StreamSend { inst: index, peer: *peer, taken: false });
+            }
+            InstKind::Record { event } => self.events[event.0 as usize] = true,
+            kind => {
+                let plan = self.plan;
+                self.execute(kind).map_err(|fault| fault.at(prepared, plan, inst.origin))?;
+                self.local_bytes += kind.bytes();
+                self.release(index);
+            }
+        }
+        self.streams[stream].at += 1;
+        Ok(true)
+    }
+
+    fn execute(&mut self, kind: &InstKind) -> Result<(), Fault> {
+        let (memory, plan) = (&mut self.memory, self.plan);
+        match kind {
+            InstKind::Copy { src, dst } => copy(memory, plan, src, dst),
+            InstKind::Fill { dst, value } => fill(memory, plan, dst, *value),
+            InstKind::Gemm(gemm) => gemm::run(memory, plan, gemm),
+            InstKind::Kernel(kernel) => pointwise::run(memory, plan, kernel),
+            InstKind::Reduce { op, axes, input, output } => {
+                reduce::run(memory, plan, *op, axes, input, output)
+            }
+            InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::WaitWork { .. }
+            | InstKind::Record { .. }
+            | InstKind::WaitEvent { .. }
+            | InstKind::GroupBegin
+            | InstKind::GroupEnd { .. }
+            | InstKind::Collective(_)
+            | InstKind::Send { .. }
+            | InstKind::Recv { .. } => Ok(()),
+        }
+    }
+}
+
+fn copy(memory: &mut Memory, plan: &Plan, src: &View, dst: &View) -> Result<(), Fault> {
+    match src.dtype.size() {
+        1 => memory.read::<u8>(plan, src).and_then(|v| memory.write(plan, dst, &v)),
+        2 => memory.read::<u16>(plan, src).and_then(|v| memory.write(plan, dst, &v)),
+        4 => memory.read::<u32>(plan, src).and_then(|v| memory.write(plan, dst, &v)),
+        8 => memory.read::<u64>(plan, src).and_then(|v| memory.write(plan, dst, &v)),
+        _ => Err(Fault::Type(src.dtype)),
+    }
+}
+
+fn fill(memory: &mut Memory, plan: &Plan, dst: &View, value: Scalar) -> Result<(), Fault> {
+    Lanes::splat(value, super::lanes::class(dst.dtype)?, dst.len()).store(memory, plan, dst)
+}

@@ -1,0 +1,126 @@
+//! What the run tests share: a program with sizes, random data, plain loops.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use hostir::data::HostTensor;
+use hostir::ir::Program;
+use hostir::plan::{self, Prepared, Sizes};
+
+/// A program and its sizes.
+pub struct Case {
+    program: Program,
+    sizes: Sizes,
+    text: String,
+}
+
+impl Case {
+    /// Reads a program that has no errors.
+    pub fn new(text: &str, set: &[(&str, i64)]) -> Self {
+        let (mut programs, diags) = hostir::load(text);
+        assert!(!diags.has_errors(), "{}", render(text, &diags.items));
+        let mut sizes = Sizes::default();
+        sizes.set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        Self { program: programs.remove(0), sizes, text: text.to_owned() }
+    }
+    /// With a number of devices.
+    pub fn devices(mut self, devices: u32) -> Self {
+        self.sizes.devices = Some(devices);
+        self
+    }
+    /// The plans, or the rendered errors.
+    pub fn prepare(&self) -> Result<Prepared, String> {
+        plan::prepare(&self.program, &self.sizes).map_err(|diags| render(&self.text, &diags.items))
+    }
+    /// Random whole inputs.
+    pub fn random_inputs(&self) -> Vec<HostTensor> {
+        let prepared = self.prepare().unwrap_or_else(|text| panic!("{text}"));
+        let mut seed = 1u64;
+        let mut next = || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((seed >> 40) % 17) as f64 / 4.0 - 2.0
+        };
+        let mut inputs = Vec::new();
+        for port in &prepared.inputs {
+            let mut tensor = HostTensor::zeros(port.dtype, &port.shape());
+            for index in 0..tensor.len() {
+                tensor.set_f64(index, next());
+            }
+            inputs.push(tensor);
+        }
+        inputs
+    }
+    /// Runs on whole inputs and gives whole outputs, or the rendered errors.
+    pub fn run_whole(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
+        let prepared = self.prepare()?;
+        let local = |rank: u32| {
+            (0..inputs.len()).map(|i| plan::shard(&prepared, i, rank, &inputs[i])).collect::<Vec<_>>()
+        };
+        let parts = (0..prepared.ranks).map(local).collect();
+        let result = hostir::backend::cpu::run(&prepared, parts).map_err(|d| render(&self.text, &d))?;
+        let mut outputs = Vec::new();
+        for output in 0..prepared.outputs.len() {
+            let ranks = result.outputs.iter().zip(0u32..);
+            let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
+            let whole = plan::assemble(&prepared, output, parts.collect());
+            outputs.push(whole.map_err(|diag| render(&self.text, &[diag]))?);
+        }
+        Ok(outputs)
+    }
+    /// Runs with random inputs: inputs and outputs as doubles.
+    pub fn run(&self) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+        let inputs = self.random_inputs();
+        let outputs = self.run_whole(&inputs).unwrap_or_else(|text| panic!("{text}"));
+        let values = |tensors: &[HostTensor]| {
+            tensors.iter().map(|t| (0..t.len()).map(|i| t.get_f64(i)).collect()).collect()
+        };
+        (values(&inputs), values(&outputs))
+    }
+    /// The rendered errors of a run that fails.
+    pub fn fails(&self) -> String {
+        let prepared = match self.prepare() {
+            Ok(_) => self.random_inputs(),
+            Err(text) => return text,
+        };
+        match self.run_whole(&prepared) {
+            Ok(_) => panic!("the run did not fail"),
+            Err(text) => text,
+        }
+    }
+}
+
+fn render(text: &str, diags: &[hostir::diag::Diag]) -> String {
+    hostir::diag::render::to_string("test.hir", text, diags)
+}
+
+/// `a [m, k] @ b [k, n]` by plain loops.
+pub fn matmul(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
+    let mut out = vec![0.0; m * n];
+    for i in 0..m {
+        for j in 0..n {
+            for l in 0..k {
+                out[i * n + j] += a[i * k + l] * b[l * n + j];
+            }
+        }
+    }
+    out
+}
+
+/// The sum along one axis.
+pub fn sum_axis(tensor: &HostTensor, axis: usize) -> Vec<f64> {
+    let shape = tensor.shape();
+    let (outer, count): (usize, usize) = (shape[..axis].iter().product(), shape[axis]);
+    let inner: usize = shape[axis + 1..].iter().product();
+    let mut out = vec![0.0; outer * inner];
+    for o in 0..outer {
+        for c in 0..count {
+            for i in 0..inner {
+                out[o * inner + i] += tensor.get_f64((o * count + c) * inner + i);
+            }
+        }
+    }
+    out
+}
+
+/// `[rows, columns]` to `[columns, rows]`.
+pub fn transpose(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+    (0..rows * columns).map(|i| values[i % rows * columns + i / rows]).collect()
+}

@@ -1,0 +1,263 @@
+//! Local ops on the CPU against plain loops: products, pointwise functions, reductions, shapes, sizes,
+//! and programs that are not lowered.
+
+mod common;
+
+use common::{Case, matmul, transpose};
+
+/// A program of one rank: inputs, output and body.
+fn program(inputs: &str, output: &str, body: &str) -> Case {
+    let text = format!("%HostIrContainer {{ ({inputs}) -> ({output}) :\n{body}}} // %HostIrContainer\n");
+    Case::new(&text, &[])
+}
+
+fn close(got: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len());
+    for (index, (g, e)) in got.iter().zip(expected).enumerate() {
+        let same = g == e || (g.is_nan() && e.is_nan());
+        assert!(same || (g - e).abs() <= tolerance * e.abs().max(1.0), "[{index}]: {g} {e}");
+    }
+}
+
+#[test]
+fn matmuls_of_every_type() {
+    for (dtype, tolerance) in
+        [("double", 1e-14), ("float", 1e-6), ("__half", 1e-3), ("__bfloat", 1e-2), ("int", 0.0), ("int64_t", 0.0)]
+    {
+        let case = program(
+            &format!("T0_g_{dtype}[iS0{{3}}, iS1{{4}}], T1_g_{dtype}[iS2{{4}}, iS3{{5}}]"),
+            &format!("T2_g_{dtype}[iS4{{3}}, iS5{{5}}, rS6{{4}}]"),
+            "  T2\n     = matmul(T0,\n              T1)\n",
+        );
+        let (inputs, outputs) = case.run();
+        close(&outputs[0], &matmul(&inputs[0], &inputs[1], 3, 4, 5), tolerance);
+    }
+}
+
+#[test]
+fn batches_broadcast() {
+    // [2, 1, 3, 4] @ [5, 4, 2] -> [2, 5, 3, 2]
+    let case = program(
+        "T0_g_double[iS0{2}, bS1{1}, iS2{3}, iS3{4}], T1_g_double[iS4{5}, iS5{4}, iS6{2}]",
+        "T2_g_double[iS7{2}, iS8{5}, iS9{3}, iS10{2}, rS11{4}]",
+        "  T2\n     = matmul(T0,\n              T1)\n",
+    );
+    let (inputs, outputs) = case.run();
+    let mut expected = Vec::new();
+    for i in 0..2 {
+        for j in 0..5 {
+            expected.extend(matmul(&inputs[0][i * 12..][..12], &inputs[1][j * 8..][..8], 3, 4, 2));
+        }
+    }
+    close(&outputs[0], &expected, 1e-14);
+}
+
+#[test]
+fn vectors_multiply() {
+    let dot = program("T0_g_double[iS0{4}], T1_g_double[iS1{4}]", "T2_g_double[rS2{4}]", "  T2\n     = matmul(T0,\n              T1)\n");
+    let (inputs, outputs) = dot.run();
+    close(&outputs[0], &matmul(&inputs[0], &inputs[1], 1, 4, 1), 1e-14);
+    let right = program("T0_g_double[iS0{3}, iS1{4}], T1_g_double[iS2{4}]", "T2_g_double[iS3{3}, rS4{4}]", "  T2\n     = matmul(T0,\n              T1)\n");
+    let (inputs, outputs) = right.run();
+    close(&outputs[0], &matmul(&inputs[0], &inputs[1], 3, 4, 1), 1e-14);
+    let left = program("T0_g_double[iS0{4}], T1_g_double[iS1{4}, iS2{5}]", "T2_g_double[iS3{5}, rS4{4}]", "  T2\n     = matmul(T0,\n              T1)\n");
+    let (inputs, outputs) = left.run();
+    close(&outputs[0], &matmul(&inputs[0], &inputs[1], 1, 4, 5), 1e-14);
+}
+
+#[test]
+fn products_with_a_selected_axis_are_strided() {
+    let case = program(
+        "T0_g_float[iS0{3}, iS1{2}, iS2{4}], T1_g_float[iS3{4}, iS4{5}]",
+        "T2_g_float[iS5{3}, iS6{5}, rS7{4}]",
+        "  T3_l_float[iS8{3}, iS9{4}]\n     = HirAliasSelect( T0, axis = iS1{2}, index = 1 )\n  T2\n     = matmul(T3,\n              T1)\n",
+    );
+    let (inputs, outputs) = case.run();
+    let a: Vec<f64> = (0..3).flat_map(|i| inputs[0][i * 8 + 4..][..4].to_vec()).collect();
+    close(&outputs[0], &matmul(&a, &inputs[1], 3, 4, 5), 1e-6);
+}
+
+#[test]
+fn linear_adds_its_bias() {
+    let case = program(
+        "T0_g_float[iS0{3}, iS1{4}], T1_g_float[iS2{5}, iS3{4}], T2_g_float[iS4{5}]",
+        "T3_g_float[iS5{3}, iS6{5}, rS7{4}]",
+        "  T3\n     = linear(T0,\n              T1      ,\n          T2      )\n",
+    );
+    let (inputs, outputs) = case.run();
+    let product = matmul(&inputs[0], &transpose(&inputs[1], 5, 4), 3, 4, 5);
+    let expected: Vec<f64> = product.iter().enumerate().map(|(i, x)| x + inputs[2][i % 5]).collect();
+    close(&outputs[0], &expected, 1e-6);
+}
+
+#[test]
+fn infix_functions_of_every_type() {
+    type Infix = (&'static str, fn(f64, f64) -> f64);
+    let functions: [Infix; 3] = [("+", |a, b| a + b), ("-", |a, b| a - b), ("*", |a, b| a * b)];
+    for dtype in ["double", "float", "__half", "__bfloat", "int", "int64_t"] {
+        for (symbol, f) in functions {
+            let case = program(
+                &format!("T0_g_{dtype}[iS0{{7}}], T1_g_{dtype}[iS1{{7}}]"),
+                &format!("T2_g_{dtype}[iS2{{7}}]"),
+                &format!("  T2\n     = T0\n     {symbol} T1;\n"),
+            );
+            let (inputs, outputs) = case.run();
+            let expected: Vec<f64> = inputs[0].iter().zip(&inputs[1]).map(|(&a, &b)| f(a, b)).collect();
+            close(&outputs[0], &expected, 1e-2);
+        }
+    }
+}
+
+#[test]
+fn named_functions() {
+    type Named = (&'static str, fn(f64) -> f64);
+    let functions: [Named; 10] = [
+        ("expf", f64::exp),
+        ("sinf", f64::sin),
+        ("tanhf", f64::tanh),
+        ("relu", |x| x.max(0.0)),
+        ("sigmoid", |x| 1.0 / (1.0 + (-x).exp())),
+        ("silu", |x| x / (1.0 + (-x).exp())),
+        ("sqrtf", f64::sqrt),
+        ("floorf", f64::floor),
+        ("abs", f64::abs),
+        ("reciprocal", |x| 1.0 / x),
+    ];
+    for (name, f) in functions {
+        let body = format!("  T1\n     = {name}(T0);\n");
+        let (inputs, outputs) = program("T0_g_float[iS0{9}]", "T1_g_float[iS1{9}]", &body).run();
+        let expected: Vec<f64> = inputs[0].iter().map(|&x| f(x)).collect();
+        close(&outputs[0], &expected, 1e-6);
+    }
+}
+
+#[test]
+fn scalars_comparisons_and_where() {
+    let case = program(
+        "T0_g_float[iS0{9}]",
+        "T2_g_float[iS2{9}]",
+        "  T1_l_bool[iS1{9}]\n     = T0\n     > double(0.5);\n  T2\n     = where(T1\n  , T0\n  , double(-1));\n",
+    );
+    let (inputs, outputs) = case.run();
+    let expected: Vec<f64> = inputs[0].iter().map(|&x| if x > 0.5 { x } else { -1.0 }).collect();
+    close(&outputs[0], &expected, 0.0);
+}
+
+#[test]
+fn integers_divide_towards_zero_and_not_by_zero() {
+    let body = |value: i64| format!("  T1\n     = T0\n     / {value};\n");
+    let case = program("T0_g_int64_t[iS0{9}]", "T1_g_int64_t[iS1{9}]", &body(2));
+    let (inputs, outputs) = case.run();
+    let expected: Vec<f64> = inputs[0].iter().map(|&x| (x / 2.0).trunc()).collect();
+    close(&outputs[0], &expected, 0.0);
+    let text = program("T0_g_int64_t[iS0{9}]", "T1_g_int64_t[iS1{9}]", &body(0)).fails();
+    assert!(text.contains("H0507") && text.contains("divided by zero"), "{text}");
+}
+
+#[test]
+fn reductions_of_every_type() {
+    type Fold = (&'static str, fn(f64, f64) -> f64);
+    let folds: [Fold; 4] =
+        [("add", |a, b| a + b), ("mul", |a, b| a * b), ("fmax", f64::max), ("fmin", f64::min)];
+    for dtype in ["double", "float", "__half", "__bfloat", "int", "int64_t"] {
+        for (word, f) in folds {
+            let case = program(
+                &format!("T0_g_{dtype}[iS0{{2}}, iS1{{3}}, iS2{{4}}]"),
+                &format!("T1_g_{dtype}[iS3{{2}}, rS4{{3}}, iS5{{4}}]"),
+                &format!("  T1\n     = reduction( T0, op = {word}, initial value = float(0), allreduce = false )\n"),
+            );
+            let (inputs, outputs) = case.run();
+            let at = |i: usize, j: usize, k: usize| inputs[0][(i * 3 + j) * 4 + k];
+            let expected: Vec<f64> =
+                (0..8).map(|o| (1..3).fold(at(o / 4, 0, o % 4), |all, j| f(all, at(o / 4, j, o % 4)))).collect();
+            close(&outputs[0], &expected, 1e-2);
+        }
+    }
+}
+
+#[test]
+fn an_unlowered_program_is_plain_math() {
+    // A set from sharded to replicated, and a sum over the sharded axis: no communications.
+    let case = program(
+        "T0_g_float[ideviceIdx.x0{3}, iS1{4}] (DeviceMesh{0 1 2})",
+        "T1_g_float[rS2{3}, iS3{4}] (DeviceMesh{1 2})",
+        "  T2_l_float[iS4{3}, iS5{4}] (DeviceMesh{1 2})\n     = Set( T0 )\n  T1\n     = reduction( T2, op = add, initial value = float(0), allreduce = false )\n",
+    );
+    assert!(case.prepare().unwrap().unlowered);
+    let (inputs, outputs) = case.run();
+    let expected: Vec<f64> = (0..4).map(|i| (0..3).map(|d| inputs[0][d * 4 + i]).sum()).collect();
+    close(&outputs[0], &expected, 1e-6);
+}
+
+#[test]
+fn replicas_must_agree() {
+    let case = program(
+        "T0_g_float[ideviceIdx.x0{2}, iS1{4}] (DeviceMesh{0 1})",
+        "T1_g_float[iS2{4}] (DeviceMesh{0 1})",
+        "  T1\n     = HirAliasSelect( T0, axis = ideviceIdx.x0{2}, index = 0 )\n",
+    );
+    let text = case.fails();
+    assert!(text.contains("H0503") && text.contains("replicas of T1 differ"), "{text}");
+}
+
+#[test]
+fn sizes_are_asked_for_by_name() {
+    let text = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i2}]) -> (T1_g_float[iS2{i0}, iS3{i2}]) :\n  T1\n     = Set( T0 )\n} // %HostIrContainer\n";
+    let message = Case::new(text, &[("i0", 3)]).prepare().err().unwrap();
+    assert!(message.contains("H0401") && message.contains("--set i2=8") && !message.contains("--set i0"), "{message}");
+    let message = Case::new(text, &[("i0", 0), ("i2", 1)]).prepare().err().unwrap();
+    assert!(message.contains("sizes are positive"), "{message}");
+    let message = Case::new(text, &[("i0", i64::MAX), ("i2", 4)]).prepare().err().unwrap();
+    assert!(message.contains("H0404"), "{message}");
+    let message = Case::new(text, &[("i0", 3), ("i2", 4), ("j", 1)]).prepare().err().unwrap();
+    assert!(message.contains("`--set j=1` names no extent"), "{message}");
+}
+
+#[test]
+fn meshes_fix_extents_and_the_number_of_ranks() {
+    let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{i0}] (DeviceMesh{0 1 3})) -> (T1_g_float[ideviceIdx.x1{i0}] (DeviceMesh{0 1 3})) :\n  T1\n     = Set( T0 )\n} // %HostIrContainer\n";
+    let prepared = Case::new(text, &[]).prepare().unwrap();
+    assert_eq!((prepared.ranks, prepared.inputs[0].shape()), (4, vec![3]));
+    let message = Case::new(text, &[("i0", 8)]).prepare().err().unwrap();
+    assert!(message.contains("H0402"), "{message}");
+    let message = Case::new(text, &[]).devices(2).prepare().err().unwrap();
+    assert!(message.contains("H0405") && message.contains("needs 4 devices"), "{message}");
+}
+
+#[test]
+fn an_index_out_of_range_names_its_iteration() {
+    let case = program(
+        "T0_g_float[iS0{3}, iS1{2}]",
+        "T1_g_float[iS2{2}]",
+        "  FOR i9 from 0 to 5:\n    T2_l_float[iS3{2}]\n       = HirAliasSelect( T0, axis = iS0{3}, index = i9 )\n    T1\n       = Set( T2 )\n",
+    );
+    let text = case.fails();
+    assert!(text.contains("index 3 is out of range: axis 0 of T0 has 3 elements") && text.contains("i9=3"), "{text}");
+}
+
+#[test]
+fn plans_print() {
+    let case = program("T0_g_float[iS0{3}]", "T1_g_float[iS1{3}]", "  T1\n     = Set( T0 )\n");
+    let prepared = case.prepare().unwrap();
+    let text = prepared.plan_text(0).unwrap().to_string();
+    assert!(text.contains("copy    T1#1[3] <- T0#0[3]") && text.contains("; T1 = Set"), "{text}");
+}
+
+/// `cargo test --release -p hostir --test kernels -- --ignored --nocapture`: 2048^3 float.
+#[test]
+#[ignore = "a measurement"]
+fn gemm_speed() {
+    let case = program(
+        "T0_g_float[iS0{2048}, iS1{2048}], T1_g_float[iS2{2048}, iS3{2048}]",
+        "T2_g_float[iS4{2048}, iS5{2048}, rS6{2048}]",
+        "  T2\n     = matmul(T0,\n              T1)\n",
+    );
+    let prepared = case.prepare().unwrap();
+    let inputs = case.random_inputs();
+    for _ in 0..5 {
+        let inputs = vec![inputs.clone()];
+        let start = std::time::Instant::now();
+        hostir::backend::cpu::run(&prepared, inputs).unwrap();
+        println!("{:?}", start.elapsed());
+    }
+}
