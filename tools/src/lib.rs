@@ -3,7 +3,6 @@
 //! The only crate with input and output, colour, environment and exit statuses. Everything goes
 //! through [`Io`], so that a test runs a tool in its own process and sees what a user would see.
 
-pub mod args;
 pub mod data;
 pub mod io;
 pub mod opt;

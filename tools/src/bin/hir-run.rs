@@ -1,3 +1,5 @@
-//! hir-run.
+//! hir-run: see [`hostir_tools::run`].
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    hostir_tools::io::process_main(hostir_tools::run::main_with)
+}

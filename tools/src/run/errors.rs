@@ -65,6 +65,7 @@ pub fn status(code: &str) -> Status {
         READ | WRITE | KIND | DAMAGED | SHAPE | DTYPE | ENTRY | BACKEND | NOT_YET => Status::Environment,
         VALUE | TENSOR | SCALAR | TWICE | CONFLICT | REFERENCE | CONTAINER => Status::Usage,
         DIFFERS => Status::Differs,
+        hostir::backend::DEADLOCK => Status::Deadlock,
         _ => Status::Program,
     }
 }

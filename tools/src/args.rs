@@ -1,2 +1,0 @@
-//! What the command lines of both tools share.
-

@@ -1,0 +1,284 @@
+//! The command line of hir-run: what was typed, without looking at the program.
+
+use super::errors;
+use super::failure::Failure;
+use super::files::DataFile;
+use crate::data::compare::Given;
+use crate::data::generate::Generator;
+use crate::io::{Io, Status};
+use crate::render::{self, Format};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use hostir::diag::{Diag, nearest};
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Where a program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Backend {
+    #[default]
+    Auto,
+    Cpu,
+    Cuda,
+    Null,
+}
+
+/// What an input is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    Generate(Generator),
+    File(DataFile),
+}
+
+/// `T0=value`: an option about one thing.
+pub(super) type Keyed<T> = Vec<(String, T)>;
+
+/// The options.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Options {
+    pub(super) file: String,
+    pub(super) container: Option<usize>,
+    pub(super) devices: Option<u32>,
+    pub(super) backend: Backend,
+    pub(super) streams: u32,
+    pub(super) shapes: Keyed<Vec<usize>>,
+    pub(super) set: Keyed<i64>,
+    pub(super) inputs: Keyed<Content>,
+    pub(super) seed: u64,
+    pub(super) outputs: Keyed<DataFile>,
+    pub(super) out_dir: Option<String>,
+    pub(super) expects: Keyed<DataFile>,
+    pub(super) reference: Option<String>,
+    pub(super) given: Given,
+    pub(super) check_only: bool,
+    pub(super) no_check: bool,
+    pub(super) print_plan: bool,
+    pub(super) summary: bool,
+    pub(super) quiet: bool,
+    pub(super) format: Format,
+}
+
+const ABOUT: &str = "Runs a host program on all its ranks and checks what it computes";
+
+const AFTER: &str = "\
+Tensors are named by number (T0), by the name the program gives them, or by position among the inputs
+(--input, --shape) or outputs (--output, --expect), from 0.
+
+Examples:
+  hir-run ag_matmul_p2p.hir --set i2=4 --set i3=6 --set i5=5
+      Run on as many ranks as the meshes name, with normally distributed inputs.
+  hir-run lowered.hir --shape T0=8x128x64 --shape T1=64x32 --reference unlowered.hir
+      Run both programs on the same inputs and compare the outputs.
+  hir-run mlp.hir --input T0=x.npy --input T1=w.safetensors:fc1.weight --expect T5=y.npy --output T5=out.npy
+      Files in and out; out.npy is written only if the run and the comparison succeed.
+  hir-run mlp.hir --input T0=x.%r.npy
+      One file a rank: x.0.npy, x.1.npy, ... hold the ranks' parts.
+  nvfuser_test 2>&1 | hir-run - --container=2 --check-only
+      Check the second program of a log.
+
+Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a file or device is
+missing or unfit, 4 a comparison differs, 5 deadlock or timeout. Results go to standard output,
+everything else to standard error; a run that fails writes no file.";
+
+/// Reads the arguments, the program's name first. An error was reported and is given as the exit
+/// status; so are `--help` and `--version`.
+pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Status> {
+    match command().try_get_matches_from(args) {
+        Ok(matches) => options(&matches).map_err(|(format, diags)| {
+            let failure = Failure::from(diags);
+            render::report(io, format, &failure.source, &failure.diags);
+            Status::Usage
+        }),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let _ = write!(io.stdout, "{}", error.render());
+            Err(Status::Ok)
+        }
+        Err(error) => {
+            let _ = write!(io.stderr, "{}", error.render());
+            Err(Status::Usage)
+        }
+    }
+}
+
+fn command() -> Command {
+    let groups = [program_args(), size_args(), data_args(), check_args(), print_args()];
+    Command::new("hir-run")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(AFTER)
+        .term_width(100)
+        .args(groups.into_iter().flatten())
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+}
+
+fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn many(name: &'static str, text: &'static str, help: &'static str) -> Arg {
+    value(name, text, help).action(ArgAction::Append)
+}
+
+fn program_args() -> Vec<Arg> {
+    let file = Arg::new("FILE").required(true).num_args(1..);
+    let backends = ["auto", "cpu", "cuda", "null"];
+    vec![
+        file.help("The program or a log that holds it; - is standard input"),
+        value("container", "N", "Takes the N-th program of the file, from 1").value_parser(value_parser!(u32).range(1..)),
+        value("devices", "N", "Number of ranks; without it, as many as the meshes name")
+            .short('n')
+            .value_parser(value_parser!(u32).range(1..)),
+        value("backend", "NAME", "Where it runs").value_parser(backends).default_value("auto"),
+        value("streams", "N", "What numberOfStreams is").value_parser(value_parser!(u32).range(1..)).default_value("4"),
+    ]
+}
+
+fn size_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("Sizes");
+    vec![
+        group(many("shape", "T0=4x8", "The whole shape of an input")),
+        group(many("set", "i0=8", "The value of an extent or scalar input")),
+    ]
+}
+
+fn data_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("Data");
+    let input = "What an input holds: randn (the default: mean 0, deviation 1), uniform (0 to 1), ones, zeros, \
+                 iota, FILE.npy, FILE.safetensors[:NAME]; %r in a file's name stands for the rank";
+    vec![
+        group(many("input", "T0=WHAT", input)),
+        group(value("seed", "N", "Seed of generated inputs").value_parser(value_parser!(u64)).default_value("0")),
+        group(many("output", "T2=FILE", "Writes an output, whole, or with %r one part a rank")),
+        group(value("out-dir", "DIR", "Writes there all outputs that no --output names")),
+    ]
+}
+
+fn check_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("Checks");
+    let reals = |arg: Arg| arg.value_parser(value_parser!(f64));
+    vec![
+        group(many("expect", "T2=FILE", "Compares an output with a file")),
+        group(value("reference", "FILE", "Runs this program on the same inputs and compares all outputs by position")),
+        group(reals(value("rtol", "X", "Tolerance relative to the reference's element; the default depends on the type"))),
+        group(reals(value("atol", "X", "Absolute tolerance; the default follows the reference's root mean square"))),
+        group(flag("check-only", "Checks the program and plans it, without running it")),
+        group(flag("no-check", "Runs without looking for races and deadlocks first").conflicts_with("check-only")),
+    ]
+}
+
+fn print_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("What is printed");
+    vec![
+        group(flag("print-plan", "Prints each rank's plan instead of running it")),
+        group(flag("summary", "Says more about inputs and outputs").conflicts_with("quiet")),
+        group(flag("quiet", "Says nothing unless something is wrong").short('q')),
+        group(value("error-format", "FORMAT", "How diagnostics are written"))
+            .value_parser(["human", "json"])
+            .default_value("human"),
+    ]
+}
+
+fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
+    let json = text("error-format").as_deref() == Some("json");
+    let format = if json { Format::Json } else { Format::Human };
+    let mut values = Values { matches, diags: Vec::new() };
+    let options = Options {
+        file: values.file(),
+        container: matches.get_one::<u32>("container").map(|n| *n as usize),
+        devices: matches.get_one("devices").copied(),
+        backend: match text("backend").as_deref() {
+            Some("cpu") => Backend::Cpu,
+            Some("cuda") => Backend::Cuda,
+            Some("null") => Backend::Null,
+            _ => Backend::Auto,
+        },
+        streams: matches.get_one("streams").copied().unwrap_or(4),
+        shapes: values.keyed("shape", shape),
+        set: values.keyed("set", |text| text.parse().map_err(|_| format!("`{text}` is no integer"))),
+        inputs: values.keyed("input", content),
+        seed: matches.get_one("seed").copied().unwrap_or(0),
+        outputs: values.keyed("output", data_file),
+        out_dir: text("out-dir"),
+        expects: values.keyed("expect", data_file),
+        reference: text("reference"),
+        given: Given { rtol: values.tolerance("rtol"), atol: values.tolerance("atol") },
+        check_only: matches.get_flag("check-only"),
+        no_check: matches.get_flag("no-check"),
+        print_plan: matches.get_flag("print-plan"),
+        summary: matches.get_flag("summary"),
+        quiet: matches.get_flag("quiet"),
+        format,
+    };
+    if values.diags.is_empty() { Ok(options) } else { Err((format, values.diags)) }
+}
+
+/// Values that clap does not check, with what is wrong with them.
+struct Values<'a> {
+    matches: &'a ArgMatches,
+    diags: Vec<Diag>,
+}
+
+impl Values<'_> {
+    fn file(&mut self) -> String {
+        let mut files = self.matches.get_many::<String>("FILE").into_iter().flatten();
+        let first = files.next().cloned().unwrap_or_default();
+        if let Some(second) = files.next() {
+            let message = format!("one program runs at a time, but `{first}` and `{second}` are given");
+            let note = "`--reference FILE` compares a program with another one";
+            self.diags.push(Diag::global(errors::CONFLICT, message).note(note));
+        }
+        first
+    }
+    /// All `--flag key=value`.
+    fn keyed<T>(&mut self, flag: &str, read: impl Fn(&str) -> Result<T, String>) -> Keyed<T> {
+        let mut found = Vec::new();
+        for text in self.matches.get_many::<String>(flag).into_iter().flatten() {
+            let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
+            let value = parts.ok_or_else(|| "a name and `=` are missing in front".to_owned());
+            match value.and_then(|(key, value)| Ok((key.to_owned(), read(value)?))) {
+                Ok(pair) => found.push(pair),
+                Err(why) => self.diags.push(Diag::global(errors::VALUE, format!("`--{flag} {text}`: {why}"))),
+            }
+        }
+        found
+    }
+    fn tolerance(&mut self, flag: &str) -> Option<f64> {
+        let value = self.matches.get_one::<f64>(flag).copied()?;
+        if value.is_nan() || value < 0.0 {
+            let message = format!("`--{flag} {value}`: a tolerance is a number from 0 up");
+            self.diags.push(Diag::global(errors::VALUE, message));
+        }
+        Some(value)
+    }
+}
+
+/// `4x8`, or `scalar` for a tensor without axes.
+fn shape(text: &str) -> Result<Vec<usize>, String> {
+    if text == "scalar" {
+        return Ok(Vec::new());
+    }
+    let extent = |word: &str| word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"));
+    text.split(['x', ',']).map(extent).collect()
+}
+
+fn content(text: &str) -> Result<Content, String> {
+    if let Some(generator) = Generator::parse(text) {
+        return Ok(Content::Generate(generator));
+    }
+    if let Some(file) = DataFile::parse(text) {
+        return Ok(Content::File(file));
+    }
+    let words: Vec<&str> = Generator::ALL.iter().map(|(_, word)| *word).collect();
+    Err(match nearest(text, words.iter().copied()) {
+        Some(near) => format!("there is no generator `{text}`; did you mean `{near}`?"),
+        None => format!("expected {}, a .npy or a .safetensors file", words.join(", ")),
+    })
+}
+
+fn data_file(text: &str) -> Result<DataFile, String> {
+    DataFile::parse(text).ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
+}

@@ -1,0 +1,49 @@
+//! What hir-run asks of plans and backends, in one place.
+
+use hostir::backend::{Backend as _, RunResult, cpu};
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use hostir::ir::Program;
+use hostir::plan::{self, Sizes};
+use std::fmt::Write as _;
+
+pub(super) use hostir::plan::{Port, Prepared};
+
+/// Binds sizes and plans all ranks.
+pub(super) fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Vec<Diag>> {
+    plan::prepare(program, sizes).map_err(|mut diags| {
+        diags.sort();
+        diags.items
+    })
+}
+
+/// All ranks' plans.
+pub(super) fn plan_text(prepared: &Prepared) -> String {
+    let mut text = String::new();
+    for rank in 0..prepared.plans.len() {
+        if let Some(plan) = prepared.plan_text(rank) {
+            let _ = write!(text, "{plan}");
+        }
+    }
+    text
+}
+
+/// Instructions of all ranks.
+pub(super) fn instructions(prepared: &Prepared) -> usize {
+    prepared.plans.iter().map(|plan| plan.insts.len()).sum()
+}
+
+/// A rank's part of a whole input.
+pub(super) fn shard(prepared: &Prepared, input: usize, rank: u32, whole: &HostTensor) -> HostTensor {
+    plan::shard(prepared, input, rank, whole)
+}
+
+/// Runs all ranks; inputs are by rank and position.
+pub(super) fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+    cpu::Cpu.run(prepared, inputs)
+}
+
+/// The whole output from its ranks' parts.
+pub(super) fn assemble(prepared: &Prepared, output: usize, parts: Vec<(u32, HostTensor)>) -> Result<HostTensor, Diag> {
+    plan::assemble(prepared, output, parts)
+}

@@ -1,0 +1,159 @@
+//! Inputs: from files, whole or one a rank, or generated.
+
+use super::cli::Content;
+use super::errors;
+use super::exec::{self, Port, Prepared};
+use super::failure::Failure;
+use super::files::DataFile;
+use super::names::{self, Bound};
+use crate::data::brackets;
+use crate::data::generate::{Generator, fill};
+use crate::io::Io;
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use hostir::ir::Program;
+use hostir::plan::Sizes;
+
+/// Whole tensors read from files, by input.
+pub(super) type Whole = Vec<Option<HostTensor>>;
+
+/// One input as it was handed over.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// The whole tensor.
+    Whole(HostTensor),
+    /// The ranks' parts; off the tensor's mesh an empty one.
+    Parts(Vec<HostTensor>),
+}
+
+/// Reads the files that hold whole tensors.
+pub(super) fn read_whole(bound: &Bound<'_>, io: &Io<'_>) -> Result<Whole, Failure> {
+    let mut diags = Vec::new();
+    let mut read = |content: &Option<&Content>| match content {
+        Some(Content::File(file)) if !file.per_rank() => {
+            file.read(io).map_err(|diag| diags.push(diag)).ok()
+        }
+        _ => None,
+    };
+    let whole = bound.inputs.iter().map(&mut read).collect();
+    if diags.is_empty() { Ok(whole) } else { Err(diags.into()) }
+}
+
+/// Adds the shapes of files to those that flags give.
+pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, whole: &Whole) {
+    for (tensor, file) in names::tensors(program.inputs()).into_iter().zip(whole) {
+        if let Some(file) = file {
+            let shape = || file.shape().to_vec();
+            sizes.shapes.entry(names::number(program, tensor)).or_insert_with(shape);
+        }
+    }
+}
+
+/// All inputs, checked against the program's shapes and types.
+pub(super) fn bind(
+    prepared: &Prepared,
+    bound: &Bound<'_>,
+    whole: Whole,
+    seed: u64,
+    io: &Io<'_>,
+) -> Result<Vec<Input>, Failure> {
+    let mut inputs = Vec::new();
+    let mut diags = Vec::new();
+    for (position, (port, whole)) in prepared.inputs.iter().zip(whole).enumerate() {
+        match one(prepared, port, position, bound.inputs[position], whole, seed, io) {
+            Ok(input) => inputs.push(input),
+            Err(diag) => diags.push(diag),
+        }
+    }
+    if diags.is_empty() { Ok(inputs) } else { Err(diags.into()) }
+}
+
+fn one(
+    prepared: &Prepared,
+    port: &Port,
+    position: usize,
+    content: Option<&Content>,
+    whole: Option<HostTensor>,
+    seed: u64,
+    io: &Io<'_>,
+) -> Result<Input, Diag> {
+    match (content, whole) {
+        (Some(Content::File(file)), Some(tensor)) => {
+            check(port, &port.shape(), file, &tensor)?;
+            Ok(Input::Whole(tensor))
+        }
+        (Some(Content::File(file)), None) => parts_of_files(prepared, port, file, io).map(Input::Parts),
+        (Some(Content::Generate(generator)), _) => generated(*generator, port, position, seed),
+        (None, _) => generated(Generator::default(), port, position, seed),
+    }
+}
+
+fn generated(generator: Generator, port: &Port, position: usize, seed: u64) -> Result<Input, Diag> {
+    Ok(Input::Whole(fill(generator, port.dtype, &port.shape(), seed, position)))
+}
+
+fn parts_of_files(prepared: &Prepared, port: &Port, file: &DataFile, io: &Io<'_>) -> Result<Vec<HostTensor>, Diag> {
+    if prepared.unlowered {
+        let message = format!("`{file}` has one file a rank, but this program is plain math on whole tensors");
+        return Err(Diag::global(errors::CONFLICT, message).note("hand over the whole tensor in one file"));
+    }
+    let part = |rank| {
+        if !port.on(rank) {
+            return Ok(HostTensor::zeros(port.dtype, &[0]));
+        }
+        let file = file.of_rank(rank);
+        let tensor = file.read(io)?;
+        check(port, &port.local_shape(), &file, &tensor)?;
+        Ok(tensor)
+    };
+    (0..prepared.ranks).map(part).collect()
+}
+
+/// Whether a file's tensor is what the program takes.
+fn check(port: &Port, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
+    let name = &port.name;
+    if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {
+        let message = format!("`{file}` holds {}, but {name} is {}", tensor.dtype().name(), port.dtype.name());
+        let note = "convert the file: data is handed over as it is, never rounded";
+        return Err(Diag::global(errors::DTYPE, message).note(note));
+    }
+    if tensor.shape() == shape {
+        return Ok(());
+    }
+    let part = if shape == port.shape() { "" } else { "a rank's part of " };
+    let (found, needed) = (brackets(tensor.shape()), brackets(shape));
+    let message = format!("`{file}` has the shape {found}, but {part}{name} is {needed}");
+    let diag = Diag::global(errors::SHAPE, message);
+    Err(if tensor.shape() == port.shape() {
+        diag.note(format!("the file holds the whole tensor: name it without `%r` (`--input {name}=FILE`)"))
+    } else if tensor.shape() == port.local_shape() {
+        diag.note("the file holds one rank's part: name the files of all ranks with `%r` (`x.%r.npy`)")
+    } else {
+        diag.note(format!("the axes of {name} are {}", axes(port)))
+    })
+}
+
+fn both_int64(tensor: &HostTensor, port: &Port) -> bool {
+    use hostir::ir::DType;
+    let wide = |dtype| matches!(dtype, DType::Int | DType::Index);
+    wide(tensor.dtype()) && wide(port.dtype)
+}
+
+/// `8 (over deviceIdx.x), 4, 6`.
+fn axes(port: &Port) -> String {
+    let axis = |axis: &hostir::plan::PortAxis| match axis.device {
+        Some(device) => format!("{} (over {})", axis.extent, device.name()),
+        None => axis.extent.to_string(),
+    };
+    port.axes.iter().map(axis).collect::<Vec<_>>().join(", ")
+}
+
+/// What each rank is handed.
+pub(super) fn parts(prepared: &Prepared, inputs: &[Input]) -> Vec<Vec<HostTensor>> {
+    let part = |rank: u32, index: usize, input: &Input| match input {
+        Input::Whole(whole) => exec::shard(prepared, index, rank, whole),
+        Input::Parts(parts) => parts[rank as usize].clone(),
+    };
+    let of_rank = |rank| inputs.iter().enumerate().map(|(index, input)| part(rank, index, input)).collect();
+    (0..prepared.ranks).map(of_rank).collect()
+}

@@ -1,0 +1,145 @@
+//! Options that name tensors and scalars, bound to the program.
+
+use super::cli::{Content, Keyed, Options};
+use super::errors;
+use super::failure::Failure;
+use super::files::DataFile;
+use hostir::diag::{Diag, nearest};
+use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
+use hostir::plan::Sizes;
+use std::collections::BTreeMap;
+
+/// What the command line says about each tensor input and output.
+#[derive(Debug)]
+pub(super) struct Bound<'a> {
+    /// By input.
+    pub(super) inputs: Vec<Option<&'a Content>>,
+    /// By output.
+    pub(super) outputs: Vec<Option<&'a DataFile>>,
+    /// By output.
+    pub(super) expects: Vec<Option<&'a DataFile>>,
+    /// By `T0`.
+    shapes: BTreeMap<String, Vec<usize>>,
+}
+
+impl Bound<'_> {
+    /// The sizes that flags fix.
+    pub(super) fn sizes(&self, options: &Options) -> Sizes {
+        Sizes {
+            set: options.set.iter().cloned().collect(),
+            shapes: self.shapes.clone(),
+            devices: options.devices,
+            streams: options.streams,
+            ..Sizes::default()
+        }
+    }
+}
+
+/// Binds all options to the program, or says what is wrong with any of them.
+pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<'a>, Failure> {
+    let inputs = Side { program, tensors: tensors(program.inputs()), word: "input" };
+    let outputs = Side { program, tensors: tensors(program.outputs()), word: "output" };
+    let mut diags = Vec::new();
+    let shapes = inputs.bind("shape", &options.shapes, &outputs, &mut diags);
+    let shapes = inputs.tensors.iter().zip(shapes).filter_map(|(tensor, shape)| Some((*tensor, shape?.clone())));
+    let bound = Bound {
+        inputs: inputs.bind("input", &options.inputs, &outputs, &mut diags),
+        outputs: outputs.bind("output", &options.outputs, &inputs, &mut diags),
+        expects: outputs.bind("expect", &options.expects, &inputs, &mut diags),
+        shapes: shapes.map(|(tensor, shape)| (number(program, tensor), shape)).collect(),
+    };
+    check_scalars(program, &options.set, &mut diags);
+    if diags.is_empty() { Ok(bound) } else { Err(diags.into()) }
+}
+
+/// The tensors among inputs or outputs.
+pub(super) fn tensors(values: &[Value]) -> Vec<TensorId> {
+    values.iter().filter_map(|value| value.tensor()).collect()
+}
+
+/// `T0`, whatever name the tensor has.
+pub(super) fn number(program: &Program, tensor: TensorId) -> String {
+    format!("T{}", program.tensor(tensor).number)
+}
+
+/// The inputs, or the outputs.
+struct Side<'a> {
+    program: &'a Program,
+    tensors: Vec<TensorId>,
+    word: &'static str,
+}
+
+impl Side<'_> {
+    /// The option of each tensor.
+    fn bind<'o, T>(
+        &self,
+        flag: &str,
+        keyed: &'o Keyed<T>,
+        other: &Side<'_>,
+        diags: &mut Vec<Diag>,
+    ) -> Vec<Option<&'o T>> {
+        let mut bound: Vec<Option<&'o T>> = self.tensors.iter().map(|_| None).collect();
+        for (key, value) in keyed {
+            match self.find(key) {
+                Some(index) if bound[index].is_some() => {
+                    let name = self.program.tensor_name(self.tensors[index]);
+                    diags.push(Diag::global(errors::TWICE, format!("`--{flag}` is given twice for {name}")));
+                }
+                Some(index) => bound[index] = Some(value),
+                None => diags.push(self.unknown(flag, key, other)),
+            }
+        }
+        bound
+    }
+    /// The tensor of a number, name or position.
+    fn find(&self, key: &str) -> Option<usize> {
+        let named = |tensor: &TensorId| {
+            number(self.program, *tensor) == key || self.program.tensor_name(*tensor) == key
+        };
+        let position = || key.parse().ok().filter(|index: &usize| *index < self.tensors.len());
+        self.tensors.iter().position(named).or_else(position)
+    }
+    fn unknown(&self, flag: &str, key: &str, other: &Side<'_>) -> Diag {
+        let names: Vec<String> = self.tensors.iter().map(|tensor| self.program.tensor_name(*tensor)).collect();
+        let what = match other.find(key).filter(|_| key.parse::<usize>().is_err()) {
+            Some(_) => format!("`--{flag} {key}`: {key} is an {}, not an {}", other.word, self.word),
+            None => format!("`--{flag} {key}`: the program has no {} `{key}`", self.word),
+        };
+        let diag = Diag::global(errors::TENSOR, what);
+        // A slip in a number is no reason to guess another tensor.
+        let near = nearest(key, names.iter().map(String::as_str)).filter(|near| !is_number(near));
+        diag.note(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if names.is_empty() => format!("it has no tensor {}s", self.word),
+            None => format!("its {}s are {}", self.word, names.join(", ")),
+        })
+    }
+}
+
+/// Whether a name is `T` and a number.
+fn is_number(name: &str) -> bool {
+    name.strip_prefix('T').is_some_and(|rest| rest.parse::<u32>().is_ok())
+}
+
+/// Reports `--set` of names that the program does not have, or twice for one.
+fn check_scalars(program: &Program, set: &Keyed<i64>, diags: &mut Vec<Diag>) {
+    let names: Vec<&str> = (0..program.exprs().len())
+        .filter_map(|index| match program.expr(ExprId(index as u32)) {
+            Expr::Name(name) => Some(program.name(*name)),
+            _ => None,
+        })
+        .collect();
+    for (index, (name, value)) in set.iter().enumerate() {
+        if set[..index].iter().any(|(other, _)| other == name) {
+            diags.push(Diag::global(errors::TWICE, format!("`--set` is given twice for {name}")));
+        }
+        if names.contains(&name.as_str()) {
+            continue;
+        }
+        let diag = Diag::global(errors::SCALAR, format!("`--set {name}={value}`: the program has no scalar `{name}`"));
+        diags.push(match nearest(name, names.iter().copied()) {
+            Some(near) => diag.note(format!("did you mean `{near}`?")),
+            None => diag,
+        });
+    }
+}

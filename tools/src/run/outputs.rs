@@ -1,0 +1,164 @@
+//! Outputs: put together, and written all or none.
+
+use super::cli::Options;
+use super::errors;
+use super::exec::{self, Prepared};
+use super::failure::Failure;
+use super::files::{DataFile, Kind};
+use super::names::Bound;
+use crate::data::{npy, safetensors};
+use crate::io::Io;
+use hostir::backend::RunResult;
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a run computed.
+#[derive(Debug)]
+pub(super) struct Results {
+    /// Whole tensors by output.
+    pub(super) whole: Vec<HostTensor>,
+    /// By output: the parts of the ranks that hold one.
+    pub(super) parts: Vec<Vec<(u32, HostTensor)>>,
+}
+
+impl Results {
+    /// Puts the ranks' parts together; replicas must agree.
+    pub(super) fn assemble(prepared: &Prepared, run: RunResult) -> Result<Self, Diag> {
+        let mut parts: Vec<Vec<(u32, HostTensor)>> = prepared.outputs.iter().map(|_| Vec::new()).collect();
+        for (rank, outputs) in run.outputs.into_iter().enumerate() {
+            for (index, part) in outputs.into_iter().enumerate() {
+                let on = prepared.outputs.get(index).is_some_and(|port| port.on(rank as u32));
+                if let (true, Some(part)) = (on, part) {
+                    parts[index].push((rank as u32, part));
+                }
+            }
+        }
+        let whole = parts.iter().enumerate().map(|(index, parts)| exec::assemble(prepared, index, parts.clone()));
+        Ok(Self { whole: whole.collect::<Result<_, _>>()?, parts })
+    }
+}
+
+/// Where each output goes; `None` for nowhere.
+fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Option<DataFile>> {
+    let target = |(index, port): (usize, &exec::Port)| {
+        if let Some(file) = bound.outputs[index] {
+            return Some(file.clone());
+        }
+        let (kind, extension) =
+            if npy::can_hold(port.dtype) { (Kind::Npy, "npy") } else { (Kind::Safetensors, "safetensors") };
+        let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, port.name);
+        Some(DataFile { path, entry: None, kind })
+    };
+    prepared.outputs.iter().enumerate().map(target).collect()
+}
+
+/// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`.
+pub(super) fn check_types(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Result<(), Failure> {
+    let mut diags = Vec::new();
+    let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+    for (port, target) in prepared.outputs.iter().zip(targets(prepared, options, bound)) {
+        let Some(file) = target else { continue };
+        if !file.kind.can_hold(port.dtype) {
+            let message = format!("`{file}` cannot hold {}, which is {}", port.name, port.dtype.name());
+            diags.push(Diag::global(errors::KIND, message).note("write it to a .safetensors file"));
+        }
+        let place = match file.kind {
+            Kind::Npy => file.to_string(),
+            Kind::Safetensors => format!("{}:{}", file.path, file.entry.as_ref().unwrap_or(&port.name)),
+        };
+        if let Some(other) = taken.insert(place, &port.name) {
+            let message = format!("`{file}` is to hold both {other} and {}", port.name);
+            diags.push(Diag::global(errors::CONFLICT, message).note("a .safetensors file holds several tensors"));
+        }
+    }
+    if diags.is_empty() { Ok(()) } else { Err(diags.into()) }
+}
+
+/// Writes all files, or none.
+pub(super) fn write(
+    prepared: &Prepared,
+    results: &Results,
+    options: &Options,
+    bound: &Bound<'_>,
+    io: &Io<'_>,
+) -> Result<(), Failure> {
+    let targets = targets(prepared, options, bound);
+    let mut files = Files::default();
+    for (index, (port, target)) in prepared.outputs.iter().zip(&targets).enumerate() {
+        match target {
+            Some(file) if file.per_rank() => {
+                for (rank, part) in &results.parts[index] {
+                    files.add(&file.of_rank(*rank), &port.name, part);
+                }
+            }
+            Some(file) => files.add(file, &port.name, &results.whole[index]),
+            None => {}
+        }
+    }
+    if let Some(folder) = &options.out_dir {
+        std::fs::create_dir_all(io.path(folder)).map_err(|error| errors::cannot_write(folder, &error))?;
+    }
+    files.write(io)?;
+    Ok(())
+}
+
+/// Files to write, with what each holds.
+#[derive(Default)]
+struct Files<'a> {
+    files: BTreeMap<String, (Option<Kind>, Vec<(String, &'a HostTensor)>)>,
+}
+
+impl<'a> Files<'a> {
+    fn add(&mut self, file: &DataFile, name: &str, tensor: &'a HostTensor) {
+        let (kind, entries) = self.files.entry(file.path.clone()).or_default();
+        *kind = Some(file.kind);
+        entries.push((file.entry.clone().unwrap_or_else(|| name.to_owned()), tensor));
+    }
+    /// Writes beside each file first, then moves all into place.
+    fn write(&self, io: &Io<'_>) -> Result<(), Diag> {
+        let mut staged = Staged::default();
+        for (path, (kind, entries)) in &self.files {
+            let bytes = match kind {
+                Some(Kind::Npy) => npy::write(entries[0].1),
+                Some(Kind::Safetensors) | None => safetensors::write(entries),
+            };
+            let bytes = bytes.map_err(|error| Diag::global(errors::KIND, format!("`{path}`: {}", error.message)))?;
+            staged.add(io.path(path), &bytes).map_err(|error| errors::cannot_write(path, &error))?;
+        }
+        staged.commit().map_err(|(path, error)| errors::cannot_write(path.display(), &error))
+    }
+}
+
+/// Temporary files, removed unless they were moved into place.
+#[derive(Default)]
+struct Staged {
+    files: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Staged {
+    fn add(&mut self, path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let beside = path.with_file_name(format!(".{name}.{}.{}.tmp", std::process::id(), self.files.len()));
+        self.files.push((beside.clone(), path));
+        std::fs::write(beside, bytes)
+    }
+    fn commit(mut self) -> Result<(), (PathBuf, std::io::Error)> {
+        while let Some((beside, path)) = self.files.pop() {
+            if let Err(error) = std::fs::rename(&beside, &path) {
+                self.files.push((beside, path.clone()));
+                return Err((path, error));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        for (beside, _) in &self.files {
+            let _ = std::fs::remove_file(beside);
+        }
+    }
+}

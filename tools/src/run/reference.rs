@@ -1,0 +1,84 @@
+//! `--reference FILE`: another program on the same inputs, whole tensors against whole tensors.
+
+use super::check::Checks;
+use super::cli::Options;
+use super::errors;
+use super::exec::{self, Prepared};
+use super::failure::Failure;
+use super::inputs::{self, Input};
+use super::load::Loaded;
+use super::names;
+use super::outputs::Results;
+use crate::io::Io;
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use hostir::plan::Sizes;
+
+/// Runs the reference and compares all outputs by position. Gives a line for each comparison.
+pub(super) fn check(
+    file: &str,
+    given: &[Input],
+    prepared: &Prepared,
+    results: &Results,
+    options: &Options,
+    io: &mut Io<'_>,
+) -> Result<Vec<String>, Failure> {
+    let loaded = Loaded::read(file, None, io)?;
+    let whole: Vec<&HostTensor> = given.iter().map(whole).collect::<Result<_, _>>()?;
+    count(file, "inputs", names::tensors(loaded.program.inputs()).len(), whole.len())?;
+    count(file, "outputs", names::tensors(loaded.program.outputs()).len(), results.whole.len())?;
+    let reference = prepare(&loaded, &whole, options)?;
+    for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(&whole) {
+        if port.dtype != own.dtype() || port.shape() != own.shape() {
+            let message = format!(
+                "input {} of `{file}` is {} {:?}, but {} is {} {:?}",
+                port.name,
+                port.dtype.name(),
+                port.shape(),
+                theirs.name,
+                own.dtype().name(),
+                own.shape()
+            );
+            return Err(misfit(message).into());
+        }
+    }
+    let inputs: Vec<Input> = whole.into_iter().cloned().map(Input::Whole).collect();
+    let parts = inputs::parts(&reference, &inputs);
+    let run = exec::run(&reference, parts).map_err(|diags| loaded.fail(diags))?;
+    let expected = Results::assemble(&reference, run).map_err(|diag| loaded.fail(vec![diag]))?;
+    let mut checks = Checks::new(options);
+    for ((port, found), expected) in prepared.outputs.iter().zip(&results.whole).zip(&expected.whole) {
+        checks.pair(&port.name, found, "the reference", expected);
+    }
+    checks.finish()
+}
+
+fn whole(input: &Input) -> Result<&HostTensor, Diag> {
+    match input {
+        Input::Whole(whole) => Ok(whole),
+        Input::Parts(_) => {
+            let message = "`--reference` needs whole inputs, but one is given as a file a rank";
+            Err(Diag::global(errors::CONFLICT, message).note("hand the tensor over in one file"))
+        }
+    }
+}
+
+fn count(file: &str, what: &str, theirs: usize, own: usize) -> Result<(), Diag> {
+    if theirs == own {
+        return Ok(());
+    }
+    Err(misfit(format!("`{file}` has {theirs} tensor {what}, but the program has {own}")))
+}
+
+fn misfit(message: String) -> Diag {
+    Diag::global(errors::REFERENCE, message).note("inputs and outputs of the two programs are matched by position")
+}
+
+/// The reference's sizes are those of the inputs.
+fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<Prepared, Failure> {
+    let tensors = names::tensors(loaded.program.inputs());
+    let shapes = tensors.into_iter().zip(whole);
+    let shapes = shapes.map(|(tensor, whole)| (names::number(&loaded.program, tensor), whole.shape().to_vec()));
+    let sizes = Sizes { shapes: shapes.collect(), streams: options.streams, ..Sizes::default() };
+    exec::prepare(&loaded.program, &sizes).map_err(|diags| loaded.fail(diags))
+}

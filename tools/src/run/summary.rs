@@ -1,0 +1,90 @@
+//! What a person reads about a run.
+
+use super::check::short;
+use super::cli::{Content, Options};
+use super::exec::{self, Prepared};
+use super::inputs::Input;
+use super::names::Bound;
+use super::outputs::Results;
+use crate::data::brackets;
+use hostir::data::HostTensor;
+use std::fmt::Write as _;
+
+/// The first line on standard error.
+pub(super) fn header(prepared: &Prepared, streams: u32) -> String {
+    if prepared.unlowered {
+        return "hir-run: plain math on whole tensors on the CPU backend".to_owned();
+    }
+    let (ranks, streams) = (count(prepared.ranks as usize, "rank"), count(streams as usize, "stream"));
+    format!("hir-run: {ranks} on the CPU backend, {streams}")
+}
+
+fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// What `--check-only` prints.
+pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
+    if options.quiet {
+        return String::new();
+    }
+    let (ranks, instructions) = (count(prepared.ranks as usize, "rank"), exec::instructions(prepared));
+    format!("checked: {ranks}, {}\n", count(instructions, "instruction"))
+}
+
+/// What a run prints: outputs, and a line for each comparison.
+pub(super) fn done(
+    prepared: &Prepared,
+    inputs: &[Input],
+    bound: &Bound<'_>,
+    results: &Results,
+    lines: &[String],
+    options: &Options,
+) -> String {
+    let mut text = String::new();
+    if options.quiet {
+        return text;
+    }
+    if options.summary {
+        for (index, (port, input)) in prepared.inputs.iter().zip(inputs).enumerate() {
+            let shape = brackets(&port.shape());
+            let origin = origin(bound.inputs[index], input, options.seed);
+            let _ = writeln!(text, "{}: {} {shape} from {origin}", port.name, port.dtype.name());
+        }
+    }
+    for (port, whole) in prepared.outputs.iter().zip(&results.whole) {
+        let shape = brackets(whole.shape());
+        let more = if options.summary { statistics(whole) } else { String::new() };
+        let _ = writeln!(text, "{}: {} {shape}{more}", port.name, whole.dtype().name());
+    }
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+fn origin(content: Option<&Content>, input: &Input, seed: u64) -> String {
+    match (content, input) {
+        (Some(Content::File(file)), Input::Parts(parts)) => format!("{file} ({} files)", parts.len()),
+        (Some(Content::File(file)), Input::Whole(_)) => file.to_string(),
+        (Some(Content::Generate(generator)), _) => format!("{} (seed {seed})", generator.name()),
+        (None, _) => format!("randn (seed {seed})"),
+    }
+}
+
+/// Least, greatest and mean of the finite elements, and how many are not.
+fn statistics(tensor: &HostTensor) -> String {
+    let values = || (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
+    let finite = values().count();
+    let mut text = String::new();
+    if finite > 0 {
+        let least = values().fold(f64::INFINITY, f64::min);
+        let greatest = values().fold(f64::NEG_INFINITY, f64::max);
+        let mean = values().sum::<f64>() / finite as f64;
+        let _ = write!(text, ", from {} to {}, mean {}", short(least), short(greatest), short(mean));
+    }
+    if finite < tensor.len() {
+        let _ = write!(text, ", {} not finite", count(tensor.len() - finite, "element"));
+    }
+    text
+}

@@ -1,0 +1,1 @@
+//! Command lines that end before anything runs.
