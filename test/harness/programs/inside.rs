@@ -1,9 +1,12 @@
 //! The tools and FileCheck as function calls inside this process.
 
 use super::{CRASHED, Finished, Invocation};
+use hostir_tools::Io;
+use hostir_tools::io::Tool;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::rc::Rc;
 
 /// Stack of a tool's thread: what a program's main thread has.
@@ -13,9 +16,11 @@ const STACK: usize = 8 << 20;
 pub(super) fn tool(name: &str, args: &[String], invocation: Invocation<'_>) -> Finished {
     let words: Vec<OsString> =
         std::iter::once(name).chain(args.iter().map(String::as_str)).map(OsString::from).collect();
-    let Invocation { stdin, merge, .. } = invocation;
+    let Invocation { stdin, merge, context, .. } = invocation;
+    let tool: Tool =
+        if name == "hir-opt" { hostir_tools::opt::main_with } else { hostir_tools::run::main_with };
     std::thread::scope(|scope| {
-        let body = move || call(&words, &stdin, merge);
+        let body = move || call(tool, &words, &stdin, &context.scratch, merge);
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body);
         match thread.map(|thread| thread.join()) {
             Ok(Ok(finished)) => finished,
@@ -32,17 +37,19 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-fn call(words: &[OsString], stdin: &[u8], merge: bool) -> Finished {
+fn call(tool: Tool, words: &[OsString], mut stdin: &[u8], folder: &Path, merge: bool) -> Finished {
     let out = Buffer::default();
     let err = if merge { out.clone() } else { Buffer::default() };
-    let code = stub(words, stdin, &mut out.clone(), &mut err.clone());
-    let err = if merge { Vec::new() } else { err.take() };
-    Finished { code, out: out.take(), err }
-}
-
-fn stub(_: &[OsString], _: &[u8], _: &mut dyn Write, err: &mut dyn Write) -> i32 {
-    let _ = writeln!(err, "not built");
-    3
+    let mut io = Io {
+        stdin: &mut stdin,
+        stdout: &mut out.clone(),
+        stderr: &mut err.clone(),
+        cwd: folder.to_path_buf(),
+        color: false,
+    };
+    let code = tool(words, &mut io);
+    let out = out.take();
+    Finished { code, out, err: err.take() }
 }
 
 /// Bytes that two writers may share.
@@ -66,6 +73,29 @@ impl Write for Buffer {
 }
 
 /// Runs FileCheck with its standard input.
-pub(super) fn file_check(_: &[String], _: &Invocation<'_>) -> Finished {
-    Finished::failure(2, "not built")
+pub(super) fn file_check(args: &[String], invocation: &Invocation<'_>) -> Finished {
+    match compare(args, invocation) {
+        Ok(()) => Finished::success(Vec::new()),
+        Err((code, message)) => Finished { code, out: Vec::new(), err: message.into_bytes() },
+    }
+}
+
+fn compare(args: &[String], invocation: &Invocation<'_>) -> Result<(), (i32, String)> {
+    let usage = |message: String| (2, format!("error: {message}\n"));
+    let (options, file, input) = filecheck_rs::Options::from_args(args).map_err(usage)?;
+    let file = file.ok_or_else(|| usage("no check file".to_owned()))?;
+    let load = |name: &str| {
+        let path = invocation.context.scratch.join(name);
+        let bytes =
+            std::fs::read(&path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let text = match input.as_deref() {
+        None | Some("-") => String::from_utf8_lossy(&invocation.stdin).into_owned(),
+        Some(name) => load(name)?,
+    };
+    let failed =
+        |failure: filecheck_rs::Failure| (i32::from(failure.exit_code()), failure.to_string());
+    let checks = filecheck_rs::parse(&load(&file)?, &file, &options).map_err(failed)?;
+    checks.run(&text, &options).map_err(failed)
 }
