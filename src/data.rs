@@ -25,6 +25,15 @@ impl HostTensor {
         tensor.bytes_mut().copy_from_slice(bytes);
         Some(tensor)
     }
+    /// A tensor of these words; `None` if there are fewer than the shape needs.
+    pub(crate) fn from_words(dtype: DType, shape: &[usize], words: Vec<u64>) -> Option<Self> {
+        let bytes = shape.iter().product::<usize>() * dtype.size();
+        (words.len() >= bytes.div_ceil(8)).then(|| Self { dtype, shape: shape.to_vec(), words })
+    }
+    /// Its memory.
+    pub(crate) fn into_words(self) -> Vec<u64> {
+        self.words
+    }
     /// Element type.
     pub fn dtype(&self) -> DType {
         self.dtype

@@ -89,11 +89,7 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
 
 #[test]
 fn partial_matmuls() {
-    check(
-        "matmul_ar.hir",
-        &[("i0", 3), ("i3", 2), ("i4", 4), ("i7", 5)],
-        partial_products,
-    );
+    check("matmul_ar.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i7", 5)], partial_products);
     check(
         "matmul_rs_through_bcast.hir",
         &[("i0", 3), ("i4", 2), ("i5", 4), ("i8", 5)],
@@ -112,15 +108,11 @@ fn pipelines() {
 #[test]
 fn other_eras() {
     // linear(A, W) + bias
-    check(
-        "other_eras/2025-01.hir",
-        &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 5)],
-        |inputs| {
-            let w = transpose(&all(&inputs[1]), 5, 4);
-            let product = matmul(&all(&inputs[0]), &w, 3 * 8 * 2, 4, 5);
-            product.iter().enumerate().map(|(i, x)| x + inputs[2].get_f64(i % 5)).collect()
-        },
-    );
+    check("other_eras/2025-01.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 5)], |inputs| {
+        let w = transpose(&all(&inputs[1]), 5, 4);
+        let product = matmul(&all(&inputs[0]), &w, 3 * 8 * 2, 4, 5);
+        product.iter().enumerate().map(|(i, x)| x + inputs[2].get_f64(i % 5)).collect()
+    });
 }
 
 #[test]

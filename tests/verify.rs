@@ -98,11 +98,11 @@ T1_g_float[iS3{i3}, iS4{i4}] (DeviceMesh{0 1})) -> (T3_g_float[iS8{i0}, iS9{i1},
 ";
 
 fn extent(program: &Program, name: &str) -> ExprId {
-    let symbol = program.names().find(name).unwrap();
+    let symbol = program.names().find(name).expect("a known name");
     (0..program.exprs().len() as u32)
         .map(ExprId)
         .find(|e| *program.expr(*e) == Expr::Name(symbol))
-        .unwrap()
+        .expect("an expression")
 }
 
 fn ops(program: &Program) -> Vec<OpId> {

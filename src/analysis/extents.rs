@@ -105,14 +105,6 @@ impl Extents {
             if let (Some(a), Some(b)) = pair {
                 self.unite(program, op, (link.from.0, a), (link.to.0, b));
             }
-            let Some((_, from)) = &last else { continue };
-            let to = logical_axes(program, link.to.0);
-            let extent =
-                |axes: &super::Axes, k: u32| axes.axes.get(k as usize).map(|axis| axis.extent);
-            let (Some(a), Some(b)) = (extent(from, link.from.1), extent(&to, link.to.1)) else {
-                continue;
-            };
-            self.unite(program, op, (link.from.0, a), (link.to.0, b));
         }
     }
 

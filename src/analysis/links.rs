@@ -425,8 +425,8 @@ pub fn select(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related
     if split(&[&from, &to]) {
         return Ok(());
     }
-    let Some(axis) = from.axes.of_printed(axis).or_else(|| (axis == u32::MAX).then_some(u32::MAX))
-    else {
+    // With `logical=` the printed axis may be a part of one, or of none.
+    let Some(axis) = printed.and_then(|printed| from.axes.of_printed(printed)) else {
         return Ok(());
     };
     let rest = |axes: Positions| -> Positions { axes.into_iter().filter(|&k| k != axis).collect() };

@@ -236,10 +236,13 @@ impl Solver<'_> {
     /// Makes nodes for the names of an expression.
     fn collect_names(&mut self, unit: Option<UnitId>, expr: ExprId) {
         match self.program.expr(expr).clone() {
+            Expr::Name(name)
+                if matches!(
+                    self.program.name(name),
+                    "rank" | "numberOfStreams" | "deviceIdx.x"
+                ) => {}
             Expr::Name(name) => {
-                if !matches!(self.program.name(name), "rank" | "numberOfStreams" | "deviceIdx.x") {
-                    self.name_node(unit, name);
-                }
+                self.name_node(unit, name);
             }
             Expr::Unary(_, a) | Expr::Set(a) => self.collect_names(unit, a),
             Expr::Binary(_, a, b) => {

@@ -25,24 +25,6 @@ pub(super) fn related(program: &Program, id: OpId, diags: &mut Diags, relate: Re
     extents(program, id, &links, diags);
 }
 
-/// The axes of the tensor looked at last: links come sorted by tensor.
-#[derive(Default)]
-struct Last(Option<(TensorId, Axes)>);
-
-impl Last {
-    fn extent(
-        &mut self,
-        program: &Program,
-        (tensor, axis): (TensorId, u32),
-    ) -> Option<crate::ir::ExprId> {
-        if self.0.as_ref().is_none_or(|(last, _)| *last != tensor) {
-            self.0 = Some((tensor, logical_axes(program, tensor)));
-        }
-        let (_, axes) = self.0.as_ref()?;
-        axes.axes.get(axis as usize).map(|axis| axis.extent)
-    }
-}
-
 fn extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
     let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
     for link in links {

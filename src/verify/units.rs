@@ -25,10 +25,14 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
     for (id, unit) in program.units().iter() {
         if numbers.insert(unit.number, id).is_some() {
             let message = format!("two units are called HostUnit{}", unit.number);
-            diags.push(
-                Diag::global(codes::DUPLICATE_UNIT, message)
-                    .note("give one of them another number"),
-            );
+            let tensor = unit.outputs.iter().chain(&unit.inputs).find_map(|value| value.tensor());
+            let diag = match tensor {
+                Some(tensor) => {
+                    Diag::error(codes::DUPLICATE_UNIT, tensor_span(program, tensor), message)
+                }
+                None => Diag::global(codes::DUPLICATE_UNIT, message),
+            };
+            diags.push(diag.note("give one of them another number"));
         }
         program.walk(unit.body, &mut |id| {
             let spec = program.op(id).kind.spec();

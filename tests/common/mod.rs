@@ -1,5 +1,5 @@
 //! What the run tests share: a program with sizes, random data, plain loops.
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(dead_code, clippy::panic, reason = "each test uses a part; failures panic")]
 
 use hostir::data::HostTensor;
 use hostir::ir::Program;
@@ -17,8 +17,8 @@ impl Case {
     pub fn new(text: &str, set: &[(&str, i64)]) -> Self {
         let (mut programs, diags) = hostir::load(text);
         assert!(!diags.has_errors(), "{}", render(text, &diags.items));
-        let mut sizes = Sizes::default();
-        sizes.set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        let set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+        let sizes = Sizes { set, ..Sizes::default() };
         Self { program: programs.remove(0), sizes, text: text.to_owned() }
     }
     /// With a number of devices.

@@ -26,7 +26,6 @@ use hostir::diag::Diag;
 use load::Loaded;
 use outputs::Results;
 use std::ffi::OsString;
-use std::io::Write;
 
 /// Runs the tool with these arguments (the program's name first) and returns its exit status.
 pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
@@ -73,7 +72,8 @@ fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
         return Ok(summary::checked(&prepared, options));
     }
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
-    let run = exec::run(&prepared, inputs::parts(&prepared, &inputs)).map_err(|diags| loaded.fail(diags))?;
+    let run = exec::run(&prepared, inputs::parts(&prepared, &inputs))
+        .map_err(|diags| loaded.fail(diags))?;
     let results = Results::assemble(&prepared, run).map_err(|diag| loaded.fail(vec![diag]))?;
     let mut lines = check::expected(&prepared, &results, options, &bound, io)?;
     if let Some(file) = &options.reference {
@@ -111,8 +111,9 @@ fn announce(options: &Options, prepared: &Prepared, loaded: &Loaded, io: &mut Io
 fn refuse_backend(backend: Backend) -> Result<(), Diag> {
     match backend {
         Backend::Auto | Backend::Cpu => Ok(()),
-        Backend::Cuda => Err(Diag::global(errors::BACKEND, "this build has no CUDA backend")
-            .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")),
+        Backend::Cuda => Err(Diag::global(errors::BACKEND, "this build has no CUDA backend").note(
+            "`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs",
+        )),
         Backend::Null => Err(Diag::global(errors::BACKEND, "this build has no null backend")
             .note("`--check-only` plans a program without running it, `--backend=cpu` runs it")),
     }

@@ -8,10 +8,13 @@ use crate::diag::Diag;
 use crate::plan::{Collective, CollectiveKind, CommSlot, InstKind, Prepared, View};
 use std::collections::BTreeMap;
 
+/// Ranks in team order, with each one's slot for the communicator.
+type Slots = Vec<(usize, Option<CommSlot>)>;
+
 /// One communicator as all its members see it.
 pub(super) struct Member {
     /// The ranks in team order, with each one's slot for it.
-    pub(super) slots: Vec<(usize, Option<CommSlot>)>,
+    pub(super) slots: Slots,
 }
 
 /// All communicators of a run.
@@ -23,7 +26,7 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Joins the ranks' communicators by team and backend.
     pub(super) fn new(prepared: &Prepared) -> Self {
-        let mut table: BTreeMap<(&[u32], &str), Vec<(usize, Option<CommSlot>)>> = BTreeMap::new();
+        let mut table: BTreeMap<(&[u32], &str), Slots> = BTreeMap::new();
         for (rank, plan) in prepared.plans.iter().enumerate() {
             for (slot, communicator) in plan.communicators.iter() {
                 let key = (communicator.team.as_slice(), communicator.backend.as_str());

@@ -1,59 +1,93 @@
 //! Matrix products through `matrixmultiply` (by way of ndarray's checked views).
 
 use super::Fault;
-use super::lanes::Lanes;
+use super::lanes::{Class, Lanes, class};
 use super::storage::Memory;
+use crate::ir::DType;
 use crate::plan::{Dim, Gemm, Plan, View, row_major};
+use bytemuck::Pod;
 use ndarray::{ArrayView2, ArrayViewMut2, LinalgScalar, ShapeBuilder, linalg::general_mat_mul};
 
-/// A factor in dense memory: its values, and where each batch's matrix lies.
-struct Factor<'a, T> {
-    values: &'a [T],
+use std::borrow::Cow;
+
+/// A factor in memory: values, the first matrix's place, and dims.
+struct Factor<'a, T: Clone> {
+    values: Cow<'a, [T]>,
+    start: usize,
     dims: Vec<Dim>,
 }
 
 /// `out = a @ b + bias` for every batch. `half` and `bfloat16` compute in floats and round once.
 pub(super) fn run(memory: &mut Memory, plan: &Plan, gemm: &Gemm) -> Result<(), Fault> {
-    let (a, a_dims) = dense(memory, plan, &gemm.a)?;
-    let (b, b_dims) = dense(memory, plan, &gemm.b)?;
     let shape = gemm.out.shape();
-    let product = match (&a, &b) {
-        (Lanes::F64(a), Lanes::F64(b)) => Lanes::F64(multiply(
-            &Factor { values: a, dims: a_dims },
-            &Factor { values: b, dims: b_dims },
-            &shape,
-            matrix,
-        )?),
-        (Lanes::F32(a), Lanes::F32(b)) => Lanes::F32(multiply(
-            &Factor { values: a, dims: a_dims },
-            &Factor { values: b, dims: b_dims },
-            &shape,
-            matrix,
-        )?),
-        (Lanes::I64(a), Lanes::I64(b)) => Lanes::I64(multiply(
-            &Factor { values: a, dims: a_dims },
-            &Factor { values: b, dims: b_dims },
-            &shape,
-            integer_matrix,
-        )?),
-        _ => return Err(Fault::Invalid("the factors have different types".into())),
+    let bias = match &gemm.bias {
+        Some(view) => Some(Lanes::load(memory, plan, view)?),
+        None => None,
     };
-    let sum = match &gemm.bias {
-        None => product,
-        Some(bias) => match (product, Lanes::load(memory, plan, bias)?) {
-            (Lanes::F64(p), Lanes::F64(b)) => {
-                Lanes::F64(p.iter().zip(&b).map(|(p, b)| p + b).collect())
-            }
-            (Lanes::F32(p), Lanes::F32(b)) => {
-                Lanes::F32(p.iter().zip(&b).map(|(p, b)| p + b).collect())
-            }
-            (Lanes::I64(p), Lanes::I64(b)) => {
-                Lanes::I64(p.iter().zip(&b).map(|(p, b)| p.wrapping_add(*b)).collect())
-            }
-            _ => return Err(Fault::Invalid("the bias has another type than the factors".into())),
-        },
+    let result = match class(gemm.a.dtype)? {
+        Class::F64 => {
+            let a = factor(memory, plan, &gemm.a, DType::Double, f64s)?;
+            let b = factor(memory, plan, &gemm.b, DType::Double, f64s)?;
+            let product = multiply(&a, &b, &shape, matrix)?;
+            Lanes::F64(plus(product, bias.map(f64s), |x, y| x + y))
+        }
+        Class::F32 => {
+            let a = factor(memory, plan, &gemm.a, DType::Float, f32s)?;
+            let b = factor(memory, plan, &gemm.b, DType::Float, f32s)?;
+            let product = multiply(&a, &b, &shape, matrix)?;
+            Lanes::F32(plus(product, bias.map(f32s), |x, y| x + y))
+        }
+        Class::I64 => {
+            let a = factor(memory, plan, &gemm.a, DType::Int, i64s)?;
+            let b = factor(memory, plan, &gemm.b, DType::Int, i64s)?;
+            let product = multiply(&a, &b, &shape, integer_matrix)?;
+            Lanes::I64(plus(product, bias.map(i64s), i64::wrapping_add))
+        }
     };
-    sum.store(memory, plan, &gemm.out)
+    result.store(memory, plan, &gemm.out)
+}
+
+fn plus<T: Copy>(mut product: Vec<T>, bias: Option<Vec<T>>, add: fn(T, T) -> T) -> Vec<T> {
+    for (x, y) in product.iter_mut().zip(bias.into_iter().flatten()) {
+        *x = add(*x, y);
+    }
+    product
+}
+
+/// The lanes as one type.
+macro_rules! lanes_as {
+    ($name:ident, $class:ident, $value:ty) => {
+        fn $name(lanes: Lanes) -> Vec<$value> {
+            match lanes.into_class(Class::$class) {
+                Lanes::$class(values) => values,
+                _ => Vec::new(),
+            }
+        }
+    };
+}
+lanes_as!(f64s, F64, f64);
+lanes_as!(f32s, F32, f32);
+lanes_as!(i64s, I64, i64);
+
+/// A factor of a product: the buffer itself where it has the type to compute in, else a copy.
+fn factor<'m, T: Pod>(
+    memory: &'m Memory,
+    plan: &Plan,
+    view: &View,
+    native: DType,
+    pick: fn(Lanes) -> Vec<T>,
+) -> Result<Factor<'m, T>, Fault> {
+    let last = &view.dims[view.dims.len() - 2..];
+    let repeats = last.iter().any(|dim| dim.stride == 0 && dim.extent > 1);
+    if view.dtype == native
+        && !repeats
+        && let Some(values) = memory.borrow(view)?
+    {
+        let dims = view.dims.to_vec();
+        return Ok(Factor { values: Cow::Borrowed(values), start: view.offset, dims });
+    }
+    let (lanes, dims) = dense(memory, plan, view)?;
+    Ok(Factor { values: Cow::Owned(pick(lanes)), start: 0, dims })
 }
 
 /// The view's elements without repetition, and dims into them. A transposed matrix stays transposed.
@@ -100,15 +134,20 @@ fn multiply<T: Copy + Default>(
     let stacked = a.dims == row_major(&[&shape[..rank - 2], &[m, k]].concat()).as_slice();
     if shared && stacked {
         let tall = Factor {
-            values: a.values,
+            values: Cow::Borrowed(&*a.values),
+            start: a.start,
             dims: vec![Dim { extent: batches * m, stride: k }, Dim { extent: k, stride: 1 }],
         };
-        let wide = Factor { values: b.values, dims: b.dims[rank - 2..].to_vec() };
-        matrix(&tall, 0, &wide, 0, [batches * m, n, k], &mut out)?;
+        let wide = Factor {
+            values: Cow::Borrowed(&*b.values),
+            start: b.start,
+            dims: b.dims[rank - 2..].to_vec(),
+        };
+        matrix(&tall, a.start, &wide, b.start, [batches * m, n, k], &mut out)?;
         return Ok(out);
     }
     for (batch, part) in out.chunks_exact_mut(m * n).enumerate() {
-        let (from_a, from_b) = (offset(&a.dims, batch), offset(&b.dims, batch));
+        let (from_a, from_b) = (a.start + offset(&a.dims, batch), b.start + offset(&b.dims, batch));
         matrix(a, from_a, b, from_b, [m, n, k], part)?;
     }
     Ok(out)

@@ -87,8 +87,7 @@ impl Backend for Cpu {
 /// Runs all ranks of a prepared program. `inputs` are `[rank][tensor input]`, local parts; off an
 /// input's mesh any tensor stands in. Outputs are `[rank][output]`.
 pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
-    let mut ranks = start(prepared, &inputs)?;
-    drop(inputs);
+    let mut ranks = start(prepared, inputs)?;
     let mut exchange = exchange::Exchange::new(prepared);
     let mut stats = Stats::default();
     loop {
@@ -109,7 +108,7 @@ pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResul
 
 fn start<'p>(
     prepared: &'p Prepared,
-    inputs: &[Vec<HostTensor>],
+    inputs: Vec<Vec<HostTensor>>,
 ) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
     if inputs.len() != prepared.plans.len() {
         let message = format!(
@@ -166,11 +165,11 @@ fn distinct(faults: Vec<Diag>) -> Vec<Diag> {
 
 fn finish(
     prepared: &Prepared,
-    ranks: Vec<Rank<'_>>,
+    mut ranks: Vec<Rank<'_>>,
     mut stats: Stats,
 ) -> Result<RunResult, Vec<Diag>> {
     let mut outputs = Vec::new();
-    for rank in &ranks {
+    for rank in &mut ranks {
         stats.instructions += rank.plan.insts.len() as u64;
         stats.local_bytes += rank.local_bytes;
         let mut local = Vec::new();
@@ -179,10 +178,7 @@ fn finish(
                 local.push(None);
                 continue;
             };
-            let bytes = rank.memory.read_bytes(rank.plan, view);
-            let tensor =
-                bytes.map(|bytes| HostTensor::from_bytes(view.dtype, &view.shape(), &bytes));
-            match tensor {
+            match rank.memory.take(rank.plan, view) {
                 Ok(tensor) => local.push(tensor),
                 Err(_) => {
                     let name = prepared.outputs.get(index).map_or("an output", |port| &port.name);

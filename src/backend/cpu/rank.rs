@@ -67,7 +67,7 @@ pub(super) struct Rank<'p> {
 
 impl<'p> Rank<'p> {
     /// Cuts a plan into queues.
-    pub(super) fn new(plan: &'p Plan, inputs: &[HostTensor]) -> Result<Self, Fault> {
+    pub(super) fn new(plan: &'p Plan, inputs: Vec<HostTensor>) -> Result<Self, Fault> {
         let mut rank = Self {
             plan,
             memory: Memory::new(plan, inputs)?,

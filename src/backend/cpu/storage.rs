@@ -136,7 +136,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Memory for a plan, with its inputs. Counts how often each buffer is used.
-    pub(super) fn new(plan: &Plan, inputs: &[HostTensor]) -> Result<Self, Fault> {
+    pub(super) fn new(plan: &Plan, inputs: Vec<HostTensor>) -> Result<Self, Fault> {
         let mut memory =
             Self { buffers: vec![None; plan.buffers.len()], uses: vec![0; plan.buffers.len()] };
         for inst in plan.iter() {
@@ -155,7 +155,7 @@ impl Memory {
         Ok(memory)
     }
 
-    fn bind_input(&mut self, plan: &Plan, view: &View, tensor: &HostTensor) -> Result<(), Fault> {
+    fn bind_input(&mut self, plan: &Plan, view: &View, tensor: HostTensor) -> Result<(), Fault> {
         let buffer = &plan.buffers[view.buffer];
         if tensor.len() != buffer.elements || tensor.dtype() != buffer.dtype {
             let message = format!(
@@ -167,10 +167,13 @@ impl Memory {
             );
             return Err(Fault::Input(message));
         }
-        let mut storage = Storage::new(buffer.elements, buffer.dtype, buffer.tensor)?;
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut storage.words);
-        bytes[..tensor.bytes().len()].copy_from_slice(tensor.bytes());
-        storage.written = None;
+        let storage = Storage {
+            words: tensor.into_words(),
+            elements: buffer.elements,
+            size: buffer.dtype.size(),
+            tensor: buffer.tensor,
+            written: None,
+        };
         self.buffers[view.buffer.0 as usize] = Some(storage);
         Ok(())
     }
@@ -245,6 +248,27 @@ impl Memory {
         });
         storage.mark(view);
         Ok(())
+    }
+
+    /// A whole buffer's elements, of which the view's are initialised; `None` if it has none yet.
+    pub(super) fn borrow<T: Pod>(&self, view: &View) -> Result<Option<&[T]>, Fault> {
+        let Some(storage) = self.storage(view.buffer) else { return Ok(None) };
+        storage.check(view)?;
+        Ok(Some(storage.slice()))
+    }
+
+    /// Ends an output: its elements as a tensor.
+    pub(super) fn take(&mut self, plan: &Plan, view: &View) -> Result<Option<HostTensor>, Fault> {
+        let at = view.buffer.0 as usize;
+        let whole = view.is_contiguous() && view.len() == plan.buffers[view.buffer].elements;
+        if whole
+            && self.uses[at] == 1
+            && let Some(storage) = self.buffers[at].take_if(|storage| storage.written.is_none())
+        {
+            return Ok(HostTensor::from_words(view.dtype, &view.shape(), storage.words));
+        }
+        let bytes = self.read_bytes(plan, view)?;
+        Ok(HostTensor::from_bytes(view.dtype, &view.shape(), &bytes))
     }
 
     /// The elements of a view as bytes.

@@ -175,7 +175,7 @@ fn items<T: npyz::AutoSerialize>(
 ) -> Result<Vec<u8>, DataError> {
     let shape: Vec<u64> = tensor.shape().iter().map(|extent| *extent as u64).collect();
     let mut out = Vec::new();
-    let mut write = || {
+    let write = || {
         let mut writer =
             npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut out).begin_nd()?;
         writer.extend(data)?;

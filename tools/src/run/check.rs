@@ -6,8 +6,8 @@ use super::exec::Prepared;
 use super::failure::Failure;
 use super::names::Bound;
 use super::outputs::Results;
-use crate::data::compare::{Comparison, compare};
 use crate::data::brackets;
+use crate::data::compare::{Comparison, compare};
 use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
@@ -29,7 +29,12 @@ pub(super) fn expected(
         }
         for (rank, part) in &results.parts[index] {
             let file = file.of_rank(*rank);
-            checks.file(&format!("{} on rank {rank}", port.name), part, &file.to_string(), file.read(io));
+            checks.file(
+                &format!("{} on rank {rank}", port.name),
+                part,
+                &file.to_string(),
+                file.read(io),
+            );
         }
     }
     checks.finish()
@@ -46,14 +51,26 @@ impl<'a> Checks<'a> {
     pub(super) fn new(options: &'a Options) -> Self {
         Self { options, lines: Vec::new(), diags: Vec::new() }
     }
-    fn file(&mut self, name: &str, found: &HostTensor, file: &str, expected: Result<HostTensor, Diag>) {
+    fn file(
+        &mut self,
+        name: &str,
+        found: &HostTensor,
+        file: &str,
+        expected: Result<HostTensor, Diag>,
+    ) {
         match expected {
             Ok(expected) => self.pair(name, found, file, &expected),
             Err(diag) => self.diags.push(diag),
         }
     }
     /// Compares one output; `what` is what it is compared with.
-    pub(super) fn pair(&mut self, name: &str, found: &HostTensor, what: &str, expected: &HostTensor) {
+    pub(super) fn pair(
+        &mut self,
+        name: &str,
+        found: &HostTensor,
+        what: &str,
+        expected: &HostTensor,
+    ) {
         match compare(found, expected, self.options.given) {
             Ok(result) if result.is_equal() => self.lines.push(equal(name, what, &result)),
             Ok(result) => self.diags.push(differs(name, what, &result)),
@@ -72,7 +89,9 @@ impl<'a> Checks<'a> {
 /// `T2: equal to the reference within rtol=1e-4 atol=3.2e-4 (worst |difference| 1.2e-7 at [3, 1, 0])`
 fn equal(name: &str, what: &str, result: &Comparison) -> String {
     let worst = match &result.worst {
-        Some(worst) => format!("worst |difference| {} at {}", short(worst.difference), brackets(&worst.index)),
+        Some(worst) => {
+            format!("worst |difference| {} at {}", short(worst.difference), brackets(&worst.index))
+        }
         None => "bit for bit".to_owned(),
     };
     format!("{name}: equal to {what} within {} ({worst})", tolerance(result))

@@ -11,7 +11,6 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use hostir::diag::{Diag, nearest};
 use std::ffi::OsString;
-use std::io::Write;
 
 /// Where a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -51,7 +50,6 @@ pub(super) struct Options {
     pub(super) reference: Option<String>,
     pub(super) given: Given,
     pub(super) check_only: bool,
-    pub(super) no_check: bool,
     pub(super) print_plan: bool,
     pub(super) summary: bool,
     pub(super) quiet: bool,
@@ -89,7 +87,9 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Statu
             render::report(io, format, &failure.source, &failure.diags);
             Status::Usage
         }),
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
             let _ = write!(io.stdout, "{}", error.render());
             Err(Status::Ok)
         }
@@ -127,12 +127,15 @@ fn program_args() -> Vec<Arg> {
     let backends = ["auto", "cpu", "cuda", "null"];
     vec![
         file.help("The program or a log that holds it; - is standard input"),
-        value("container", "N", "Takes the N-th program of the file, from 1").value_parser(value_parser!(u32).range(1..)),
+        value("container", "N", "Takes the N-th program of the file, from 1")
+            .value_parser(value_parser!(u32).range(1..)),
         value("devices", "N", "Number of ranks; without it, as many as the meshes name")
             .short('n')
             .value_parser(value_parser!(u32).range(1..)),
         value("backend", "NAME", "Where it runs").value_parser(backends).default_value("auto"),
-        value("streams", "N", "What numberOfStreams is").value_parser(value_parser!(u32).range(1..)).default_value("4"),
+        value("streams", "N", "What numberOfStreams is")
+            .value_parser(value_parser!(u32).range(1..))
+            .default_value("4"),
     ]
 }
 
@@ -150,7 +153,11 @@ fn data_args() -> Vec<Arg> {
                  iota, FILE.npy, FILE.safetensors[:NAME]; %r in a file's name stands for the rank";
     vec![
         group(many("input", "T0=WHAT", input)),
-        group(value("seed", "N", "Seed of generated inputs").value_parser(value_parser!(u64)).default_value("0")),
+        group(
+            value("seed", "N", "Seed of generated inputs")
+                .value_parser(value_parser!(u64))
+                .default_value("0"),
+        ),
         group(many("output", "T2=FILE", "Writes an output, whole, or with %r one part a rank")),
         group(value("out-dir", "DIR", "Writes there all outputs that no --output names")),
     ]
@@ -161,11 +168,27 @@ fn check_args() -> Vec<Arg> {
     let reals = |arg: Arg| arg.value_parser(value_parser!(f64));
     vec![
         group(many("expect", "T2=FILE", "Compares an output with a file")),
-        group(value("reference", "FILE", "Runs this program on the same inputs and compares all outputs by position")),
-        group(reals(value("rtol", "X", "Tolerance relative to the reference's element; the default depends on the type"))),
-        group(reals(value("atol", "X", "Absolute tolerance; the default follows the reference's root mean square"))),
+        group(value(
+            "reference",
+            "FILE",
+            "Runs this program on the same inputs and compares all outputs by position",
+        )),
+        group(reals(value(
+            "rtol",
+            "X",
+            "Tolerance relative to the reference's element; the default depends on the type",
+        ))),
+        group(reals(value(
+            "atol",
+            "X",
+            "Absolute tolerance; the default follows the reference's root mean square",
+        ))),
         group(flag("check-only", "Checks the program and plans it, without running it")),
-        group(flag("no-check", "Runs without looking for races and deadlocks first").conflicts_with("check-only")),
+        // Until `plan/check` exists there is nothing to leave out: the scheduler itself finds deadlocks.
+        group(
+            flag("no-check", "Runs without looking for races and deadlocks first")
+                .conflicts_with("check-only"),
+        ),
     ]
 }
 
@@ -198,7 +221,8 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         },
         streams: matches.get_one("streams").copied().unwrap_or(4),
         shapes: values.keyed("shape", shape),
-        set: values.keyed("set", |text| text.parse().map_err(|_| format!("`{text}` is no integer"))),
+        set: values
+            .keyed("set", |text| text.parse().map_err(|_| format!("`{text}` is no integer"))),
         inputs: values.keyed("input", content),
         seed: matches.get_one("seed").copied().unwrap_or(0),
         outputs: values.keyed("output", data_file),
@@ -207,7 +231,6 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         reference: text("reference"),
         given: Given { rtol: values.tolerance("rtol"), atol: values.tolerance("atol") },
         check_only: matches.get_flag("check-only"),
-        no_check: matches.get_flag("no-check"),
         print_plan: matches.get_flag("print-plan"),
         summary: matches.get_flag("summary"),
         quiet: matches.get_flag("quiet"),
@@ -227,7 +250,8 @@ impl Values<'_> {
         let mut files = self.matches.get_many::<String>("FILE").into_iter().flatten();
         let first = files.next().cloned().unwrap_or_default();
         if let Some(second) = files.next() {
-            let message = format!("one program runs at a time, but `{first}` and `{second}` are given");
+            let message =
+                format!("one program runs at a time, but `{first}` and `{second}` are given");
             let note = "`--reference FILE` compares a program with another one";
             self.diags.push(Diag::global(errors::CONFLICT, message).note(note));
         }
@@ -241,7 +265,9 @@ impl Values<'_> {
             let value = parts.ok_or_else(|| "a name and `=` are missing in front".to_owned());
             match value.and_then(|(key, value)| Ok((key.to_owned(), read(value)?))) {
                 Ok(pair) => found.push(pair),
-                Err(why) => self.diags.push(Diag::global(errors::VALUE, format!("`--{flag} {text}`: {why}"))),
+                Err(why) => self
+                    .diags
+                    .push(Diag::global(errors::VALUE, format!("`--{flag} {text}`: {why}"))),
             }
         }
         found
@@ -261,7 +287,9 @@ fn shape(text: &str) -> Result<Vec<usize>, String> {
     if text == "scalar" {
         return Ok(Vec::new());
     }
-    let extent = |word: &str| word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"));
+    let extent = |word: &str| {
+        word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"))
+    };
     text.split(['x', ',']).map(extent).collect()
 }
 
@@ -280,5 +308,6 @@ fn content(text: &str) -> Result<Content, String> {
 }
 
 fn data_file(text: &str) -> Result<DataFile, String> {
-    DataFile::parse(text).ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
+    DataFile::parse(text)
+        .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
 }

@@ -34,16 +34,28 @@ pub(super) fn instructions(prepared: &Prepared) -> usize {
 }
 
 /// A rank's part of a whole input.
-pub(super) fn shard(prepared: &Prepared, input: usize, rank: u32, whole: &HostTensor) -> HostTensor {
+pub(super) fn shard(
+    prepared: &Prepared,
+    input: usize,
+    rank: u32,
+    whole: &HostTensor,
+) -> HostTensor {
     plan::shard(prepared, input, rank, whole)
 }
 
 /// Runs all ranks; inputs are by rank and position.
-pub(super) fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+pub(super) fn run(
+    prepared: &Prepared,
+    inputs: Vec<Vec<HostTensor>>,
+) -> Result<RunResult, Vec<Diag>> {
     cpu::Cpu.run(prepared, inputs)
 }
 
 /// The whole output from its ranks' parts.
-pub(super) fn assemble(prepared: &Prepared, output: usize, parts: Vec<(u32, HostTensor)>) -> Result<HostTensor, Diag> {
+pub(super) fn assemble(
+    prepared: &Prepared,
+    output: usize,
+    parts: Vec<(u32, HostTensor)>,
+) -> Result<HostTensor, Diag> {
     plan::assemble(prepared, output, parts)
 }

@@ -44,7 +44,8 @@ impl DataFile {
             Some((stem, entry)) => (format!("{stem}.safetensors"), Some(entry.to_owned())),
             None => (text.to_owned(), None),
         };
-        let named = path.ends_with(".safetensors") && entry.as_ref().is_none_or(|entry| !entry.is_empty());
+        let named =
+            path.ends_with(".safetensors") && entry.as_ref().is_none_or(|entry| !entry.is_empty());
         named.then_some(Self { path, entry, kind: Kind::Safetensors })
     }
     /// Whether each rank has a file of its own.
@@ -57,7 +58,8 @@ impl DataFile {
     }
     /// Reads the tensor.
     pub(super) fn read(&self, io: &Io<'_>) -> Result<HostTensor, Diag> {
-        let bytes = std::fs::read(io.path(&self.path)).map_err(|error| errors::cannot_read(&self.path, &error))?;
+        let bytes = std::fs::read(io.path(&self.path))
+            .map_err(|error| errors::cannot_read(&self.path, &error))?;
         match self.kind {
             Kind::Npy => npy::read(&bytes).map_err(|error| self.error(errors::DAMAGED, error)),
             Kind::Safetensors => {

@@ -82,7 +82,9 @@ fn one(
             check(port, &port.shape(), file, &tensor)?;
             Ok(Input::Whole(tensor))
         }
-        (Some(Content::File(file)), None) => parts_of_files(prepared, port, file, io).map(Input::Parts),
+        (Some(Content::File(file)), None) => {
+            parts_of_files(prepared, port, file, io).map(Input::Parts)
+        }
         (Some(Content::Generate(generator)), _) => generated(*generator, port, position, seed),
         (None, _) => generated(Generator::default(), port, position, seed),
     }
@@ -92,10 +94,19 @@ fn generated(generator: Generator, port: &Port, position: usize, seed: u64) -> R
     Ok(Input::Whole(fill(generator, port.dtype, &port.shape(), seed, position)))
 }
 
-fn parts_of_files(prepared: &Prepared, port: &Port, file: &DataFile, io: &Io<'_>) -> Result<Vec<HostTensor>, Diag> {
+fn parts_of_files(
+    prepared: &Prepared,
+    port: &Port,
+    file: &DataFile,
+    io: &Io<'_>,
+) -> Result<Vec<HostTensor>, Diag> {
     if prepared.unlowered {
-        let message = format!("`{file}` has one file a rank, but this program is plain math on whole tensors");
-        return Err(Diag::global(errors::CONFLICT, message).note("hand over the whole tensor in one file"));
+        let message = format!(
+            "`{file}` has one file a rank, but this program is plain math on whole tensors"
+        );
+        return Err(
+            Diag::global(errors::CONFLICT, message).note("hand over the whole tensor in one file")
+        );
     }
     let part = |rank| {
         if !port.on(rank) {
@@ -113,7 +124,11 @@ fn parts_of_files(prepared: &Prepared, port: &Port, file: &DataFile, io: &Io<'_>
 fn check(port: &Port, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
     let name = &port.name;
     if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {
-        let message = format!("`{file}` holds {}, but {name} is {}", tensor.dtype().name(), port.dtype.name());
+        let message = format!(
+            "`{file}` holds {}, but {name} is {}",
+            tensor.dtype().name(),
+            port.dtype.name()
+        );
         let note = "convert the file: data is handed over as it is, never rounded";
         return Err(Diag::global(errors::DTYPE, message).note(note));
     }
@@ -125,9 +140,13 @@ fn check(port: &Port, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> 
     let message = format!("`{file}` has the shape {found}, but {part}{name} is {needed}");
     let diag = Diag::global(errors::SHAPE, message);
     Err(if tensor.shape() == port.shape() {
-        diag.note(format!("the file holds the whole tensor: name it without `%r` (`--input {name}=FILE`)"))
+        diag.note(format!(
+            "the file holds the whole tensor: name it without `%r` (`--input {name}=FILE`)"
+        ))
     } else if tensor.shape() == port.local_shape() {
-        diag.note("the file holds one rank's part: name the files of all ranks with `%r` (`x.%r.npy`)")
+        diag.note(
+            "the file holds one rank's part: name the files of all ranks with `%r` (`x.%r.npy`)",
+        )
     } else {
         diag.note(format!("the axes of {name} are {}", axes(port)))
     })
@@ -141,11 +160,11 @@ fn both_int64(tensor: &HostTensor, port: &Port) -> bool {
 
 /// `8 (over deviceIdx.x), 4, 6`.
 fn axes(port: &Port) -> String {
-    let axis = |axis: &hostir::plan::PortAxis| match axis.device {
+    let axes = port.axes.iter().map(|axis| match axis.device {
         Some(device) => format!("{} (over {})", axis.extent, device.name()),
         None => axis.extent.to_string(),
-    };
-    port.axes.iter().map(axis).collect::<Vec<_>>().join(", ")
+    });
+    axes.collect::<Vec<_>>().join(", ")
 }
 
 /// What each rank is handed.
@@ -154,6 +173,7 @@ pub(super) fn parts(prepared: &Prepared, inputs: &[Input]) -> Vec<Vec<HostTensor
         Input::Whole(whole) => exec::shard(prepared, index, rank, whole),
         Input::Parts(parts) => parts[rank as usize].clone(),
     };
-    let of_rank = |rank| inputs.iter().enumerate().map(|(index, input)| part(rank, index, input)).collect();
+    let of_rank =
+        |rank| inputs.iter().enumerate().map(|(index, input)| part(rank, index, input)).collect();
     (0..prepared.ranks).map(of_rank).collect()
 }

@@ -18,7 +18,11 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Reads, resolves and verifies the program in `path`, or its `container`-th (from 1).
-    pub(super) fn read(path: &str, container: Option<usize>, io: &mut Io<'_>) -> Result<Self, Failure> {
+    pub(super) fn read(
+        path: &str,
+        container: Option<usize>,
+        io: &mut Io<'_>,
+    ) -> Result<Self, Failure> {
         if path.contains("%r") {
             let message = format!("`{path}`: one program a rank cannot run yet");
             let note = "write one program for all ranks: `rank` and meshes tell them apart";
@@ -33,7 +37,8 @@ impl Loaded {
             }
             Err(_) => hostir_grammar::parse_bytes(&raw.bytes),
         };
-        let mut diags = Diags { items: parsed.errors.into_iter().map(hostir::syntax_error).collect() };
+        let mut diags =
+            Diags { items: parsed.errors.into_iter().map(hostir::syntax_error).collect() };
         let count = parsed.ast.containers.len();
         let chosen = if diags.has_errors() { Ok(0) } else { choose(&raw.name, count, container) };
         let program = hostir::resolve::resolve(&parsed.ast, chosen?, &text, &mut diags);
@@ -57,9 +62,10 @@ impl Loaded {
 fn choose(name: &str, count: usize, wanted: Option<usize>) -> Result<usize, Diag> {
     match wanted {
         Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),
-        Some(wanted) => {
-            Err(Diag::global(errors::CONTAINER, format!("`{name}` holds {count} programs, none is number {wanted}")))
-        }
+        Some(wanted) => Err(Diag::global(
+            errors::CONTAINER,
+            format!("`{name}` holds {count} programs, none is number {wanted}"),
+        )),
         None if count == 1 => Ok(0),
         None => Err(Diag::global(errors::CONTAINER, format!("`{name}` holds {count} programs"))
             .note(format!("`--container=N` picks one, from 1 to {count}"))),

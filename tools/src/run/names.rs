@@ -41,7 +41,11 @@ pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<
     let outputs = Side { program, tensors: tensors(program.outputs()), word: "output" };
     let mut diags = Vec::new();
     let shapes = inputs.bind("shape", &options.shapes, &outputs, &mut diags);
-    let shapes = inputs.tensors.iter().zip(shapes).filter_map(|(tensor, shape)| Some((*tensor, shape?.clone())));
+    let shapes = inputs
+        .tensors
+        .iter()
+        .zip(shapes)
+        .filter_map(|(tensor, shape)| Some((*tensor, shape?.clone())));
     let bound = Bound {
         inputs: inputs.bind("input", &options.inputs, &outputs, &mut diags),
         outputs: outputs.bind("output", &options.outputs, &inputs, &mut diags),
@@ -83,7 +87,10 @@ impl Side<'_> {
             match self.find(key) {
                 Some(index) if bound[index].is_some() => {
                     let name = self.program.tensor_name(self.tensors[index]);
-                    diags.push(Diag::global(errors::TWICE, format!("`--{flag}` is given twice for {name}")));
+                    diags.push(Diag::global(
+                        errors::TWICE,
+                        format!("`--{flag}` is given twice for {name}"),
+                    ));
                 }
                 Some(index) => bound[index] = Some(value),
                 None => diags.push(self.unknown(flag, key, other)),
@@ -100,9 +107,12 @@ impl Side<'_> {
         self.tensors.iter().position(named).or_else(position)
     }
     fn unknown(&self, flag: &str, key: &str, other: &Side<'_>) -> Diag {
-        let names: Vec<String> = self.tensors.iter().map(|tensor| self.program.tensor_name(*tensor)).collect();
+        let names: Vec<String> =
+            self.tensors.iter().map(|tensor| self.program.tensor_name(*tensor)).collect();
         let what = match other.find(key).filter(|_| key.parse::<usize>().is_err()) {
-            Some(_) => format!("`--{flag} {key}`: {key} is an {}, not an {}", other.word, self.word),
+            Some(_) => {
+                format!("`--{flag} {key}`: {key} is an {}, not an {}", other.word, self.word)
+            }
             None => format!("`--{flag} {key}`: the program has no {} `{key}`", self.word),
         };
         let diag = Diag::global(errors::TENSOR, what);
@@ -136,7 +146,10 @@ fn check_scalars(program: &Program, set: &Keyed<i64>, diags: &mut Vec<Diag>) {
         if names.contains(&name.as_str()) {
             continue;
         }
-        let diag = Diag::global(errors::SCALAR, format!("`--set {name}={value}`: the program has no scalar `{name}`"));
+        let diag = Diag::global(
+            errors::SCALAR,
+            format!("`--set {name}={value}`: the program has no scalar `{name}`"),
+        );
         diags.push(match nearest(name, names.iter().copied()) {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
             None => diag,

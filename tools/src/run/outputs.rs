@@ -26,7 +26,8 @@ pub(super) struct Results {
 impl Results {
     /// Puts the ranks' parts together; replicas must agree.
     pub(super) fn assemble(prepared: &Prepared, run: RunResult) -> Result<Self, Diag> {
-        let mut parts: Vec<Vec<(u32, HostTensor)>> = prepared.outputs.iter().map(|_| Vec::new()).collect();
+        let mut parts: Vec<Vec<(u32, HostTensor)>> =
+            prepared.outputs.iter().map(|_| Vec::new()).collect();
         for (rank, outputs) in run.outputs.into_iter().enumerate() {
             for (index, part) in outputs.into_iter().enumerate() {
                 let on = prepared.outputs.get(index).is_some_and(|port| port.on(rank as u32));
@@ -35,7 +36,10 @@ impl Results {
                 }
             }
         }
-        let whole = parts.iter().enumerate().map(|(index, parts)| exec::assemble(prepared, index, parts.clone()));
+        let whole = parts
+            .iter()
+            .enumerate()
+            .map(|(index, parts)| exec::assemble(prepared, index, parts.clone()));
         Ok(Self { whole: whole.collect::<Result<_, _>>()?, parts })
     }
 }
@@ -46,8 +50,11 @@ fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Opt
         if let Some(file) = bound.outputs[index] {
             return Some(file.clone());
         }
-        let (kind, extension) =
-            if npy::can_hold(port.dtype) { (Kind::Npy, "npy") } else { (Kind::Safetensors, "safetensors") };
+        let (kind, extension) = if npy::can_hold(port.dtype) {
+            (Kind::Npy, "npy")
+        } else {
+            (Kind::Safetensors, "safetensors")
+        };
         let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, port.name);
         Some(DataFile { path, entry: None, kind })
     };
@@ -55,22 +62,32 @@ fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Opt
 }
 
 /// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`.
-pub(super) fn check_types(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Result<(), Failure> {
+pub(super) fn check_types(
+    prepared: &Prepared,
+    options: &Options,
+    bound: &Bound<'_>,
+) -> Result<(), Failure> {
     let mut diags = Vec::new();
     let mut taken: BTreeMap<String, &str> = BTreeMap::new();
     for (port, target) in prepared.outputs.iter().zip(targets(prepared, options, bound)) {
         let Some(file) = target else { continue };
         if !file.kind.can_hold(port.dtype) {
-            let message = format!("`{file}` cannot hold {}, which is {}", port.name, port.dtype.name());
+            let message =
+                format!("`{file}` cannot hold {}, which is {}", port.name, port.dtype.name());
             diags.push(Diag::global(errors::KIND, message).note("write it to a .safetensors file"));
         }
         let place = match file.kind {
             Kind::Npy => file.to_string(),
-            Kind::Safetensors => format!("{}:{}", file.path, file.entry.as_ref().unwrap_or(&port.name)),
+            Kind::Safetensors => {
+                format!("{}:{}", file.path, file.entry.as_ref().unwrap_or(&port.name))
+            }
         };
         if let Some(other) = taken.insert(place, &port.name) {
             let message = format!("`{file}` is to hold both {other} and {}", port.name);
-            diags.push(Diag::global(errors::CONFLICT, message).note("a .safetensors file holds several tensors"));
+            diags.push(
+                Diag::global(errors::CONFLICT, message)
+                    .note("a .safetensors file holds several tensors"),
+            );
         }
     }
     if diags.is_empty() { Ok(()) } else { Err(diags.into()) }
@@ -98,7 +115,8 @@ pub(super) fn write(
         }
     }
     if let Some(folder) = &options.out_dir {
-        std::fs::create_dir_all(io.path(folder)).map_err(|error| errors::cannot_write(folder, &error))?;
+        std::fs::create_dir_all(io.path(folder))
+            .map_err(|error| errors::cannot_write(folder, &error))?;
     }
     files.write(io)?;
     Ok(())
@@ -124,8 +142,12 @@ impl<'a> Files<'a> {
                 Some(Kind::Npy) => npy::write(entries[0].1),
                 Some(Kind::Safetensors) | None => safetensors::write(entries),
             };
-            let bytes = bytes.map_err(|error| Diag::global(errors::KIND, format!("`{path}`: {}", error.message)))?;
-            staged.add(io.path(path), &bytes).map_err(|error| errors::cannot_write(path, &error))?;
+            let bytes = bytes.map_err(|error| {
+                Diag::global(errors::KIND, format!("`{path}`: {}", error.message))
+            })?;
+            staged
+                .add(io.path(path), &bytes)
+                .map_err(|error| errors::cannot_write(path, &error))?;
         }
         staged.commit().map_err(|(path, error)| errors::cannot_write(path.display(), &error))
     }
@@ -140,7 +162,8 @@ struct Staged {
 impl Staged {
     fn add(&mut self, path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let beside = path.with_file_name(format!(".{name}.{}.{}.tmp", std::process::id(), self.files.len()));
+        let beside =
+            path.with_file_name(format!(".{name}.{}.{}.tmp", std::process::id(), self.files.len()));
         self.files.push((beside.clone(), path));
         std::fs::write(beside, bytes)
     }

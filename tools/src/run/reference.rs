@@ -47,7 +47,9 @@ pub(super) fn check(
     let run = exec::run(&reference, parts).map_err(|diags| loaded.fail(diags))?;
     let expected = Results::assemble(&reference, run).map_err(|diag| loaded.fail(vec![diag]))?;
     let mut checks = Checks::new(options);
-    for ((port, found), expected) in prepared.outputs.iter().zip(&results.whole).zip(&expected.whole) {
+    for ((port, found), expected) in
+        prepared.outputs.iter().zip(&results.whole).zip(&expected.whole)
+    {
         checks.pair(&port.name, found, "the reference", expected);
     }
     checks.finish()
@@ -71,14 +73,16 @@ fn count(file: &str, what: &str, theirs: usize, own: usize) -> Result<(), Diag> 
 }
 
 fn misfit(message: String) -> Diag {
-    Diag::global(errors::REFERENCE, message).note("inputs and outputs of the two programs are matched by position")
+    Diag::global(errors::REFERENCE, message)
+        .note("inputs and outputs of the two programs are matched by position")
 }
 
 /// The reference's sizes are those of the inputs.
 fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<Prepared, Failure> {
     let tensors = names::tensors(loaded.program.inputs());
     let shapes = tensors.into_iter().zip(whole);
-    let shapes = shapes.map(|(tensor, whole)| (names::number(&loaded.program, tensor), whole.shape().to_vec()));
+    let shapes = shapes
+        .map(|(tensor, whole)| (names::number(&loaded.program, tensor), whole.shape().to_vec()));
     let sizes = Sizes { shapes: shapes.collect(), streams: options.streams, ..Sizes::default() };
     exec::prepare(&loaded.program, &sizes).map_err(|diags| loaded.fail(diags))
 }

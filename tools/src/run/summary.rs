@@ -15,7 +15,8 @@ pub(super) fn header(prepared: &Prepared, streams: u32) -> String {
     if prepared.unlowered {
         return "hir-run: plain math on whole tensors on the CPU backend".to_owned();
     }
-    let (ranks, streams) = (count(prepared.ranks as usize, "rank"), count(streams as usize, "stream"));
+    let (ranks, streams) =
+        (count(prepared.ranks as usize, "rank"), count(streams as usize, "stream"));
     format!("hir-run: {ranks} on the CPU backend, {streams}")
 }
 
@@ -28,7 +29,8 @@ pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     if options.quiet {
         return String::new();
     }
-    let (ranks, instructions) = (count(prepared.ranks as usize, "rank"), exec::instructions(prepared));
+    let (ranks, instructions) =
+        (count(prepared.ranks as usize, "rank"), exec::instructions(prepared));
     format!("checked: {ranks}, {}\n", count(instructions, "instruction"))
 }
 
@@ -65,7 +67,9 @@ pub(super) fn done(
 
 fn origin(content: Option<&Content>, input: &Input, seed: u64) -> String {
     match (content, input) {
-        (Some(Content::File(file)), Input::Parts(parts)) => format!("{file} ({} files)", parts.len()),
+        (Some(Content::File(file)), Input::Parts(parts)) => {
+            format!("{file} ({} files)", parts.len())
+        }
         (Some(Content::File(file)), Input::Whole(_)) => file.to_string(),
         (Some(Content::Generate(generator)), _) => format!("{} (seed {seed})", generator.name()),
         (None, _) => format!("randn (seed {seed})"),
@@ -74,14 +78,16 @@ fn origin(content: Option<&Content>, input: &Input, seed: u64) -> String {
 
 /// Least, greatest and mean of the finite elements, and how many are not.
 fn statistics(tensor: &HostTensor) -> String {
-    let values = || (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
+    let values =
+        || (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
     let finite = values().count();
     let mut text = String::new();
     if finite > 0 {
         let least = values().fold(f64::INFINITY, f64::min);
         let greatest = values().fold(f64::NEG_INFINITY, f64::max);
         let mean = values().sum::<f64>() / finite as f64;
-        let _ = write!(text, ", from {} to {}, mean {}", short(least), short(greatest), short(mean));
+        let _ =
+            write!(text, ", from {} to {}, mean {}", short(least), short(greatest), short(mean));
     }
     if finite < tensor.len() {
         let _ = write!(text, ", {} not finite", count(tensor.len() - finite, "element"));
