@@ -11,8 +11,7 @@ use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpId, Program, TensorId,
-    Value,
+    AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpId, Program, TensorId, Value,
 };
 use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};

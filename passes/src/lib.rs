@@ -23,4 +23,5 @@ pub use options::{OptionSpec, OptionType, OptionValue, Options};
 pub use pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 
 /// All passes, in the order of the documentation.
-pub const PASSES: &[&PassInfo] = &[&canonicalize::PASS, &cse::PASS, &dce::PASS, &strip_comments::PASS];
+pub const PASSES: &[&PassInfo] =
+    &[&canonicalize::PASS, &cse::PASS, &dce::PASS, &strip_comments::PASS];

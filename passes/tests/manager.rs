@@ -4,7 +4,9 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, Value};
 use hostir_passes::manager::{Config, Failure, Observer, Quiet, Report, run};
-use hostir_passes::{Action, OptionSpec, OptionType, PassCx, PassInfo, StatisticSpec, codes, pipeline};
+use hostir_passes::{
+    Action, OptionSpec, OptionType, PassCx, PassInfo, StatisticSpec, codes, pipeline,
+};
 
 const TEXT: &str = "\
 %HostIrContainer { (T0_g_float[iS0{i0}]) -> (T2_g_float[iS2{i0}]) :
@@ -16,19 +18,42 @@ const TEXT: &str = "\
 ";
 
 const fn info(name: &'static str, action: Action) -> PassInfo {
-    PassInfo { name, summary: "test", description: "", example: None, options: &[], statistics: &[], action }
+    PassInfo {
+        name,
+        summary: "test",
+        description: "",
+        example: None,
+        options: &[],
+        statistics: &[],
+        action,
+    }
 }
 
 static NOTHING: PassInfo = info("nothing", Action::Rewrite(|_, _| Ok(())));
 static REJECT: PassInfo = info("reject", Action::Rewrite(reject));
 static DROP_LAST: PassInfo = PassInfo {
     statistics: &[StatisticSpec { name: "dropped", help: "ops dropped" }],
-    options: &[OptionSpec { name: "count", ty: OptionType::Int { min: 0, max: 9 }, default: Some("1"), help: "how many" }],
+    options: &[OptionSpec {
+        name: "count",
+        ty: OptionType::Int { min: 0, max: 9 },
+        default: Some("1"),
+        help: "how many",
+    }],
     ..info("drop-last", Action::Rewrite(drop_last))
 };
 static BOTH: PassInfo = PassInfo {
-    options: &[OptionSpec { name: "count", ty: OptionType::Int { min: 0, max: 9 }, default: Some("1"), help: "how many" }],
-    ..info("both", Action::Pipeline(|options| format!("drop-last{{count={}}},reject,nothing", options.int("count"))))
+    options: &[OptionSpec {
+        name: "count",
+        ty: OptionType::Int { min: 0, max: 9 },
+        default: Some("1"),
+        help: "how many",
+    }],
+    ..info(
+        "both",
+        Action::Pipeline(|options| {
+            format!("drop-last{{count={}}},reject,nothing", options.int("count"))
+        }),
+    )
 };
 static ENDLESS: PassInfo = info("endless", Action::Pipeline(|_| "endless".to_owned()));
 static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS];
@@ -102,7 +127,10 @@ fn disabled_passes_are_skipped() {
     assert!(report.runs.iter().any(|run| run.pass.name == "reject" && run.skipped));
     let found: Vec<_> = report.notices.items.iter().map(|diag| diag.code).collect();
     // reject skipped; nothing inside of both and nothing itself did nothing; endless never ran.
-    assert_eq!(found, [codes::SKIPPED, codes::NOTHING_TO_DO, codes::NOTHING_TO_DO, codes::NEVER_RUNS]);
+    assert_eq!(
+        found,
+        [codes::SKIPPED, codes::NOTHING_TO_DO, codes::NOTHING_TO_DO, codes::NEVER_RUNS]
+    );
 }
 
 /// A pass that leaves an invalid program is a bug, and its change is dropped.
@@ -140,7 +168,10 @@ fn the_books_are_kept() {
     let mut log = Log::default();
     let config = Config { table: TABLE, ..unverified() };
     let report = run(&mut program, &pipeline, &config, &mut log).unwrap();
-    assert_eq!(log.0, ["before Nothing", "after Nothing false", "before DropLast", "after DropLast true"]);
+    assert_eq!(
+        log.0,
+        ["before Nothing", "after Nothing false", "before DropLast", "after DropLast true"]
+    );
     assert_eq!((report.runs[1].ops_before, report.runs[1].ops_after), (2, 1));
     assert_eq!(report.runs[1].statistics, [("dropped", 1)]);
 }

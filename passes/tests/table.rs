@@ -39,7 +39,9 @@ fn examples_hold() {
 /// Names are unique kebab-case, summaries are sentences without a full stop, defaults are of their type.
 #[test]
 fn table_is_well_formed() {
-    let kebab = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    let kebab = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    };
     for (index, pass) in PASSES.iter().enumerate() {
         assert!(kebab(pass.name), "{}", pass.name);
         assert!(!PASSES[..index].iter().any(|other| other.name == pass.name), "{}", pass.name);
@@ -48,7 +50,11 @@ fn table_is_well_formed() {
         for option in pass.options {
             let fits = option.default.is_none_or(|text| option.ty.parse(text).is_some());
             assert!(fits, "{}: {}", pass.name, option.name);
-            assert!(!option.help.is_empty() && option.ty != OptionType::Choice(&[]), "{}", option.name);
+            assert!(
+                !option.help.is_empty() && option.ty != OptionType::Choice(&[]),
+                "{}",
+                option.name
+            );
         }
     }
 }
@@ -62,5 +68,8 @@ fn documentation_is_current() {
         std::fs::write(&path, &wanted).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, wanted, "docs/passes.md is not current: HIR_BLESS=1 cargo test -p hostir-passes rewrites it");
+    assert_eq!(
+        found, wanted,
+        "docs/passes.md is not current: HIR_BLESS=1 cargo test -p hostir-passes rewrites it"
+    );
 }
