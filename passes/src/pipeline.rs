@@ -343,7 +343,7 @@ mod tests {
     /// Commas, blanks, bare flags, dashes for underscores and lists all read.
     #[test]
     fn options_take_commas_or_blanks() {
-        let text = " ring_stream_buffers{slots=8 force, communicator-backend=ucc only={1, 2}} , resize-mesh{devices=2}";
+        let text = " ring_stream_buffers{slots=8 force, communicator-backend=UCC only={1, 2}} , resize-mesh{devices=2}";
         let pipeline = parse(text, TABLE).unwrap();
         assert_eq!(
             pipeline.to_string(),

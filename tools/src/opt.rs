@@ -22,7 +22,6 @@ use hostir::ir::Program;
 use hostir_passes::manager::{self, Failure, Report};
 use hostir_passes::pipeline::Pipeline;
 use std::ffi::OsString;
-use std::io::Write;
 use std::time::Instant;
 
 /// Runs hir-opt: `args` with the program's name first. Returns the exit status: 0 success, 1 the program

@@ -4,7 +4,7 @@ use crate::io::Io;
 use crate::run::errors;
 use hostir::diag::Diag;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 /// Writes `text` to `path`; `-` is standard output. A file appears whole or not at all.
