@@ -61,8 +61,12 @@ impl HostTensor {
     /// Element `index` (row-major) as a double; complex types give the real part, FP8/FP4 give NaN.
     pub fn get_f64(&self, index: usize) -> f64 {
         match self.dtype {
-            DType::Double | DType::ComplexDouble => self.as_slice::<f64>()[index * self.dtype.size() / 8],
-            DType::Float | DType::ComplexFloat => f64::from(self.as_slice::<f32>()[index * self.dtype.size() / 4]),
+            DType::Double | DType::ComplexDouble => {
+                self.as_slice::<f64>()[index * self.dtype.size() / 8]
+            }
+            DType::Float | DType::ComplexFloat => {
+                f64::from(self.as_slice::<f32>()[index * self.dtype.size() / 4])
+            }
             DType::Half => self.as_slice::<half::f16>()[index].to_f64(),
             DType::BFloat16 => self.as_slice::<half::bf16>()[index].to_f64(),
             DType::Int | DType::Index => self.as_slice::<i64>()[index] as f64,
@@ -85,7 +89,9 @@ impl HostTensor {
             DType::Float => self.as_mut_slice::<f32>()[index] = value as f32,
             DType::ComplexFloat => self.as_mut_slice::<f32>()[2 * index] = value as f32,
             DType::Half => self.as_mut_slice::<half::f16>()[index] = half::f16::from_f64(value),
-            DType::BFloat16 => self.as_mut_slice::<half::bf16>()[index] = half::bf16::from_f64(value),
+            DType::BFloat16 => {
+                self.as_mut_slice::<half::bf16>()[index] = half::bf16::from_f64(value)
+            }
             DType::Int | DType::Index => self.as_mut_slice::<i64>()[index] = value as i64,
             DType::UInt64 => self.as_mut_slice::<u64>()[index] = value as u64,
             DType::Int32 => self.as_mut_slice::<i32>()[index] = value as i32,

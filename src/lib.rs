@@ -24,7 +24,8 @@ pub fn load(text: &str) -> (Vec<ir::Program>, Diags) {
     let parsed = hostir_grammar::parse(text);
     let mut diags = Diags { items: parsed.errors.into_iter().map(syntax_error).collect() };
     let containers = 0..parsed.ast.containers.len();
-    let programs = containers.map(|at| resolve::resolve(&parsed.ast, at, text, &mut diags)).collect();
+    let programs =
+        containers.map(|at| resolve::resolve(&parsed.ast, at, text, &mut diags)).collect();
     diags.sort();
     (programs, diags)
 }

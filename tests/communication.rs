@@ -23,34 +23,70 @@ fn single(input: &str, from: &str, output: &str, to: &str, dtype: &str, attrs: &
 
 #[test]
 fn allgather_in_team_order() {
-    let case = single("ideviceIdx.x0{3}, iS1{4}", "2 0 1", "iS2{3}, iS3{4}", "2 0 1", "float", "type=Allgather, team=(2 0 1)");
+    let case = single(
+        "ideviceIdx.x0{3}, iS1{4}",
+        "2 0 1",
+        "iS2{3}, iS3{4}",
+        "2 0 1",
+        "float",
+        "type=Allgather, team=(2 0 1)",
+    );
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
 }
 
 #[test]
 fn gather_to_a_root_inside_and_outside() {
-    let case = single("ideviceIdx.x0{3}, iS1{4}", "1 2 0", "iS2{3}, iS3{4}", "2", "double", "type=Gather, team=(1 2 0), root=2");
+    let case = single(
+        "ideviceIdx.x0{3}, iS1{4}",
+        "1 2 0",
+        "iS2{3}, iS3{4}",
+        "2",
+        "double",
+        "type=Gather, team=(1 2 0), root=2",
+    );
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
-    let case = single("ideviceIdx.x0{2}, iS1{4}", "2 0", "iS2{2}, iS3{4}", "1", "__half", "type=Gather, team=(2 0 1), root=1");
+    let case = single(
+        "ideviceIdx.x0{2}, iS1{4}",
+        "2 0",
+        "iS2{2}, iS3{4}",
+        "1",
+        "__half",
+        "type=Gather, team=(2 0 1), root=1",
+    );
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
 }
 
 #[test]
 fn scatter_from_a_root_inside_and_outside() {
-    let case = single("iS0{3}, iS1{4}", "1", "ideviceIdx.x2{3}, iS3{4}", "2 1 0", "int64_t", "type=Scatter, team=(2 1 0), root=1");
+    let case = single(
+        "iS0{3}, iS1{4}",
+        "1",
+        "ideviceIdx.x2{3}, iS3{4}",
+        "2 1 0",
+        "int64_t",
+        "type=Scatter, team=(2 1 0), root=1",
+    );
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
-    let case = single("iS0{2}, iS1{4}", "1", "ideviceIdx.x2{2}, iS3{4}", "2 0", "int", "type=Scatter, team=(2 0 1), root=1");
+    let case = single(
+        "iS0{2}, iS1{4}",
+        "1",
+        "ideviceIdx.x2{2}, iS3{4}",
+        "2 0",
+        "int",
+        "type=Scatter, team=(2 0 1), root=1",
+    );
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
 }
 
 #[test]
 fn broadcast_and_send() {
-    let case = single("iS0{5}", "2", "iS1{5}", "0 1", "__bfloat", "type=Broadcast, team=(0 1 2), root=2");
+    let case =
+        single("iS0{5}", "2", "iS1{5}", "0 1", "__bfloat", "type=Broadcast, team=(0 1 2), root=2");
     let (inputs, outputs) = case.run();
     assert_eq!(inputs, outputs);
     let case = single("iS0{5}", "2", "iS1{5}", "0", "bool", "type=SendRecv, team=(2 0), root=2");
@@ -70,12 +106,20 @@ fn fold(values: &[f64], parts: usize, f: fn(f64, f64) -> f64) -> Vec<f64> {
 fn reduce_to_roots() {
     for (root, mesh) in [(0, "0"), (2, "2")] {
         let attrs = format!("type=Reduce, team=(1 2 0), root={root}");
-        let case = single("ideviceIdx.x0{3}, iS1{4}", "1 2 0", "rS2{3}, iS3{4}", mesh, "float", &attrs);
+        let case =
+            single("ideviceIdx.x0{3}, iS1{4}", "1 2 0", "rS2{3}, iS3{4}", mesh, "float", &attrs);
         let (inputs, outputs) = case.run();
         assert_eq!(outputs[0], fold(&inputs[0], 3, |a, b| a + b));
     }
     // A root outside of the senders.
-    let case = single("ideviceIdx.x0{2}, iS1{4}", "1 2", "rS2{2}, iS3{4}", "0", "float", "type=Reduce, team=(1 2 0), root=0, red_op=max");
+    let case = single(
+        "ideviceIdx.x0{2}, iS1{4}",
+        "1 2",
+        "rS2{2}, iS3{4}",
+        "0",
+        "float",
+        "type=Reduce, team=(1 2 0), root=0, red_op=max",
+    );
     let (inputs, outputs) = case.run();
     assert_eq!(outputs[0], fold(&inputs[0], 2, f64::max));
 }
@@ -94,11 +138,19 @@ fn allreduce_operations() {
     ];
     for (word, dtype, f) in ops {
         let attrs = format!("type=Allreduce, team=(2 0 1), red_op={word}");
-        let case = single("ideviceIdx.x0{3}, iS1{4}", "2 0 1", "rS2{3}, iS3{4}", "2 0 1", dtype, &attrs);
+        let case =
+            single("ideviceIdx.x0{3}, iS1{4}", "2 0 1", "rS2{3}, iS3{4}", "2 0 1", dtype, &attrs);
         let (inputs, outputs) = case.run();
         assert_eq!(outputs[0], fold(&inputs[0], 3, f), "{word}");
     }
-    let case = single("ideviceIdx.x0{3}, iS1{4}", "2 0 1", "rS2{3}, iS3{4}", "2 0 1", "double", "type=Allreduce, team=(2 0 1), red_op=avg");
+    let case = single(
+        "ideviceIdx.x0{3}, iS1{4}",
+        "2 0 1",
+        "rS2{3}, iS3{4}",
+        "2 0 1",
+        "double",
+        "type=Allreduce, team=(2 0 1), red_op=avg",
+    );
     let (inputs, outputs) = case.run();
     let average: Vec<f64> = fold(&inputs[0], 3, |a, b| a + b).iter().map(|x| x / 3.0).collect();
     assert_eq!(outputs[0], average);
@@ -106,14 +158,28 @@ fn allreduce_operations() {
 
 #[test]
 fn reduce_scatter_in_team_order() {
-    let case = single("ideviceIdx.x0{3}, iS1{3}, iS2{2}", "2 0 1", "rS3{3}, ideviceIdx.x4{3}, iS5{2}", "2 0 1", "float", "type=ReduceScatter, team=(2 0 1)");
+    let case = single(
+        "ideviceIdx.x0{3}, iS1{3}, iS2{2}",
+        "2 0 1",
+        "rS3{3}, ideviceIdx.x4{3}, iS5{2}",
+        "2 0 1",
+        "float",
+        "type=ReduceScatter, team=(2 0 1)",
+    );
     let (inputs, outputs) = case.run();
     assert_eq!(outputs[0], fold(&inputs[0], 3, |a, b| a + b));
 }
 
 #[test]
 fn all_to_all() {
-    let case = single("ideviceIdx.x0{3}, iS1{3}, iS2{2}", "0 1 2", "iS3{3}, ideviceIdx.x4{3}, iS5{2}", "0 1 2", "float", "type=AllToAll, team=(0 1 2)");
+    let case = single(
+        "ideviceIdx.x0{3}, iS1{3}, iS2{2}",
+        "0 1 2",
+        "iS3{3}, ideviceIdx.x4{3}, iS5{2}",
+        "0 1 2",
+        "float",
+        "type=AllToAll, team=(0 1 2)",
+    );
     let (inputs, outputs) = case.run();
     // Part j of member i is part i of member j: the whole tensors are equal.
     assert_eq!(inputs, outputs);
@@ -121,16 +187,31 @@ fn all_to_all() {
 
 #[test]
 fn axes_that_are_not_outermost_are_refused() {
-    let case = single("iS0{4}, ideviceIdx.x1{3}", "0 1 2", "iS2{4}, iS3{3}", "0 1 2", "float", "type=Allgather, team=(0 1 2)");
+    let case = single(
+        "iS0{4}, ideviceIdx.x1{3}",
+        "0 1 2",
+        "iS2{4}, iS3{3}",
+        "0 1 2",
+        "float",
+        "type=Allgather, team=(0 1 2)",
+    );
     let text = case.fails();
     assert!(text.contains("H0412") && text.contains("outermost"), "{text}");
-    let case = single("iS0{4}, iS1{3}", "0", "iS2{4}, ideviceIdx.x3{3}", "0 1 2", "float", "type=Scatter, team=(0 1 2), root=0");
+    let case = single(
+        "iS0{4}, iS1{3}",
+        "0",
+        "iS2{4}, ideviceIdx.x3{3}",
+        "0 1 2",
+        "float",
+        "type=Scatter, team=(0 1 2), root=0",
+    );
     assert!(case.fails().contains("H0412"));
 }
 
 #[test]
 fn roots_and_teams_are_checked() {
-    let case = single("iS0{5}", "0", "iS1{5}", "0 1", "float", "type=Broadcast, team=(0 1), root=7");
+    let case =
+        single("iS0{5}", "0", "iS1{5}", "0 1", "float", "type=Broadcast, team=(0 1), root=7");
     assert!(case.fails().contains("the root 7 is not in the team"));
 }
 
@@ -156,14 +237,17 @@ fn a_coalesced_ring_shifts() {
 ",
     );
     let (inputs, outputs) = case.run();
-    let shifted: Vec<f64> = [2, 0, 1].iter().flat_map(|&r| inputs[0][r * 4..][..4].to_vec()).collect();
+    let shifted: Vec<f64> =
+        [2, 0, 1].iter().flat_map(|&r| inputs[0][r * 4..][..4].to_vec()).collect();
     assert_eq!(outputs[0], shifted);
 }
 
 #[test]
 fn a_ring_on_the_stream_needs_the_send_first() {
-    let send = "  P2PCommunication 5 (type=send, buffer=T0, peer=( ( rank + 1 ) % 3 ), backend=CUDA)\n";
-    let recv = "  P2PCommunication 4 (type=recv, buffer=T1, peer=( ( rank + 2 ) % 3 ), backend=CUDA)\n";
+    let send =
+        "  P2PCommunication 5 (type=send, buffer=T0, peer=( ( rank + 1 ) % 3 ), backend=CUDA)\n";
+    let recv =
+        "  P2PCommunication 4 (type=recv, buffer=T1, peer=( ( rank + 2 ) % 3 ), backend=CUDA)\n";
     let waits = "  Wait P2PCommunication 5\n  Wait P2PCommunication 4\n".replace("P2P", "");
     let (inputs, outputs) = ring(&format!("{send}{recv}{waits}")).run();
     assert_eq!(outputs[0][..4], inputs[0][8..]);
@@ -182,7 +266,10 @@ fn a_ring_without_a_group_deadlocks() {
     )
     .fails();
     assert!(text.contains("H0510"), "{text}");
-    assert!(text.contains("rank 0 waits in `P2PCommunication 5` for rank 1 to receive from it"), "{text}");
+    assert!(
+        text.contains("rank 0 waits in `P2PCommunication 5` for rank 1 to receive from it"),
+        "{text}"
+    );
     assert!(text.contains("circle: rank 0 -> rank 1 -> rank 2 -> rank 0"), "{text}");
 }
 
@@ -229,7 +316,9 @@ fn waits_and_groups_are_checked_before_the_run() {
 #[test]
 fn peers_are_checked() {
     for (peer, message) in [("rank", "from itself"), ("( rank + 3 )", "out of range")] {
-        let text = ring(&format!("  P2PCommunication 4 (type=send, buffer=T0, peer={peer}, backend=NCCL)\n"));
+        let text = ring(&format!(
+            "  P2PCommunication 4 (type=send, buffer=T0, peer={peer}, backend=NCCL)\n"
+        ));
         let text = text.fails();
         assert!(text.contains("H0413") && text.contains(message), "{text}");
     }
@@ -237,7 +326,9 @@ fn peers_are_checked() {
 
 #[test]
 fn uninitialised_reads_are_found() {
-    let text = ring("  T2_l_float[ideviceIdx.x4{3}, iS5{4}] (DeviceMesh{0 1 2})\n     = Set( T1 )\n").fails();
+    let text =
+        ring("  T2_l_float[ideviceIdx.x4{3}, iS5{4}] (DeviceMesh{0 1 2})\n     = Set( T1 )\n")
+            .fails();
     assert!(text.contains("H0506") && text.contains("T1 is read before it is written"), "{text}");
 }
 

@@ -22,7 +22,10 @@ fn check(file: &str, set: &[(&str, i64)], expect: Expect) {
     assert_eq!(outputs[0].len(), expected.len(), "{file}");
     for (index, &value) in expected.iter().enumerate() {
         let got = outputs[0].get_f64(index);
-        assert!((got - value).abs() <= 1e-3 * value.abs().max(1.0), "{file} [{index}]: {got} {value}");
+        assert!(
+            (got - value).abs() <= 1e-3 * value.abs().max(1.0),
+            "{file} [{index}]: {got} {value}"
+        );
     }
 }
 
@@ -52,10 +55,10 @@ fn reductions() {
 #[test]
 fn matmuls() {
     // A [S, D, M, K] @ B [K, N]
-    check("ag_matmul.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 4), ("i6", 5)], |inputs| {
+    check("ag_matmul.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i6", 5)], |inputs| {
         matmul(&all(&inputs[0]), &all(&inputs[1]), 3 * 8 * 2, 4, 5)
     });
-    check("ag_matmul_p2p.hir", &[("i2", 2), ("i3", 4), ("i4", 4), ("i5", 5)], |inputs| {
+    check("ag_matmul_p2p.hir", &[("i2", 2), ("i3", 4), ("i5", 5)], |inputs| {
         matmul(&all(&inputs[0]), &all(&inputs[1]), 8 * 2, 4, 5)
     });
 }
@@ -74,7 +77,8 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
                 for column in 0..n {
                     for l in 0..k {
                         let x = a.get_f64(((s * devices + d) * rows + row) * k + l);
-                        out[(s * rows + row) * n + column] += x * b.get_f64((d * k + l) * n + column);
+                        out[(s * rows + row) * n + column] +=
+                            x * b.get_f64((d * k + l) * n + column);
                     }
                 }
             }
@@ -85,10 +89,14 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
 
 #[test]
 fn partial_matmuls() {
-    check("matmul_ar.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 8), ("i6", 4), ("i7", 5)], partial_products);
+    check(
+        "matmul_ar.hir",
+        &[("i0", 3), ("i3", 2), ("i4", 4), ("i7", 5)],
+        partial_products,
+    );
     check(
         "matmul_rs_through_bcast.hir",
-        &[("i0", 3), ("i4", 2), ("i5", 4), ("i6", 8), ("i7", 4), ("i8", 5)],
+        &[("i0", 3), ("i4", 2), ("i5", 4), ("i8", 5)],
         partial_products,
     );
 }
@@ -106,7 +114,7 @@ fn other_eras() {
     // linear(A, W) + bias
     check(
         "other_eras/2025-01.hir",
-        &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 5), ("i6", 4), ("i7", 5)],
+        &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 5)],
         |inputs| {
             let w = transpose(&all(&inputs[1]), 5, 4);
             let product = matmul(&all(&inputs[0]), &w, 3 * 8 * 2, 4, 5);

@@ -21,9 +21,18 @@ fn check(statements: &str, expected: &str) {
 
 #[test]
 fn names() {
-    check("  Synchronise Stream 0", "H0101 at `Synchronise`: unknown statement `Synchronise`; did you mean `Synchronize`?\n");
-    check("  T1_g_float[iS0{4}] = matmull(T0_g_float[], T2_g_float[])", "H0101 at `matmull`: unknown statement `matmull`; did you mean `matmul`?\n");
-    check("  i5 = ( cielDiv(i0, 3) ) + 1;", "H0102 at `cielDiv(i0, 3)`: unknown function `cielDiv` in a scalar; did you mean `ceilDiv`?\n");
+    check(
+        "  Synchronise Stream 0",
+        "H0101 at `Synchronise`: unknown statement `Synchronise`; did you mean `Synchronize`?\n",
+    );
+    check(
+        "  T1_g_float[iS0{4}] = matmull(T0_g_float[], T2_g_float[])",
+        "H0101 at `matmull`: unknown statement `matmull`; did you mean `matmul`?\n",
+    );
+    check(
+        "  i5 = ( cielDiv(i0, 3) ) + 1;",
+        "H0102 at `cielDiv(i0, 3)`: unknown function `cielDiv` in a scalar; did you mean `ceilDiv`?\n",
+    );
     check(
         "  T1_g_float[] = relu(T0)",
         "H0110 at `T0`: `T0` has not been written in full before; write it in full where it stands first, such as `T0_g_float[iS0{i0}]`; did you mean `T1`?\n",
@@ -60,7 +69,10 @@ fn arguments() {
         "  matmul(T0_g_float[], T0_g_float[])",
         "H0108 at `matmul`: `matmul` has 1 result, found 0; write `T1_g_float[iS0{i0}] = matmul...`\n",
     );
-    check("  EndCoalescing", "H0112 at `EndCoalescing`: `EndCoalescing` needs a number; write `EndCoalescing 1`; `Wait Communication 1` names it\n");
+    check(
+        "  EndCoalescing",
+        "H0112 at `EndCoalescing`: `EndCoalescing` needs a number; write `EndCoalescing 1`; `Wait Communication 1` names it\n",
+    );
 }
 
 #[test]
@@ -77,12 +89,17 @@ fn tensors() {
         "  T2_g_float[] = ALLOCATE(buffer=T1_g_float[], mem_type=global, size=1, zero_init=false, resets_to_zero=false)",
         "H0115 at `T2_g_float[] = ALLOCATE(buffer=T1_g_float[], mem_type=global, size=1, zero_init=false, resets_to_zero=false)`: ALLOCATE makes `T2`, but its buffer is `T1`; write the same tensor in front of `=` and behind `buffer=`\n",
     );
-    check("  T2_g_float[] = T0_g_float[];", "H0106 at `T0_g_float[]`: a tensor needs an operation, found a tensor; a copy is written `Set( T0, cache_op=Streaming )`\n");
+    check(
+        "  T2_g_float[] = T0_g_float[];",
+        "H0106 at `T0_g_float[]`: a tensor needs an operation, found a tensor; a copy is written `Set( T0, cache_op=Streaming )`\n",
+    );
 }
 
 #[test]
 fn one_error_a_statement_and_the_rest_goes_on() {
-    let found = errors("  FOR i1 in iS0{8}:\n    Foo 1\n    Wait Foo 3\n  StartCoalescing\n  IF Auto true:\n    Bar\n");
+    let found = errors(
+        "  FOR i1 in iS0{8}:\n    Foo 1\n    Wait Foo 3\n  StartCoalescing\n  IF Auto true:\n    Bar\n",
+    );
     let codes: Vec<&str> = found.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(codes, ["H0101", "H0109", "H0109", "H0101"], "{found}");
 }

@@ -42,12 +42,17 @@ fn pointwise() {
     stable(&format!("  {C}\n     = (double)std::real({A});\n"));
     stable(&format!("  T3_l___half[iS6{{i0}}]\n     = __float2half({A});\n"));
     becomes(&format!("  {C} = {A} + {B}\n"), &format!("  {C}\n     = {A}\n     + {B};\n"));
-    becomes(&format!("  {C} = where( {A}, {B},\n float(0) )\n"), &format!("  {C}\n     = where({A}\n    , {B}\n    , float(0));\n"));
+    becomes(
+        &format!("  {C} = where( {A}, {B},\n float(0) )\n"),
+        &format!("  {C}\n     = where({A}\n    , {B}\n    , float(0));\n"),
+    );
 }
 
 #[test]
 fn scalars() {
-    stable("  i84 = i82 % 8;\n  b16 = i7 < 0;\n  i18 = where(b16, i14, i7);\n  i19 = -i18;\n  i20 = abs(i19);\n");
+    stable(
+        "  i84 = i82 % 8;\n  b16 = i7 < 0;\n  i18 = where(b16, i14, i7);\n  i19 = -i18;\n  i20 = abs(i19);\n",
+    );
     stable("  a5 = {i0, i1}\n  i6 = a5[0]\n  a8 = ReverseArray(a5)\n");
     stable("  d3 = (double)(i2);\n  d4 = ( (double)(i2) ) / double(0.1);\n");
     stable("  c3 = std::complex<float>((1,2.5)) * c2;\n");
@@ -73,9 +78,15 @@ fn shapes() {
     stable(&format!("  {C}\n     = cat( {A}, {B}, {A}, 1 )\n"));
     stable(&format!("  {B}\n     = Set.Permute( {A}, cache_op=Streaming, perm={{1, 0}} )\n"));
     stable(&format!("  {B}\n     = SegmenterSet.Permute( {A} )\n"));
-    stable(&format!("  {B}\n     = reduction( {A}, op = add, initial value = float(0), allreduce = false )\n"));
-    stable(&format!("  {B}\n     = reduction( {A}, op = fmax, initial value = double(-inf), allreduce = true )\n"));
-    stable(&format!("  {A}\n     = full({{i0, 8}}, float(0));\n  T9_g_float[]\n     = full({{}}float(0));\n"));
+    stable(&format!(
+        "  {B}\n     = reduction( {A}, op = add, initial value = float(0), allreduce = false )\n"
+    ));
+    stable(&format!(
+        "  {B}\n     = reduction( {A}, op = fmax, initial value = double(-inf), allreduce = true )\n"
+    ));
+    stable(&format!(
+        "  {A}\n     = full({{i0, 8}}, float(0));\n  T9_g_float[]\n     = full({{}}float(0));\n"
+    ));
     stable("  T3_g_int64_t[iS0{i0}]\n     = iota(i0, 0, 1, int64_t);\n");
 }
 
@@ -84,13 +95,20 @@ fn gemms() {
     stable(&format!("  {C}\n     = matmul({A},\n              {B})\n"));
     stable(&format!("  {C}\n     = linear({A},\n              {B}    )\n"));
     stable(&format!("  {C}\n     = linear({A},\n              {B}    ,\n          {A}    )\n"));
-    becomes(&format!("  {C} = matmul({A}, {B})\n"), &format!("  {C}\n     = matmul({A},\n              {B})\n"));
+    becomes(
+        &format!("  {C} = matmul({A}, {B})\n"),
+        &format!("  {C}\n     = matmul({A},\n              {B})\n"),
+    );
 }
 
 #[test]
 fn memory() {
-    stable(&format!("  {A} = ALLOCATE(buffer={A}, mem_type=global, size=( i0 * 8 ), zero_init=false, resets_to_zero=false)\n"));
-    stable(&format!("  {A} = ALLOCATE(buffer={A}, mem_type=global, size=1, zero_init=true, resets_to_zero=false)\n    .alias={B}\n"));
+    stable(&format!(
+        "  {A} = ALLOCATE(buffer={A}, mem_type=global, size=( i0 * 8 ), zero_init=false, resets_to_zero=false)\n"
+    ));
+    stable(&format!(
+        "  {A} = ALLOCATE(buffer={A}, mem_type=global, size=1, zero_init=true, resets_to_zero=false)\n    .alias={B}\n"
+    ));
     stable(&format!("  {A} = ALLOCATE(mem_type=symmetric, zero_init=false)\n"));
     stable(&format!("  Deallocate {{\n    {A}\n  }}\n"));
     stable(&format!("  {B} = ShardByStream({A}, stream_index=i3)\n"));
@@ -102,25 +120,48 @@ fn memory() {
         &format!("  {B}\n     = HirAliasSelect( {A}, axis = iS1{{8}}, index = 0 )\n"),
     );
     becomes(
-        &format!("  {A} = ALLOCATE(size=i0, resets_to_zero=false, zero_init=false,\n    buffer=T0, mem_type=global)\n"),
-        &format!("  {A} = ALLOCATE(buffer={A}, mem_type=global, size=i0, zero_init=false, resets_to_zero=false)\n"),
+        &format!(
+            "  {A} = ALLOCATE(size=i0, resets_to_zero=false, zero_init=false,\n    buffer=T0, mem_type=global)\n"
+        ),
+        &format!(
+            "  {A} = ALLOCATE(buffer={A}, mem_type=global, size=i0, zero_init=false, resets_to_zero=false)\n"
+        ),
     );
 }
 
 #[test]
 fn communications() {
     for kind in ["Allgather", "AllToAll", "ReduceScatter"] {
-        stable(&format!("  Communication 3 (type={kind}, team=(0 1), input={A}, output={B}, backend=UCC)\n"));
+        stable(&format!(
+            "  Communication 3 (type={kind}, team=(0 1), input={A}, output={B}, backend=UCC)\n"
+        ));
     }
-    stable(&format!("  Communication 3 (type=Broadcast, team=(3), root=streamIdx, input={A}, output={B})\n"));
-    stable(&format!("  Communication 3 (type=Reduce, team=(0 1), root=0, red_op=max, input={A}, output={B}, backend=NCCL)\n"));
-    stable(&format!("  P2PCommunication 4 (type=recv, buffer={A}, peer=i90, backend=CUDA)\n  P2PCommunication 5 (type=send, buffer={A}, peer=( rank + 1 ), backend=CUDA)\n"));
-    stable(&format!("  CollectivePermute 7 (team=(0 1), send_peer=i1, recv_peer=( i2 + 1 ), input={A}, output={B}, backend=NCCL)\n  Wait(Communication 7)\n"));
-    stable(&format!("  Dispatch 8 (num_experts=4, backend=NCCL, in={A}, topk_idx={B}, topk_weights={B}, out={C})\n"));
-    stable(&format!("  Combine 9 (backend=NCCL, in={A}, topk_weights={B}, src_idx={B}, out={C})\n"));
-    stable(&format!("  ShareMemHandles(P2PCommunication 37 (type=recv, buffer={A}, peer=0, backend=CUDA), P2PCommunication 38 (type=send, buffer={A}, peer=0, backend=CUDA), \n"));
+    stable(&format!(
+        "  Communication 3 (type=Broadcast, team=(3), root=streamIdx, input={A}, output={B})\n"
+    ));
+    stable(&format!(
+        "  Communication 3 (type=Reduce, team=(0 1), root=0, red_op=max, input={A}, output={B}, backend=NCCL)\n"
+    ));
+    stable(&format!(
+        "  P2PCommunication 4 (type=recv, buffer={A}, peer=i90, backend=CUDA)\n  P2PCommunication 5 (type=send, buffer={A}, peer=( rank + 1 ), backend=CUDA)\n"
+    ));
+    stable(&format!(
+        "  CollectivePermute 7 (team=(0 1), send_peer=i1, recv_peer=( i2 + 1 ), input={A}, output={B}, backend=NCCL)\n  Wait(Communication 7)\n"
+    ));
+    stable(&format!(
+        "  Dispatch 8 (num_experts=4, backend=NCCL, in={A}, topk_idx={B}, topk_weights={B}, out={C})\n"
+    ));
+    stable(&format!(
+        "  Combine 9 (backend=NCCL, in={A}, topk_weights={B}, src_idx={B}, out={C})\n"
+    ));
+    stable(&format!(
+        "  ShareMemHandles(P2PCommunication 37 (type=recv, buffer={A}, peer=0, backend=CUDA), P2PCommunication 38 (type=send, buffer={A}, peer=0, backend=CUDA), \n"
+    ));
     stable("  StartCoalescing\n  EndCoalescing 32\n  Wait Communication 32\n");
-    becomes("  Wait Communication 3\n  Wait(Communication 4)\n", "  Wait Communication 3\n  Wait Communication 4\n");
+    becomes(
+        "  Wait Communication 3\n  Wait(Communication 4)\n",
+        "  Wait Communication 3\n  Wait Communication 4\n",
+    );
 }
 
 #[test]
@@ -136,16 +177,23 @@ fn control() {
         "  FOR streamIdx in istreamIdx0{8} { IF Manual ( streamIdx == 0 ) { StartCoalescing } ELSE { EndCoalescing 1 } }\n",
         "  FOR streamIdx in istreamIdx0{8}:\n    IF Manual ( streamIdx == 0 ):\n      StartCoalescing\n    ELSE:\n      EndCoalescing 1\n",
     );
-    becomes("  FOR i1 in iS0{8}:\n          StartCoalescing\n          EndCoalescing 1\n", "  FOR i1 in iS0{8}:\n    StartCoalescing\n    EndCoalescing 1\n");
+    becomes(
+        "  FOR i1 in iS0{8}:\n          StartCoalescing\n          EndCoalescing 1\n",
+        "  FOR i1 in iS0{8}:\n    StartCoalescing\n    EndCoalescing 1\n",
+    );
 }
 
 #[test]
 fn launches() {
-    stable(&format!("  LaunchKernel(\n    Group ID: 0,\n    Inputs: {{{A}, {B}}},\n    Outputs: {{{C}}},\n  )\n"));
+    stable(&format!(
+        "  LaunchKernel(\n    Group ID: 0,\n    Inputs: {{{A}, {B}}},\n    Outputs: {{{C}}},\n  )\n"
+    ));
     stable(&format!("  PostOnStream (HostUnit0, Inputs:{{{A}, i0, }}, Outputs:{{{C}, }})\n"));
     becomes(
         &format!("  LaunchKernel(Group ID: 0, Inputs: {{{A}}}, Outputs: {{{C}}})\n"),
-        &format!("  LaunchKernel(\n    Group ID: 0,\n    Inputs: {{{A}}},\n    Outputs: {{{C}}},\n  )\n"),
+        &format!(
+            "  LaunchKernel(\n    Group ID: 0,\n    Inputs: {{{A}}},\n    Outputs: {{{C}}},\n  )\n"
+        ),
     );
 }
 
@@ -164,7 +212,10 @@ fn tensors() {
     ] {
         stable(&format!("  {A}\n     = relu({B});\n  {text}\n     = relu({A});\n"));
     }
-    becomes(&format!("  {B} = relu({A})\n  {C} = T0 + T1\n"), &format!("  {B}\n     = relu({A});\n  {C}\n     = {A}\n     + {B};\n"));
+    becomes(
+        &format!("  {B} = relu({A})\n  {C} = T0 + T1\n"),
+        &format!("  {B}\n     = relu({A});\n  {C}\n     = {A}\n     + {B};\n"),
+    );
 }
 
 #[test]

@@ -7,7 +7,8 @@ use common::{Case, matmul, transpose};
 
 /// A program of one rank: inputs, output and body.
 fn program(inputs: &str, output: &str, body: &str) -> Case {
-    let text = format!("%HostIrContainer {{ ({inputs}) -> ({output}) :\n{body}}} // %HostIrContainer\n");
+    let text =
+        format!("%HostIrContainer {{ ({inputs}) -> ({output}) :\n{body}}} // %HostIrContainer\n");
     Case::new(&text, &[])
 }
 
@@ -21,9 +22,14 @@ fn close(got: &[f64], expected: &[f64], tolerance: f64) {
 
 #[test]
 fn matmuls_of_every_type() {
-    for (dtype, tolerance) in
-        [("double", 1e-14), ("float", 1e-6), ("__half", 1e-3), ("__bfloat", 1e-2), ("int", 0.0), ("int64_t", 0.0)]
-    {
+    for (dtype, tolerance) in [
+        ("double", 1e-14),
+        ("float", 1e-6),
+        ("__half", 1e-3),
+        ("__bfloat", 1e-2),
+        ("int", 0.0),
+        ("int64_t", 0.0),
+    ] {
         let case = program(
             &format!("T0_g_{dtype}[iS0{{3}}, iS1{{4}}], T1_g_{dtype}[iS2{{4}}, iS3{{5}}]"),
             &format!("T2_g_{dtype}[iS4{{3}}, iS5{{5}}, rS6{{4}}]"),
@@ -54,13 +60,25 @@ fn batches_broadcast() {
 
 #[test]
 fn vectors_multiply() {
-    let dot = program("T0_g_double[iS0{4}], T1_g_double[iS1{4}]", "T2_g_double[rS2{4}]", "  T2\n     = matmul(T0,\n              T1)\n");
+    let dot = program(
+        "T0_g_double[iS0{4}], T1_g_double[iS1{4}]",
+        "T2_g_double[rS2{4}]",
+        "  T2\n     = matmul(T0,\n              T1)\n",
+    );
     let (inputs, outputs) = dot.run();
     close(&outputs[0], &matmul(&inputs[0], &inputs[1], 1, 4, 1), 1e-14);
-    let right = program("T0_g_double[iS0{3}, iS1{4}], T1_g_double[iS2{4}]", "T2_g_double[iS3{3}, rS4{4}]", "  T2\n     = matmul(T0,\n              T1)\n");
+    let right = program(
+        "T0_g_double[iS0{3}, iS1{4}], T1_g_double[iS2{4}]",
+        "T2_g_double[iS3{3}, rS4{4}]",
+        "  T2\n     = matmul(T0,\n              T1)\n",
+    );
     let (inputs, outputs) = right.run();
     close(&outputs[0], &matmul(&inputs[0], &inputs[1], 3, 4, 1), 1e-14);
-    let left = program("T0_g_double[iS0{4}], T1_g_double[iS1{4}, iS2{5}]", "T2_g_double[iS3{5}, rS4{4}]", "  T2\n     = matmul(T0,\n              T1)\n");
+    let left = program(
+        "T0_g_double[iS0{4}], T1_g_double[iS1{4}, iS2{5}]",
+        "T2_g_double[iS3{5}, rS4{4}]",
+        "  T2\n     = matmul(T0,\n              T1)\n",
+    );
     let (inputs, outputs) = left.run();
     close(&outputs[0], &matmul(&inputs[0], &inputs[1], 1, 4, 5), 1e-14);
 }
@@ -86,7 +104,8 @@ fn linear_adds_its_bias() {
     );
     let (inputs, outputs) = case.run();
     let product = matmul(&inputs[0], &transpose(&inputs[1], 5, 4), 3, 4, 5);
-    let expected: Vec<f64> = product.iter().enumerate().map(|(i, x)| x + inputs[2][i % 5]).collect();
+    let expected: Vec<f64> =
+        product.iter().enumerate().map(|(i, x)| x + inputs[2][i % 5]).collect();
     close(&outputs[0], &expected, 1e-6);
 }
 
@@ -102,7 +121,8 @@ fn infix_functions_of_every_type() {
                 &format!("  T2\n     = T0\n     {symbol} T1;\n"),
             );
             let (inputs, outputs) = case.run();
-            let expected: Vec<f64> = inputs[0].iter().zip(&inputs[1]).map(|(&a, &b)| f(a, b)).collect();
+            let expected: Vec<f64> =
+                inputs[0].iter().zip(&inputs[1]).map(|(&a, &b)| f(a, b)).collect();
             close(&outputs[0], &expected, 1e-2);
         }
     }
@@ -164,12 +184,15 @@ fn reductions_of_every_type() {
             let case = program(
                 &format!("T0_g_{dtype}[iS0{{2}}, iS1{{3}}, iS2{{4}}]"),
                 &format!("T1_g_{dtype}[iS3{{2}}, rS4{{3}}, iS5{{4}}]"),
-                &format!("  T1\n     = reduction( T0, op = {word}, initial value = float(0), allreduce = false )\n"),
+                &format!(
+                    "  T1\n     = reduction( T0, op = {word}, initial value = float(0), allreduce = false )\n"
+                ),
             );
             let (inputs, outputs) = case.run();
             let at = |i: usize, j: usize, k: usize| inputs[0][(i * 3 + j) * 4 + k];
-            let expected: Vec<f64> =
-                (0..8).map(|o| (1..3).fold(at(o / 4, 0, o % 4), |all, j| f(all, at(o / 4, j, o % 4)))).collect();
+            let expected: Vec<f64> = (0..8)
+                .map(|o| (1..3).fold(at(o / 4, 0, o % 4), |all, j| f(all, at(o / 4, j, o % 4))))
+                .collect();
             close(&outputs[0], &expected, 1e-2);
         }
     }
@@ -204,7 +227,12 @@ fn replicas_must_agree() {
 fn sizes_are_asked_for_by_name() {
     let text = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i2}]) -> (T1_g_float[iS2{i0}, iS3{i2}]) :\n  T1\n     = Set( T0 )\n} // %HostIrContainer\n";
     let message = Case::new(text, &[("i0", 3)]).prepare().err().unwrap();
-    assert!(message.contains("H0401") && message.contains("--set i2=8") && !message.contains("--set i0"), "{message}");
+    assert!(
+        message.contains("H0401")
+            && message.contains("--set i2=8")
+            && !message.contains("--set i0"),
+        "{message}"
+    );
     let message = Case::new(text, &[("i0", 0), ("i2", 1)]).prepare().err().unwrap();
     assert!(message.contains("sizes are positive"), "{message}");
     let message = Case::new(text, &[("i0", i64::MAX), ("i2", 4)]).prepare().err().unwrap();
@@ -232,7 +260,11 @@ fn an_index_out_of_range_names_its_iteration() {
         "  FOR i9 from 0 to 5:\n    T2_l_float[iS3{2}]\n       = HirAliasSelect( T0, axis = iS0{3}, index = i9 )\n    T1\n       = Set( T2 )\n",
     );
     let text = case.fails();
-    assert!(text.contains("index 3 is out of range: axis 0 of T0 has 3 elements") && text.contains("i9=3"), "{text}");
+    assert!(
+        text.contains("index 3 is out of range: axis 0 of T0 has 3 elements")
+            && text.contains("i9=3"),
+        "{text}"
+    );
 }
 
 #[test]

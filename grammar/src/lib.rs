@@ -2,7 +2,7 @@
 //!
 //! Parsing never fails: [`parse`] returns a tree and the errors it met, one per bad statement.
 //!
-//! The way of a text: [`logos`](token) finds tokens, of which a whole tensor reference is one
+//! The way of a text: logos finds tokens (`token`), of which a whole tensor reference is one
 //! (`lex`, `scan`, `tensor`, `domain`); `layout` cuts the tokens into statements; the grammar
 //! (`hir.lalrpop`) reads one statement at a time into the arenas of [`Ast`] (`builder`); `parse` and
 //! `file` keep the stack of blocks and the sections of a container.
@@ -28,7 +28,9 @@ mod token;
 
 #[allow(
     clippy::all,
-    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    clippy::match_wildcard_for_single_variants,
+    clippy::too_many_lines,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

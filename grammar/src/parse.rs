@@ -503,14 +503,18 @@ impl<'t> Parser<'t> {
         while self.frames.len() > base {
             let Some(frame) = self.frames.last() else { return };
             let (kind, brace) = (frame.kind, frame.brace);
-            if kind == Kind::Nested && brace.is_some() && label.is_some() {
+            let skipped = match kind {
+                Kind::Nested => label.is_some(),
+                Kind::Kernel => label == Some(Kind::Container),
+                Kind::Container | Kind::Index => false,
+            };
+            if brace.is_some() {
+                if !skipped {
+                    self.after_brace();
+                    self.pop_frame(true);
+                    return;
+                }
                 self.report_open_block(brace, token);
-            } else if kind == Kind::Kernel && label == Some(Kind::Container) {
-                self.report_open_block(brace, token);
-            } else if brace.is_some() {
-                self.comments_of_sections();
-                self.pop_frame(true);
-                return;
             }
             self.pop_frame(brace.is_some());
         }
@@ -536,8 +540,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Comments in front of a closing brace stay in their blocks: see [`Self::pop_frame`].
-    fn comments_of_sections(&mut self) {
+    /// What a comment behind the closing brace of a section belongs to.
+    fn after_brace(&mut self) {
         self.last = match self.frames.last() {
             Some(frame) if frame.kind == Kind::Nested => self.last,
             Some(frame) => CommentPlace::EndOf(frame.block),

@@ -27,7 +27,7 @@ pub(crate) fn tensor(bytes: &[u8], start: usize, head: usize) -> Option<Reach> {
     let open = opening(bytes, start, head)?;
     let end = match list(bytes, open) {
         Reach::Closed(end) => end,
-        broken => return Some(broken),
+        broken @ Reach::Broken { .. } => return Some(broken),
     };
     Some(suffix(bytes, end))
 }
@@ -92,7 +92,7 @@ fn suffix(bytes: &[u8], mut end: usize) -> Reach {
         };
         match parentheses(bytes, open) {
             Reach::Closed(close) => end = close,
-            broken => return broken,
+            broken @ Reach::Broken { .. } => return broken,
         }
         if last {
             break;
@@ -150,7 +150,7 @@ pub(crate) fn domain(bytes: &[u8], open: usize) -> Reach {
             }
             Reach::Closed(end)
         }
-        broken => broken,
+        broken @ Reach::Broken { .. } => broken,
     }
 }
 

@@ -350,7 +350,7 @@ fn mesh(b: &mut Builder<'_>, cursor: &mut Cursor<'_>, place: Span) -> Option<Mes
         }
         at += 1;
     }
-    let size: u64 = shape.iter().map(|&n| u64::from(n)).product();
+    let size = shape.iter().fold(1u64, |size, &n| size.saturating_mul(u64::from(n)));
     if !good || shape.is_empty() || !counts.is_empty() || size != devices.len() as u64 {
         bad_mesh(b, span);
         shape.clear();

@@ -97,11 +97,13 @@ fn every_prefix() {
     }
 }
 
+/// `HIR_MUTATIONS` sets how many are tried.
 #[test]
 fn random_mutations() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let pool = b"(){}[],;:=.-+*/%<>&|!~^ \n\tTiS0F'\"\\\0\xc3\xa4\xff";
-    for _ in 0..6000 {
+    let count = std::env::var("HIR_MUTATIONS").ok().and_then(|text| text.parse().ok());
+    for _ in 0..count.unwrap_or(6000) {
         let mut bytes = SAMPLE.as_bytes().to_vec();
         for _ in 0..=random.below(6) {
             let at = random.below(bytes.len());
@@ -119,7 +121,7 @@ fn random_mutations() {
     }
 }
 
-/// Texts whose parts are repeated; doubling them may not do more than about double the time.
+/// Texts of one part repeated 40 000 times, each of which a quadratic step would stop for minutes.
 #[test]
 fn linear_time() {
     let repeated: [(&str, &str, &str); 14] = [

@@ -11,7 +11,8 @@ use crate::storage::{Access, accesses, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BlockId, Comment, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value,
+    AttrKey, AttrValue, BlockId, Comment, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId,
+    Value,
 };
 use hostir::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -64,8 +65,11 @@ const EXAMPLE_AFTER: &str = "\
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     fold_scalars(edit, cx);
     let body = edit.program().body();
-    let mut control =
-        Control { regions: Regions::of(edit.program()), above: FxHashMap::default(), end_of: FxHashMap::default() };
+    let mut control = Control {
+        regions: Regions::of(edit.program()),
+        above: FxHashMap::default(),
+        end_of: FxHashMap::default(),
+    };
     control.block(edit, cx, body);
     control.move_comments(edit);
     let mut dropped = FxHashSet::default();
@@ -101,9 +105,11 @@ fn bound_streams(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
     results
         .filter_map(|value| match value {
             Value::Stream(name) => Some(*name),
-            Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-                None
-            }
+            Value::Tensor(_)
+            | Value::Scalar(_)
+            | Value::Handle(_)
+            | Value::Unit(_)
+            | Value::Op(_) => None,
         })
         .collect()
 }
@@ -173,11 +179,13 @@ fn fate(program: &Program, op: &Op) -> Fate {
         if forward && empty { Fate::Never } else { Fate::Keep }
     };
     match op.kind {
-        OpKind::If => match op.operands.first().and_then(|value| value.scalar()).map(|c| program.expr(c)) {
-            Some(Expr::Bool(true)) => Fate::Take(op.blocks.first().copied()),
-            Some(Expr::Bool(false)) => Fate::Take(op.blocks.get(1).copied()),
-            _ => Fate::Keep,
-        },
+        OpKind::If => {
+            match op.operands.first().and_then(|value| value.scalar()).map(|c| program.expr(c)) {
+                Some(Expr::Bool(true)) => Fate::Take(op.blocks.first().copied()),
+                Some(Expr::Bool(false)) => Fate::Take(op.blocks.get(1).copied()),
+                _ => Fate::Keep,
+            }
+        }
         OpKind::ForRange => never(bound(AttrKey::Start).flatten(), bound(AttrKey::Stop).flatten()),
         OpKind::For => {
             let Some(domain) = op.domain(AttrKey::Domain).map(|id| program.domain(id)) else {
@@ -208,7 +216,9 @@ impl Control {
         let ops = edit.program().block(block).ops.clone();
         let mut kept = Vec::with_capacity(ops.len());
         for (index, &op) in ops.iter().enumerate() {
-            let behind = ops.get(index + 1).map_or(CommentPlace::EndOf(block), |&next| CommentPlace::Above(next));
+            let behind = ops
+                .get(index + 1)
+                .map_or(CommentPlace::EndOf(block), |&next| CommentPlace::Above(next));
             self.op(edit, cx, op, behind, &mut kept);
         }
         if kept != ops {
@@ -259,7 +269,10 @@ impl Control {
         let moved = |place: CommentPlace| match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
             CommentPlace::EndOf(block) => self.end_of.get(&block).copied(),
-            CommentPlace::Container | CommentPlace::Header | CommentPlace::End => None,
+            CommentPlace::File
+            | CommentPlace::Container
+            | CommentPlace::Header
+            | CommentPlace::End => None,
         };
         let hand_on = |comment: &Comment| {
             let mut comment = comment.clone();
@@ -276,13 +289,18 @@ impl Control {
 }
 
 fn removal(program: &Program, op: OpId) -> Diag {
-    let text = format!("`{}` was simplified: its bounds or condition are constant", program.op(op).kind.spec().name);
+    let text = format!(
+        "`{}` was simplified: its bounds or condition are constant",
+        program.op(op).kind.spec().name
+    );
     Diag::error(codes::SIMPLIFIED, program.op_span(op), text)
 }
 
 fn obstacle(program: &Program, op: OpId) -> Diag {
     let name = program.op(op).kind.spec().name;
-    let text = format!("`{name}` stays although part of it never runs: that part defines what is used elsewhere");
+    let text = format!(
+        "`{name}` stays although part of it never runs: that part defines what is used elsewhere"
+    );
     Diag::error(codes::NOT_SIMPLIFIED, program.op_span(op), text)
 }
 
@@ -353,7 +371,8 @@ fn uses(program: &Program, id: OpId, out: &mut FxHashMap<Key, Uses>) {
     accesses(program, id, &mut |tensor, access| {
         let uses = out.entry(Key::Tensor(tensor)).or_default();
         uses.mentions += 1;
-        uses.definitions += u32::from(matches!(access, Access::Write | Access::Both | Access::Bind));
+        uses.definitions +=
+            u32::from(matches!(access, Access::Write | Access::Both | Access::Bind));
     });
     let op = program.op(id);
     for value in &op.operands {
@@ -385,9 +404,11 @@ fn streams(
         let op = program.op(id);
         let stream = op.operands.iter().chain(&op.results).find_map(|value| match value {
             Value::Stream(stream) => Some(*stream),
-            Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-                None
-            }
+            Value::Tensor(_)
+            | Value::Scalar(_)
+            | Value::Handle(_)
+            | Value::Unit(_)
+            | Value::Op(_) => None,
         });
         match op.kind {
             OpKind::SetCurrentStream => {

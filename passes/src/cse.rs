@@ -11,7 +11,8 @@ use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BlockId, DomainId, Id, IdVec, IterDomain, Op, OpId, Program, TensorId, Value,
+    AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpId, Program, TensorId,
+    Value,
 };
 use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
@@ -237,13 +238,7 @@ impl Walk {
     }
 
     /// Replaces the result of `op` by that of an equal earlier op, if that keeps the meaning.
-    fn replace(
-        &mut self,
-        edit: &Edit<'_>,
-        cx: &mut PassCx<'_>,
-        id: OpId,
-        table: &Table,
-    ) -> bool {
+    fn replace(&mut self, edit: &Edit<'_>, cx: &mut PassCx<'_>, id: OpId, table: &Table) -> bool {
         let program = edit.program();
         let op = program.op(id);
         if !is_candidate(op) {
@@ -267,7 +262,8 @@ impl Walk {
                     return true;
                 }
                 Some(why) => cx.remark(|| {
-                    let text = format!("`{}` equals an earlier op but stays: {why}", op.kind.spec().name);
+                    let text =
+                        format!("`{}` equals an earlier op but stays: {why}", op.kind.spec().name);
                     Diag::error(codes::NOT_REPLACED, program.op_span(id), text)
                         .label(program.op_span(earlier.op), "the earlier op")
                 }),
@@ -366,9 +362,16 @@ impl Walk {
         for (_, value) in &mut op.attrs {
             match value {
                 AttrValue::Tensor(tensor) => *tensor = self.renamed[*tensor].unwrap_or(*tensor),
-                AttrValue::Domain(domain) => *domain = self.renamed_domain(program, &before, *domain),
-                AttrValue::Bool(_) | AttrValue::Expr(_) | AttrValue::Word(_) | AttrValue::Ints(_)
-                | AttrValue::Bools(_) | AttrValue::Exprs(_) | AttrValue::Ranges(_) => {}
+                AttrValue::Domain(domain) => {
+                    *domain = self.renamed_domain(program, &before, *domain)
+                }
+                AttrValue::Bool(_)
+                | AttrValue::Expr(_)
+                | AttrValue::Word(_)
+                | AttrValue::Ints(_)
+                | AttrValue::Bools(_)
+                | AttrValue::Exprs(_)
+                | AttrValue::Ranges(_) => {}
             }
         }
         edit.set_op(id, op);
@@ -378,7 +381,12 @@ impl Walk {
     }
 
     /// The domain at the same place of the tensor that replaces the one `domain` belongs to.
-    fn renamed_domain(&self, program: &Program, tensors: &[TensorId], domain: DomainId) -> DomainId {
+    fn renamed_domain(
+        &self,
+        program: &Program,
+        tensors: &[TensorId],
+        domain: DomainId,
+    ) -> DomainId {
         for &tensor in tensors {
             let Some(kept) = self.renamed[tensor] else { continue };
             let (old, new) = (program.tensor(tensor), program.tensor(kept));

@@ -112,7 +112,8 @@ impl<'a> Liveness<'a> {
             liveness.visit(op);
         }
         for op in frees {
-            liveness.live[op] = program.op(op).input_tensors().any(|tensor| liveness.needed[tensor]);
+            liveness.live[op] =
+                program.op(op).input_tensors().any(|tensor| liveness.needed[tensor]);
         }
         liveness.live
     }
@@ -123,7 +124,9 @@ impl<'a> Liveness<'a> {
         let mut frees = Vec::new();
         walk_all(program, &mut |id| match program.op(id).kind.spec().effect {
             Effect::Free => frees.push(id),
-            Effect::Stream | Effect::Communicate | Effect::Control | Effect::Opaque => self.keep(id),
+            Effect::Stream | Effect::Communicate | Effect::Control | Effect::Opaque => {
+                self.keep(id)
+            }
             Effect::Pure | Effect::Alias | Effect::Allocate => self.index_removable(id),
         });
         frees

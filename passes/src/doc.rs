@@ -38,8 +38,15 @@ fn one(pass: &PassInfo, out: &mut String) {
         out.push_str("\n| option | value | default | |\n|---|---|---|---|\n");
     }
     for option in pass.options {
-        let default = option.default.map_or("(must be given)".to_owned(), |text| format!("`{text}`"));
-        let _ = writeln!(out, "| `{}` | {} | {default} | {} |", option.name, option.ty.describe(), option.help);
+        let default =
+            option.default.map_or("(must be given)".to_owned(), |text| format!("`{text}`"));
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {default} | {} |",
+            option.name,
+            option.ty.describe(),
+            option.help
+        );
     }
     if !pass.statistics.is_empty() {
         out.push_str("\nStatistics:\n\n");

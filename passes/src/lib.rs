@@ -16,10 +16,11 @@ mod pass;
 pub mod pipeline;
 mod rewrite;
 mod storage;
+mod strip_comments;
 
 pub use doc::passes_markdown;
 pub use options::{OptionSpec, OptionType, OptionValue, Options};
 pub use pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 
 /// All passes, in the order of the documentation.
-pub const PASSES: &[&PassInfo] = &[&canonicalize::PASS, &cse::PASS, &dce::PASS];
+pub const PASSES: &[&PassInfo] = &[&canonicalize::PASS, &cse::PASS, &dce::PASS, &strip_comments::PASS];

@@ -113,7 +113,12 @@ pub fn run(
         hostir::verify::verify(program, &mut errors);
         if errors.has_errors() {
             let remaining = pipeline.clone();
-            return Err(Box::new(Failure { errors, pass: None, remaining, report: manager.report }));
+            return Err(Box::new(Failure {
+                errors,
+                pass: None,
+                remaining,
+                report: manager.report,
+            }));
         }
     }
     if let Err(Stop { errors, pass, remaining }) = manager.steps(program, &pipeline.steps, 0) {
@@ -160,7 +165,9 @@ impl Manager<'_> {
         let index = self.begin(pass, depth, program);
         if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
             self.report.runs[index].skipped = true;
-            self.remark(|| Diag::global(codes::SKIPPED, format!("`{}` was skipped: it is disabled", pass.name)));
+            self.remark(|| {
+                Diag::global(codes::SKIPPED, format!("`{}` was skipped: it is disabled", pass.name))
+            });
             return Ok(());
         }
         self.observer.before(pass, program);
@@ -174,7 +181,9 @@ impl Manager<'_> {
         run.ops_after = count_ops(program);
         run.changed = changed;
         if !changed {
-            self.remark(|| Diag::global(codes::NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name)));
+            self.remark(|| {
+                Diag::global(codes::NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name))
+            });
         }
         self.observer.after(pass, program, changed);
         Ok(())
@@ -266,7 +275,8 @@ impl Manager<'_> {
 
 /// The warning that `flag` names a pass that is not in the pipeline.
 pub fn never_runs(flag: &str, pass: &str) -> Diag {
-    Diag::global(codes::NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs")).warning()
+    Diag::global(codes::NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs"))
+        .warning()
 }
 
 fn invalid_result(pass: &PassInfo, errors: Diags) -> Diags {

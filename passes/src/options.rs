@@ -197,7 +197,8 @@ impl Options {
         if let Some(first) = self.slots[index].given {
             let message = format!("the option `{}` of `{pass}` is given twice", spec.name);
             diags.push(
-                Diag::error(codes::OPTION_TWICE, given.key_span, message).label(first, "first given here"),
+                Diag::error(codes::OPTION_TWICE, given.key_span, message)
+                    .label(first, "first given here"),
             );
             return;
         }
@@ -302,7 +303,9 @@ fn wrong_value(pass: &str, spec: &OptionSpec, given: &Given<'_>) -> Diag {
         OptionType::Bool => nearest(text, ["true", "false"]),
         OptionType::Int { .. } | OptionType::Word | OptionType::Ints | OptionType::Words => None,
     };
-    diag.here(near.map_or_else(|| format!("expected {what}"), |near| format!("did you mean `{near}`?")))
+    diag.here(
+        near.map_or_else(|| format!("expected {what}"), |near| format!("did you mean `{near}`?")),
+    )
 }
 
 fn describe(spec: &OptionSpec) -> String {

@@ -294,10 +294,25 @@ mod tests {
         description: "",
         example: None,
         options: &[
-            OptionSpec { name: "slots", ty: OptionType::Int { min: 1, max: 64 }, default: Some("4"), help: "number of slots" },
-            OptionSpec { name: "communicator_backend", ty: OptionType::Choice(&["NCCL", "UCC", "CUDA"]), default: Some("NCCL"), help: "who moves data" },
+            OptionSpec {
+                name: "slots",
+                ty: OptionType::Int { min: 1, max: 64 },
+                default: Some("4"),
+                help: "number of slots",
+            },
+            OptionSpec {
+                name: "communicator_backend",
+                ty: OptionType::Choice(&["NCCL", "UCC", "CUDA"]),
+                default: Some("NCCL"),
+                help: "who moves data",
+            },
             OptionSpec { name: "only", ty: OptionType::Ints, default: Some("{}"), help: "tensors" },
-            OptionSpec { name: "force", ty: OptionType::Bool, default: Some("false"), help: "even if slow" },
+            OptionSpec {
+                name: "force",
+                ty: OptionType::Bool,
+                default: Some("false"),
+                help: "even if slow",
+            },
         ],
         statistics: &[],
         action: Action::Rewrite(|_, _| Ok(())),
@@ -307,7 +322,12 @@ mod tests {
         summary: "test",
         description: "",
         example: None,
-        options: &[OptionSpec { name: "devices", ty: OptionType::Int { min: 1, max: i64::MAX }, default: None, help: "new count" }],
+        options: &[OptionSpec {
+            name: "devices",
+            ty: OptionType::Int { min: 1, max: i64::MAX },
+            default: None,
+            help: "new count",
+        }],
         statistics: &[],
         action: Action::Rewrite(|_, _| Ok(())),
     };
@@ -346,7 +366,9 @@ mod tests {
     /// One run reports every error, each with a caret.
     #[test]
     fn all_errors_are_reported() {
-        let out = errors("ring-stream-bufers,ring-stream-buffers{slot=1 slots=many slots=3 communicator_backend=NCLL},resize-mesh");
+        let out = errors(
+            "ring-stream-bufers,ring-stream-buffers{slot=1 slots=many slots=3 communicator_backend=NCLL},resize-mesh",
+        );
         for want in [
             "did you mean `ring-stream-buffers`?",
             "did you mean `slots`?",
@@ -363,15 +385,36 @@ mod tests {
     /// MLIR's and LLVM's spellings are answered with ours.
     #[test]
     fn other_spellings_are_answered() {
-        assert!(errors("builtin.module(func.func(cse,canonicalize{a=1}),dce)").contains("write `cse,canonicalize{a=1},dce`"));
-        assert!(errors("ring-stream-buffers<slots=2;force=1>").contains("write `ring-stream-buffers{slots=2,force=1}`"));
+        assert!(
+            errors("builtin.module(func.func(cse,canonicalize{a=1}),dce)")
+                .contains("write `cse,canonicalize{a=1},dce`")
+        );
+        assert!(
+            errors("ring-stream-buffers<slots=2;force=1>")
+                .contains("write `ring-stream-buffers{slots=2,force=1}`")
+        );
         assert!(errors("RingStreamBuffers").contains("did you mean `ring-stream-buffers`?"));
     }
 
     /// Broken texts end in an error, never in a panic or an endless loop.
     #[test]
     fn broken_texts_are_errors() {
-        for text in ["ring-stream-buffers{", "ring-stream-buffers{slots", "ring-stream-buffers{slots=", "ring-stream-buffers{=3}", ",", "resize-mesh{devices=1},", "}", "ring-stream-buffers}", "ring-stream-buffers{{}}", "(", "é{ü=ß}", "ring-stream-buffers resize-mesh", "a=b", "ring-stream-buffers{only={1,2}"] {
+        for text in [
+            "ring-stream-buffers{",
+            "ring-stream-buffers{slots",
+            "ring-stream-buffers{slots=",
+            "ring-stream-buffers{=3}",
+            ",",
+            "resize-mesh{devices=1},",
+            "}",
+            "ring-stream-buffers}",
+            "ring-stream-buffers{{}}",
+            "(",
+            "é{ü=ß}",
+            "ring-stream-buffers resize-mesh",
+            "a=b",
+            "ring-stream-buffers{only={1,2}",
+        ] {
             let out = errors(text);
             assert!(out.starts_with("error[H03"), "{text}: {out}");
         }

@@ -52,7 +52,10 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
         .comments
         .iter()
         .filter(|comment| match comment.place {
-            CommentPlace::Container | CommentPlace::Header | CommentPlace::End => true,
+            CommentPlace::File
+            | CommentPlace::Container
+            | CommentPlace::Header
+            | CommentPlace::End => true,
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => ops.contains(&op),
             CommentPlace::EndOf(block) => blocks.contains(&block),
         })

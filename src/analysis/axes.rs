@@ -24,12 +24,7 @@ pub struct Axis {
 
 impl Axis {
     fn of(domain: &IterDomain, printed: u32) -> Self {
-        Self {
-            iter: domain.iter,
-            parallel: domain.parallel,
-            extent: domain.extent,
-            printed,
-        }
+        Self { iter: domain.iter, parallel: domain.parallel, extent: domain.extent, printed }
     }
     /// Whether the axis has no storage.
     pub fn is_reduction(&self) -> bool {
@@ -92,8 +87,9 @@ fn given(extent: ExprId) -> Axis {
 
 /// Whether some printed domain is a part of an axis.
 fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
-    let parallel =
-        |domain: &IterDomain| domain.parallel.is_device() || domain.parallel == ParallelType::Stream;
+    let parallel = |domain: &IterDomain| {
+        domain.parallel.is_device() || domain.parallel == ParallelType::Stream
+    };
     let mut low = u32::MAX;
     let mut high = 0;
     let mut any_parallel = false;
@@ -130,4 +126,19 @@ fn is_ceil_div(program: &Program, extent: ExprId) -> bool {
 
 fn is_ceil_div_call(program: &Program, extent: ExprId) -> bool {
     matches!(program.expr(extent), Expr::Call(name, _) if program.name(*name) == "ceilDiv")
+}
+
+/// The axes of the tensor that was asked for last: links come sorted by tensor.
+#[derive(Default)]
+pub(crate) struct LastAxes(Option<(TensorId, Axes)>);
+
+impl LastAxes {
+    /// The extent of an axis, if the tensor has it.
+    pub(crate) fn extent(&mut self, program: &Program, at: (TensorId, u32)) -> Option<ExprId> {
+        if self.0.as_ref().is_none_or(|(last, _)| *last != at.0) {
+            self.0 = Some((at.0, logical_axes(program, at.0)));
+        }
+        let (_, axes) = self.0.as_ref()?;
+        axes.axes.get(at.1 as usize).map(|axis| axis.extent)
+    }
 }

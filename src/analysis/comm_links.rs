@@ -22,7 +22,11 @@ pub fn communication(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> 
         return Ok(());
     }
     let kind = program.op(op).word(AttrKey::Type).map_or("", |word| program.name(word));
-    if reduces(kind) { reduce(program, op, &from, &to, links) } else { keep(program, op, &from, &to, links) }
+    if reduces(kind) {
+        reduce(program, op, &from, &to, links)
+    } else {
+        keep(program, op, &from, &to, links)
+    }
 }
 
 /// CollectivePermute: position by position.
@@ -43,7 +47,13 @@ fn keep(program: &Program, op: OpId, from: &Side, to: &Side, links: &mut Vec<Axi
     Ok(())
 }
 
-fn reduce(program: &Program, op: OpId, from: &Side, to: &Side, links: &mut Vec<AxisLink>) -> Related {
+fn reduce(
+    program: &Program,
+    op: OpId,
+    from: &Side,
+    to: &Side,
+    links: &mut Vec<AxisLink>,
+) -> Related {
     let (a, all, stored) = (from.stored(), to.all(), to.stored());
     if a.len() == all.len() {
         pair(from, to, &a, &all, links);
@@ -65,6 +75,7 @@ fn reduce(program: &Program, op: OpId, from: &Side, to: &Side, links: &mut Vec<A
 fn reduced_rank(program: &Program, op: OpId, from: &Side, to: &Side) -> Mismatch {
     let mut mismatch = rank_mismatch(program, op, from, from.stored().len(), to.all().len(), to);
     mismatch.note =
-        "the device axis of the input stays in the output as a reduction, or is left out".to_owned();
+        "the device axis of the input stays in the output as a reduction, or is left out"
+            .to_owned();
     mismatch
 }

@@ -4,7 +4,7 @@
 //! these follow equalities across the program (`i4` is `i3` where a matmul contracts them) and values.
 //! Scalars of a HostUnit are a name space of their own.
 
-use super::axes::logical_axes;
+use super::axes::LastAxes;
 use crate::ir::{ExprId, OpId, Program, TensorId, UnitId};
 use crate::ops::AxisLink;
 use rustc_hash::FxHashMap;
@@ -29,6 +29,7 @@ pub struct Conflict {
 pub struct Extents {
     ids: FxHashMap<(u32, ExprId), u32>,
     parents: Vec<u32>,
+    sizes: Vec<u32>,
     values: Vec<Option<i64>>,
     conflicts: Vec<Conflict>,
 }
@@ -84,7 +85,13 @@ impl Extents {
             let needs = i64::from(extent);
             match self.values[root] {
                 Some(is) if is != needs => {
-                    self.conflicts.push(Conflict { op: None, tensor, extent: domain.extent, needs, is });
+                    self.conflicts.push(Conflict {
+                        op: None,
+                        tensor,
+                        extent: domain.extent,
+                        needs,
+                        is,
+                    });
                 }
                 _ => self.values[root] = Some(needs),
             }
@@ -92,25 +99,38 @@ impl Extents {
     }
 
     fn link_all(&mut self, program: &Program, op: OpId, links: &[AxisLink]) {
-        let mut last: Option<(TensorId, super::Axes)> = None;
+        let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
         for link in links {
-            if last.as_ref().is_none_or(|(tensor, _)| *tensor != link.from.0) {
-                last = Some((link.from.0, logical_axes(program, link.from.0)));
+            let pair = (from.extent(program, link.from), to.extent(program, link.to));
+            if let (Some(a), Some(b)) = pair {
+                self.unite(program, op, (link.from.0, a), (link.to.0, b));
             }
             let Some((_, from)) = &last else { continue };
             let to = logical_axes(program, link.to.0);
-            let extent = |axes: &super::Axes, k: u32| axes.axes.get(k as usize).map(|axis| axis.extent);
-            let (Some(a), Some(b)) = (extent(from, link.from.1), extent(&to, link.to.1)) else { continue };
+            let extent =
+                |axes: &super::Axes, k: u32| axes.axes.get(k as usize).map(|axis| axis.extent);
+            let (Some(a), Some(b)) = (extent(from, link.from.1), extent(&to, link.to.1)) else {
+                continue;
+            };
             self.unite(program, op, (link.from.0, a), (link.to.0, b));
         }
     }
 
-    fn unite(&mut self, program: &Program, op: OpId, (s, a): (TensorId, ExprId), (t, b): (TensorId, ExprId)) {
+    fn unite(
+        &mut self,
+        program: &Program,
+        op: OpId,
+        (s, a): (TensorId, ExprId),
+        (t, b): (TensorId, ExprId),
+    ) {
         let (ids, int) = (program.exprs(), |e| program.exprs().as_int(e).is_some());
         if (a == b && program.tensor(s).unit == program.tensor(t).unit) || (int(a) && int(b)) {
             return;
         }
-        let (x, y) = (self.id(program, program.tensor(s).unit, a), self.id(program, program.tensor(t).unit, b));
+        let (x, y) = (
+            self.id(program, program.tensor(s).unit, a),
+            self.id(program, program.tensor(t).unit, b),
+        );
         let (x, y) = (self.root(x), self.root(y));
         if x == y {
             return;
@@ -123,15 +143,22 @@ impl Extents {
             self.conflicts.push(Conflict { op: Some(op), tensor, extent, needs, is });
             return;
         }
-        self.values[x as usize] = self.values[x as usize].or(self.values[y as usize]);
-        self.parents[y as usize] = x;
+        let value = self.values[x as usize].or(self.values[y as usize]);
+        // The smaller class joins the larger, so that roots stay near.
+        let larger = self.sizes[x as usize] >= self.sizes[y as usize];
+        let (root, child) =
+            if larger { (x as usize, y as usize) } else { (y as usize, x as usize) };
+        self.values[root] = value;
+        self.parents[child] = root as u32;
+        self.sizes[root] += self.sizes[child];
     }
 
     fn id(&mut self, program: &Program, unit: Option<UnitId>, extent: ExprId) -> u32 {
-        let (parents, values) = (&mut self.parents, &mut self.values);
+        let (parents, sizes, values) = (&mut self.parents, &mut self.sizes, &mut self.values);
         let value = program.exprs().as_int(extent);
         *self.ids.entry((scope(unit), extent)).or_insert_with(|| {
             parents.push(parents.len() as u32);
+            sizes.push(1);
             values.push(value);
             parents.len() as u32 - 1
         })

@@ -49,8 +49,11 @@ fn wrong_rank(program: &Program, op: OpId, out: &Side, need: usize, found: usize
     let tensor = program.tensor_name(out.tensor);
     Mismatch {
         code: codes::RANK,
-        message: format!("`{name}` needs a result with {need} stored axes, but `{tensor}` has {found}"),
-        note: "the contracted axis may follow them as a reduction, for example `rS8{i3}`".to_owned(),
+        message: format!(
+            "`{name}` needs a result with {need} stored axes, but `{tensor}` has {found}"
+        ),
+        note: "the contracted axis may follow them as a reduction, for example `rS8{i3}`"
+            .to_owned(),
         tensor: Some(out.tensor),
     }
 }
@@ -75,7 +78,13 @@ pub fn matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related
     }
     product.contract(k_a, k_b, links);
     if m == 1 {
-        pair(&product.a, &product.out, &a[a.len() - 2..a.len() - 1], &c[need - m - n..=need - m - n], links);
+        pair(
+            &product.a,
+            &product.out,
+            &a[a.len() - 2..a.len() - 1],
+            &c[need - m - n..=need - m - n],
+            links,
+        );
     }
     if n == 1 {
         pair(&product.b, &product.out, &b[b.len() - 1..], &c[need - 1..], links);
@@ -125,7 +134,11 @@ fn bias(program: &Program, op: OpId, out: &Side, n: &[u32], links: &mut Vec<Axis
         let name = program.tensor_name(bias.tensor);
         return Err(Mismatch {
             code: codes::RANK,
-            message: format!("the bias of `linear` needs {} stored axes, but `{name}` has {}", n.len(), axes.len()),
+            message: format!(
+                "the bias of `linear` needs {} stored axes, but `{name}` has {}",
+                n.len(),
+                axes.len()
+            ),
             note: String::new(),
             tensor: Some(bias.tensor),
         });

@@ -71,7 +71,9 @@ pub(super) fn operand(program: &Program, op: OpId, index: usize) -> Result<Side,
     let mut tensors = program.op(op).input_tensors();
     let has = program.op(op).input_tensors().count();
     let tensor = tensors.nth(index);
-    tensor.map(|t| Side::new(program, t)).ok_or_else(|| missing(program, op, "tensor operand", index + 1, has))
+    tensor
+        .map(|t| Side::new(program, t))
+        .ok_or_else(|| missing(program, op, "tensor operand", index + 1, has))
 }
 
 pub(super) fn result(program: &Program, op: OpId) -> Result<Side, Mismatch> {
@@ -97,7 +99,14 @@ pub(super) fn split(sides: &[&Side]) -> bool {
     sides.iter().any(|side| side.axes.split)
 }
 
-pub(super) fn rank_mismatch(program: &Program, op: OpId, from: &Side, need: usize, found: usize, to: &Side) -> Mismatch {
+pub(super) fn rank_mismatch(
+    program: &Program,
+    op: OpId,
+    from: &Side,
+    need: usize,
+    found: usize,
+    to: &Side,
+) -> Mismatch {
     let name = program.op(op).kind.spec().name;
     Mismatch {
         code: codes::RANK,
@@ -235,7 +244,12 @@ fn flags(op: &Op) -> &[bool] {
 }
 
 /// Pairs the axes without a flag of `flagged` with those of `plain`, forwards or backwards.
-fn by_flags(program: &Program, op: OpId, flagged: &Side, axes: &[u32]) -> Result<Positions, Mismatch> {
+fn by_flags(
+    program: &Program,
+    op: OpId,
+    flagged: &Side,
+    axes: &[u32],
+) -> Result<Positions, Mismatch> {
     let flags = flags(program.op(op));
     if flags.len() != axes.len() {
         let name = program.op(op).kind.spec().name;
@@ -294,7 +308,14 @@ pub fn repeat(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related
 }
 
 /// Pairs the positions that `kept` says stay whole.
-fn keep(from: &Side, to: &Side, a: &[u32], b: &[u32], links: &mut Vec<AxisLink>, kept: impl Fn(usize) -> bool) {
+fn keep(
+    from: &Side,
+    to: &Side,
+    a: &[u32],
+    b: &[u32],
+    links: &mut Vec<AxisLink>,
+    kept: impl Fn(usize) -> bool,
+) {
     for k in (0..a.len().min(b.len())).filter(|&k| kept(k)) {
         pair(from, to, &a[k..=k], &b[k..=k], links);
     }
@@ -315,7 +336,8 @@ pub fn view(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
     let lead = (0..shorter).take_while(|&k| same_extent(&from, &to, a[k], b[k])).count();
     pair(&from, &to, &a[..lead], &b[..lead], links);
     let (a, b) = (&a[lead..], &b[lead..]);
-    let trail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| same_extent(&from, &to, **x, **y));
+    let trail =
+        a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| same_extent(&from, &to, **x, **y));
     let trail = trail.count();
     pair(&from, &to, &a[a.len() - trail..], &b[b.len() - trail..], links);
     Ok(())
@@ -338,7 +360,11 @@ pub fn slice(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related 
         let name = program.tensor_name(from.tensor);
         return Err(Mismatch {
             code: codes::RANGES,
-            message: format!("`slice` has {}, but `{name}` has {} axes", plural(ranges.len(), "range"), a.len()),
+            message: format!(
+                "`slice` has {}, but `{name}` has {} axes",
+                plural(ranges.len(), "range"),
+                a.len()
+            ),
             note: "there is one range `{start, stop, step}` an axis".to_owned(),
             tensor: Some(from.tensor),
         });
@@ -395,11 +421,12 @@ pub fn cat(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
 /// the operand's reduced axes or drop them.
 pub fn select(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
     let (from, to) = both(program, op)?;
-    let axis = selected_axis(program, op, &from)?;
+    let printed = selected_axis(program, op, &from)?;
     if split(&[&from, &to]) {
         return Ok(());
     }
-    let Some(axis) = from.axes.of_printed(axis).or_else(|| (axis == u32::MAX).then_some(u32::MAX)) else {
+    let Some(axis) = from.axes.of_printed(axis).or_else(|| (axis == u32::MAX).then_some(u32::MAX))
+    else {
         return Ok(());
     };
     let rest = |axes: Positions| -> Positions { axes.into_iter().filter(|&k| k != axis).collect() };
@@ -411,8 +438,8 @@ pub fn select(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related
     pair_all(program, op, (&from, &stored), (&to, &to.stored()), links)
 }
 
-/// The printed position of the selected axis.
-fn selected_axis(program: &Program, op: OpId, from: &Side) -> Result<u32, Mismatch> {
+/// The printed position of the selected axis; `None` where it cannot be told.
+fn selected_axis(program: &Program, op: OpId, from: &Side) -> Result<Option<u32>, Mismatch> {
     let tensor = program.tensor(from.tensor);
     let name = program.tensor_name(from.tensor);
     let fail = |message: String| Mismatch {
@@ -425,10 +452,10 @@ fn selected_axis(program: &Program, op: OpId, from: &Side) -> Result<u32, Mismat
         return Err(fail(format!("the selected axis is not an axis of `{name}`")));
     };
     if (tensor.domains_start..tensor.domains_end).contains(&domain.0) {
-        return Ok(domain.0 - tensor.domains_start);
+        return Ok(Some(domain.0 - tensor.domains_start));
     }
     if tensor.logical.is_some() || from.axes.split {
-        return Ok(u32::MAX);
+        return Ok(None);
     }
     let axis = crate::verify::text::domain(program, program.domain(domain));
     Err(fail(format!("the selected axis `{axis}` is not an axis of `{name}`")))
@@ -445,7 +472,11 @@ pub fn post(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
     let unit = &program.units()[unit];
     let inputs = unit.inputs.iter().filter_map(|value| value.tensor());
     let outputs = unit.outputs.iter().filter_map(|value| value.tensor());
-    let pairs = program.op(op).input_tensors().zip(inputs).chain(program.op(op).output_tensors().zip(outputs));
+    let pairs = program
+        .op(op)
+        .input_tensors()
+        .zip(inputs)
+        .chain(program.op(op).output_tensors().zip(outputs));
     for (host, inner) in pairs {
         let (from, to) = (Side::new(program, host), Side::new(program, inner));
         if split(&[&from, &to]) {

@@ -50,7 +50,8 @@ pub fn free_names(program: &Program) -> Vec<FreeName> {
 pub fn is_generated(name: &str) -> bool {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let prefix = &name[..name.len() - digits];
-    digits > 0 && matches!(prefix, "i" | "b" | "d" | "f" | "c" | "a" | "s" | "ptr" | "var" | "f4x2_")
+    digits > 0
+        && matches!(prefix, "i" | "b" | "d" | "f" | "c" | "a" | "s" | "ptr" | "var" | "f4x2_")
 }
 
 /// The index of a loop op.
@@ -94,7 +95,8 @@ struct Bindings {
 impl Bindings {
     fn new(program: &Program) -> Self {
         let names = program.names().len();
-        let mut table = Self { bound: vec![false; names], index: vec![false; names], open: Vec::new() };
+        let mut table =
+            Self { bound: vec![false; names], index: vec![false; names], open: Vec::new() };
         table.extents(program);
         for name in RUNTIME {
             if let Some(symbol) = program.names().find(name) {
@@ -147,7 +149,9 @@ impl Bindings {
     }
 
     fn values(&mut self, program: &Program, values: &[Value]) {
-        for name in values.iter().filter_map(|v| v.scalar()).filter_map(|e| program.exprs().as_name(e)) {
+        for name in
+            values.iter().filter_map(|v| v.scalar()).filter_map(|e| program.exprs().as_name(e))
+        {
             self.bound[name.0 as usize] = true;
         }
     }
@@ -157,7 +161,7 @@ impl Bindings {
             let expr = program.expr(ExprId(k as u32));
             let open = match expr {
                 Expr::Name(name) => !self.bound[name.0 as usize],
-                _ => parts(expr).iter().any(|part| self.open[part.0 as usize]),
+                _ => parts(expr).iter().any(|part| self.open.get(part.0 as usize) != Some(&false)),
             };
             self.open.push(open);
         }
@@ -170,7 +174,12 @@ pub fn parts(expr: &Expr) -> SmallVec<[ExprId; 3]> {
         Expr::Unary(_, a) | Expr::Set(a) | Expr::Field(a, _) => SmallVec::from_slice(&[*a]),
         Expr::Binary(_, a, b) | Expr::Index(a, b) => SmallVec::from_slice(&[*a, *b]),
         Expr::Call(_, parts) | Expr::Braces(parts) => parts.clone(),
-        Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_) | Expr::Name(_)
+        Expr::Int(_)
+        | Expr::Hex(_)
+        | Expr::Bool(_)
+        | Expr::Typed(..)
+        | Expr::Float(_)
+        | Expr::Name(_)
         | Expr::MetaData(_) => SmallVec::new(),
     }
 }
@@ -218,7 +227,9 @@ impl Scan<'_> {
                 AttrValue::Expr(_) if is_loop && *key == AttrKey::Index => {}
                 AttrValue::Expr(expr) => self.expr(id, *expr),
                 AttrValue::Exprs(exprs) => exprs.iter().for_each(|expr| self.expr(id, *expr)),
-                AttrValue::Ranges(ranges) => ranges.iter().flatten().for_each(|expr| self.expr(id, *expr)),
+                AttrValue::Ranges(ranges) => {
+                    ranges.iter().flatten().for_each(|expr| self.expr(id, *expr))
+                }
                 _ => {}
             }
         }
@@ -240,7 +251,9 @@ impl Scan<'_> {
     }
 
     fn name(&mut self, op: OpId, name: Symbol) {
-        if self.bindings.bound[name.0 as usize] || self.loops.iter().any(|(index, _)| *index == name) {
+        if self.bindings.bound[name.0 as usize]
+            || self.loops.iter().any(|(index, _)| *index == name)
+        {
             return;
         }
         if self.bindings.index[name.0 as usize] {

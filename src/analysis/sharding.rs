@@ -4,7 +4,8 @@ use super::axes::{Axes, logical_axes};
 use crate::ir::{OpId, ParallelType, Program, TensorId};
 use crate::ops::{AxisLink, Effect, OpKind};
 
-const DEVICE_TYPES: [ParallelType; 3] = [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz];
+const DEVICE_TYPES: [ParallelType; 3] =
+    [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz];
 
 /// The logical axis of a tensor on each device type (x, y, z). Reduced axes count as not sharded.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -79,10 +80,15 @@ fn differ(program: &Program, producer: TensorId, consumer: TensorId, links: &[Ax
         let types = |sharding: &Sharding| sharding.axes.map(|axis| axis.is_some());
         return types(&sharded) != types(&wanted);
     }
-    let to = |k: u32| links.iter().find(|l| l.from == (producer, k) && l.to.0 == consumer).map(|l| l.to.1);
-    let from = |k: u32| links.iter().find(|l| l.to == (consumer, k) && l.from.0 == producer).map(|l| l.from.1);
+    let to = |k: u32| {
+        links.iter().find(|l| l.from == (producer, k) && l.to.0 == consumer).map(|l| l.to.1)
+    };
+    let from = |k: u32| {
+        links.iter().find(|l| l.to == (consumer, k) && l.from.0 == producer).map(|l| l.from.1)
+    };
     (0..DEVICE_TYPES.len()).any(|kind| {
-        let moved = sharded.axes[kind].is_some_and(|k| to(k).is_none() || to(k) != wanted.axes[kind]);
+        let moved =
+            sharded.axes[kind].is_some_and(|k| to(k).is_none() || to(k) != wanted.axes[kind]);
         // An axis that the operand does not have (a matmul's N for A) needs nothing from it.
         let cut = wanted.axes[kind].and_then(from).is_some_and(|k| sharded.axes[kind] != Some(k));
         moved || cut

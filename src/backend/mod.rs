@@ -51,5 +51,9 @@ pub trait Backend {
     fn name(&self) -> &'static str;
     /// Runs all ranks. `inputs` are `[rank][tensor input]`, local parts ([`crate::plan::shard`]); off an
     /// input's mesh any tensor stands in. Errors come with places in the text, rank and iteration.
-    fn run(&self, prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>>;
+    fn run(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<RunResult, Vec<Diag>>;
 }

@@ -12,7 +12,9 @@ pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
     let mut out = String::new();
     for diag in diags {
         let rendered = term::emit_into_string(&config, &file, &convert(diag, text.len()));
-        out.push_str(&rendered.unwrap_or_else(|_| format!("error[{}]: {}\n", diag.code, diag.message)));
+        out.push_str(
+            &rendered.unwrap_or_else(|_| format!("error[{}]: {}\n", diag.code, diag.message)),
+        );
     }
     out
 }
@@ -29,7 +31,9 @@ pub fn convert(diag: &Diag, len: usize) -> cs::Diagnostic<()> {
     if let Some(primary) = &diag.primary {
         labels.push(cs::Label::primary((), place(primary)).with_message(&primary.text));
     }
-    labels.extend(diag.labels.iter().map(|l| cs::Label::secondary((), place(l)).with_message(&l.text)));
+    labels.extend(
+        diag.labels.iter().map(|l| cs::Label::secondary((), place(l)).with_message(&l.text)),
+    );
     cs::Diagnostic::new(severity)
         .with_code(diag.code)
         .with_message(&diag.message)

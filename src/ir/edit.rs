@@ -5,11 +5,11 @@
 //! [`Edit::commit`] is rolled back: a pass that rejects leaves the program exactly as it was.
 
 use super::expr::{Expr, ExprId};
+use super::names::Symbol;
 use super::op::{Op, OpId, Value};
 use super::program::{Block, BlockId, Comment, HostUnit, Program, UnitId};
-use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
-use super::names::Symbol;
 use super::style::Style;
+use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
 use crate::diag::Span;
 
 enum Undo {

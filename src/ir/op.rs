@@ -36,7 +36,10 @@ impl Value {
     pub fn tensor(self) -> Option<TensorId> {
         match self {
             Value::Tensor(tensor) => Some(tensor),
-            Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_)
+            Value::Scalar(_)
+            | Value::Stream(_)
+            | Value::Handle(_)
+            | Value::Unit(_)
             | Value::Op(_) => None,
         }
     }
@@ -44,7 +47,10 @@ impl Value {
     pub fn scalar(self) -> Option<ExprId> {
         match self {
             Value::Scalar(expr) => Some(expr),
-            Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_)
+            Value::Tensor(_)
+            | Value::Stream(_)
+            | Value::Handle(_)
+            | Value::Unit(_)
             | Value::Op(_) => None,
         }
     }

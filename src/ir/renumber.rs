@@ -129,13 +129,18 @@ impl<'p> Renumber<'p> {
         for (_, value) in &mut op.attrs {
             match value {
                 AttrValue::Expr(expr) => *expr = self.expr(*expr),
-                AttrValue::Exprs(exprs) => exprs.iter_mut().for_each(|expr| *expr = self.expr(*expr)),
+                AttrValue::Exprs(exprs) => {
+                    exprs.iter_mut().for_each(|expr| *expr = self.expr(*expr))
+                }
                 AttrValue::Ranges(ranges) => {
                     ranges.iter_mut().flatten().for_each(|expr| *expr = self.expr(*expr));
                 }
                 AttrValue::Tensor(tensor) => self.tensor(*tensor),
                 AttrValue::Domain(domain) => self.pool_domain(*domain),
-                AttrValue::Bool(_) | AttrValue::Word(_) | AttrValue::Ints(_) | AttrValue::Bools(_) => {}
+                AttrValue::Bool(_)
+                | AttrValue::Word(_)
+                | AttrValue::Ints(_)
+                | AttrValue::Bools(_) => {}
             }
         }
     }
@@ -199,7 +204,8 @@ impl<'p> Renumber<'p> {
 
     /// A domain that another tensor has too keeps its number, unless the order forbids it.
     fn new_numbers(&mut self, domains: &mut [IterDomain], order: &[u32]) {
-        let shared: Vec<Option<u32>> = domains.iter().map(|d| self.scope.numbers.get(&d.number).copied()).collect();
+        let shared: Vec<Option<u32>> =
+            domains.iter().map(|d| self.scope.numbers.get(&d.number).copied()).collect();
         let mut next = self.scope.next_domain;
         let mut last = None;
         let mut planned = vec![u32::MAX; domains.len()];
@@ -235,7 +241,8 @@ impl<'p> Renumber<'p> {
         }
         let mut domain = self.extents(*self.edit.program().domain(id));
         if domain.number != u32::MAX {
-            let known = self.scope.domains.get(&domain).or_else(|| self.scope.numbers.get(&domain.number));
+            let known =
+                self.scope.domains.get(&domain).or_else(|| self.scope.numbers.get(&domain.number));
             domain.number = known.copied().unwrap_or_else(|| {
                 self.scope.next_domain += 1;
                 self.scope.next_domain - 1
@@ -246,7 +253,9 @@ impl<'p> Renumber<'p> {
 
     /// A domain with its scalars renamed.
     fn extents(&mut self, mut domain: IterDomain) -> IterDomain {
-        for bound in [&mut domain.start, &mut domain.stop, &mut domain.expanded].into_iter().flatten() {
+        for bound in
+            [&mut domain.start, &mut domain.stop, &mut domain.expanded].into_iter().flatten()
+        {
             *bound = self.expr(*bound);
         }
         domain.extent = self.expr(domain.extent);
@@ -261,16 +270,24 @@ impl<'p> Renumber<'p> {
             Expr::Name(name) => Expr::Name(self.name(name)),
             Expr::Unary(op, a) => Expr::Unary(op, self.expr(a)),
             Expr::Binary(op, a, b) => Expr::Binary(op, self.expr(a), self.expr(b)),
-            Expr::Call(name, args) => Expr::Call(name, args.into_iter().map(|arg| self.expr(arg)).collect()),
+            Expr::Call(name, args) => {
+                Expr::Call(name, args.into_iter().map(|arg| self.expr(arg)).collect())
+            }
             Expr::Set(a) => Expr::Set(self.expr(a)),
             Expr::Index(base, index) => Expr::Index(self.expr(base), self.expr(index)),
             Expr::Field(base, field) => Expr::Field(self.expr(base), field),
-            Expr::Braces(items) => Expr::Braces(items.into_iter().map(|item| self.expr(item)).collect()),
+            Expr::Braces(items) => {
+                Expr::Braces(items.into_iter().map(|item| self.expr(item)).collect())
+            }
             Expr::MetaData(tensor) => {
                 self.tensor(tensor);
                 Expr::MetaData(tensor)
             }
-            same @ (Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_)) => same,
+            same @ (Expr::Int(_)
+            | Expr::Hex(_)
+            | Expr::Bool(_)
+            | Expr::Typed(..)
+            | Expr::Float(_)) => same,
         };
         let new = self.edit.expr(new);
         self.exprs.insert(id, new);

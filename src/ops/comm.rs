@@ -3,10 +3,18 @@
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan::{self, unsupported};
+use crate::verify::rules;
 
 /// Types of a Communication.
 pub const COMMUNICATION_TYPES: &[&str] = &[
-    "Gather", "Allgather", "Scatter", "Reduce", "Allreduce", "ReduceScatter", "Broadcast", "SendRecv",
+    "Gather",
+    "Allgather",
+    "Scatter",
+    "Reduce",
+    "Allreduce",
+    "ReduceScatter",
+    "Broadcast",
+    "SendRecv",
     "AllToAll",
 ];
 /// Types of a P2PCommunication.
@@ -35,8 +43,8 @@ pub const COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     effect: Effect::Communicate,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::communication::axes,
+    verify: rules::communication::verify,
     lower: plan::lower_communication,
 };
 
@@ -55,7 +63,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
     ],
     effect: Effect::Communicate,
     axes: no_axes,
-    verify: no_checks,
+    verify: rules::p2p::verify,
     lower: plan::lower_p2p,
 };
 
@@ -75,8 +83,8 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     effect: Effect::Communicate,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::collective_permute::axes,
+    verify: rules::collective_permute::verify,
     lower: plan::lower_collective_permute,
 };
 
@@ -115,9 +123,7 @@ pub const WAIT: OpSpec = OpSpec {
     summary: "Makes the current stream wait for a communication.",
     layout: Layout::Words(Link::None),
     results: 0,
-    args: &[
-        ArgSpec::operand(ArgKind::Handle),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Handle)],
     effect: Effect::Communicate,
     axes: no_axes,
     verify: no_checks,

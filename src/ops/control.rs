@@ -3,6 +3,7 @@
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan;
+use crate::verify::rules;
 
 /// Predicate kinds of an IF in a host program.
 pub const PREDICATES: &[&str] = &["Manual"];
@@ -23,7 +24,7 @@ pub const FOR: OpSpec = OpSpec {
     ],
     effect: Effect::Control,
     axes: no_axes,
-    verify: no_checks,
+    verify: rules::loops::verify,
     lower: plan::lower_for,
 };
 
@@ -42,7 +43,7 @@ pub const FOR_RANGE: OpSpec = OpSpec {
     ],
     effect: Effect::Control,
     axes: no_axes,
-    verify: no_checks,
+    verify: rules::loops::verify,
     lower: plan::lower_for_range,
 };
 

@@ -1,8 +1,9 @@
 //! Copies of whole tensors, with or without a permutation of their axes.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
 use crate::ir::AttrKey;
 use crate::plan;
+use crate::verify::rules;
 
 /// Cache hints.
 pub const CACHE_OPS: &[&str] = &["AllLevels", "Streaming", "Global"];
@@ -19,8 +20,8 @@ pub const SET: OpSpec = OpSpec {
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::copy::axes,
+    verify: rules::copy::verify,
     lower: plan::lower_set,
 };
 
@@ -37,8 +38,8 @@ pub const SET_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::permute::axes,
+    verify: rules::permute::verify,
     lower: plan::lower_set_permute,
 };
 
@@ -54,8 +55,8 @@ pub const SEGMENTER_SET: OpSpec = OpSpec {
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::copy::axes,
+    verify: rules::copy::verify,
     lower: plan::lower_set,
 };
 
@@ -72,7 +73,7 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::permute::axes,
+    verify: rules::permute::verify,
     lower: plan::lower_set_permute,
 };

@@ -1,7 +1,8 @@
 //! Matrix products.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec};
 use crate::plan;
+use crate::verify::rules;
 
 /// `matmul`.
 pub const MATMUL: OpSpec = OpSpec {
@@ -10,13 +11,10 @@ pub const MATMUL: OpSpec = OpSpec {
     summary: "Batched matrix product.",
     layout: Layout::Aligned,
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::matmul::axes,
+    verify: rules::matmul::verify,
     lower: plan::lower_matmul,
 };
 
@@ -33,7 +31,7 @@ pub const LINEAR: OpSpec = OpSpec {
         ArgSpec::operand(ArgKind::Tensor).optional(),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::linear::axes,
+    verify: rules::linear::verify,
     lower: plan::lower_linear,
 };

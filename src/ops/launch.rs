@@ -3,6 +3,7 @@
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan::{self, unsupported};
+use crate::verify::rules;
 
 /// `PostOnStream`.
 pub const POST_ON_STREAM: OpSpec = OpSpec {
@@ -13,8 +14,8 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     results: 0,
     args: &[],
     effect: Effect::Opaque,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::post::axes,
+    verify: rules::post::verify,
     lower: plan::lower_post_on_stream,
 };
 
@@ -25,9 +26,7 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     summary: "Launches the compiled kernel of a group.",
     layout: Layout::Own,
     results: 0,
-    args: &[
-        ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int),
-    ],
+    args: &[ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int)],
     effect: Effect::Opaque,
     axes: no_axes,
     verify: no_checks,

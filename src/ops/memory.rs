@@ -3,6 +3,7 @@
 use super::spec::{ArgKind, ArgSpec, Effect, Equals, Layout, OpSpec, Padding, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan::{self, unsupported};
+use crate::verify::rules;
 
 /// Words of `mem_type=`, see [`crate::ir::MemoryType::word`].
 pub const MEMORY_WORDS: &[&str] = &["register", "shared", "global", "tensor", "symmetric"];
@@ -24,7 +25,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
     ],
     effect: Effect::Allocate,
     axes: no_axes,
-    verify: no_checks,
+    verify: rules::allocate::verify,
     lower: plan::lower_allocate,
 };
 
@@ -35,9 +36,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
     summary: "Ends the life of a tensor's memory.",
     layout: Layout::Own,
     results: 0,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Free,
     axes: no_axes,
     verify: no_checks,
@@ -57,8 +56,8 @@ pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
         ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
     ],
     effect: Effect::Alias,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::select::axes,
+    verify: rules::select::verify,
     lower: plan::lower_select,
 };
 
@@ -75,8 +74,8 @@ pub const SELECT: OpSpec = OpSpec {
         ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
     ],
     effect: Effect::Alias,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::select::axes,
+    verify: rules::select::verify,
     lower: plan::lower_select,
 };
 
@@ -93,8 +92,8 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
             .with_equals(Equals::StreamIndex),
     ],
     effect: Effect::Alias,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::shard_by_stream::axes,
+    verify: rules::shard_by_stream::verify,
     lower: plan::lower_shard_by_stream,
 };
 
@@ -105,11 +104,9 @@ pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
     summary: "Binds its result to the memory of all devices.",
     layout: Layout::OneLine(Padding::Tight),
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Alias,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::copy::axes,
+    verify: rules::copy::verify,
     lower: unsupported,
 };

@@ -93,7 +93,8 @@ impl OpKind {
 pub fn find(name: &str) -> Option<OpKind> {
     OpKind::ALL.iter().copied().find(|kind| {
         let spec = kind.spec();
-        has_head_word(*kind) && (spec.name == name || spec.spellings.iter().any(|(other, _)| *other == name))
+        has_head_word(*kind)
+            && (spec.name == name || spec.spellings.iter().any(|(other, _)| *other == name))
     })
 }
 

@@ -3,9 +3,10 @@
 //! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs hold the newest
 //! spelling (`max`, `__to_float`), whatever the file said; [`spelled`] turns it back.
 
-use super::spec::{Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{Effect, Layout, OpSpec};
 use crate::ir::{AttrKey, Cast, Style};
 use crate::plan;
+use crate::verify::rules;
 
 /// `pointwise`.
 pub const POINTWISE: OpSpec = OpSpec {
@@ -16,8 +17,8 @@ pub const POINTWISE: OpSpec = OpSpec {
     results: 1,
     args: &[],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::pointwise::axes,
+    verify: rules::pointwise::verify,
     lower: plan::lower_pointwise,
 };
 
@@ -176,9 +177,8 @@ static CAST: Function = named("cast", 1);
 
 /// Halves of cast names `__A2B` that all eras spell alike.
 const NARROW: &[&str] = &["half", "bfloat", "e5m2", "e4m3", "e8m0", "e2m1"];
-const WIDE: &[&str] = &[
-    "float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat",
-];
+const WIDE: &[&str] =
+    &["float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat"];
 
 /// The function of a name in the newest spelling, with or without its `f`; operators by their number
 /// of operands.

@@ -1,13 +1,23 @@
 //! Reductions.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
 use crate::ir::AttrKey;
 use crate::plan;
+use crate::verify::rules;
 
 /// Reduction operations. `max` and `min` are spelled `fmax` and `fmin` unless
 /// [`crate::ir::Style::short_max`].
 pub const REDUCE_WORDS: &[&str] = &[
-    "add", "mul", "max", "min", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and",
+    "add",
+    "mul",
+    "max",
+    "min",
+    "fmax",
+    "fmin",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "logical_and",
     "logical_or",
 ];
 
@@ -25,7 +35,7 @@ pub const REDUCTION: OpSpec = OpSpec {
         ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::reduction::axes,
+    verify: rules::reduction::verify,
     lower: plan::lower_reduction,
 };

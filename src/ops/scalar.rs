@@ -10,9 +10,7 @@ pub const DEFINE: OpSpec = OpSpec {
     summary: "Gives a name to the value of an expression: `i84 = i82 % 8;`.",
     layout: Layout::Define,
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Expr),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Expr)],
     effect: Effect::Pure,
     axes: no_axes,
     verify: no_checks,

@@ -1,8 +1,9 @@
 //! Ops that change the shape of a tensor.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
 use crate::ir::AttrKey;
 use crate::plan::{self, unsupported};
+use crate::verify::rules;
 
 /// `broadcast`.
 pub const BROADCAST: OpSpec = OpSpec {
@@ -16,8 +17,8 @@ pub const BROADCAST: OpSpec = OpSpec {
         ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::broadcast::axes,
+    verify: rules::broadcast::verify,
     lower: plan::lower_broadcast,
 };
 
@@ -33,8 +34,8 @@ pub const SQUEEZE: OpSpec = OpSpec {
         ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::squeeze::axes,
+    verify: rules::squeeze::verify,
     lower: plan::lower_squeeze,
 };
 
@@ -50,8 +51,8 @@ pub const EXPAND: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs).optional(),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::expand::axes,
+    verify: rules::expand::verify,
     lower: plan::lower_expand,
 };
 
@@ -62,12 +63,10 @@ pub const REPEAT: OpSpec = OpSpec {
     summary: "Repeats axes.",
     layout: Layout::OneLine(Padding::Padded),
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::repeat::axes,
+    verify: rules::repeat::verify,
     lower: unsupported,
 };
 
@@ -78,12 +77,10 @@ pub const VIEW: OpSpec = OpSpec {
     summary: "Gives the elements another shape.",
     layout: Layout::OneLine(Padding::Padded),
     results: 1,
-    args: &[
-        ArgSpec::operand(ArgKind::Tensor),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::view::axes,
+    verify: rules::view::verify,
     lower: plan::lower_view,
 };
 
@@ -99,8 +96,8 @@ pub const SLICE: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::Ranges, ArgKind::Ranges),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::slice::axes,
+    verify: rules::slice::verify,
     lower: plan::lower_slice,
 };
 
@@ -117,8 +114,8 @@ pub const PAD: OpSpec = OpSpec {
         ArgSpec::spaced("value", AttrKey::Fill, ArgKind::Expr).optional(),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::pad::axes,
+    verify: rules::pad::verify,
     lower: plan::lower_pad,
 };
 
@@ -134,7 +131,7 @@ pub const CAT: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::Dim, ArgKind::Int),
     ],
     effect: Effect::Pure,
-    axes: no_axes,
-    verify: no_checks,
+    axes: rules::cat::axes,
+    verify: rules::cat::verify,
     lower: plan::lower_cat,
 };

@@ -242,12 +242,15 @@ pub struct AxisLink {
     pub to: (TensorId, u32),
 }
 
+/// A head word and whether a style asks for it.
+pub type Spelling = (&'static str, fn(&Style) -> bool);
+
 /// One row of the op table.
 pub struct OpSpec {
     /// Head word in the default style.
     pub name: &'static str,
     /// Other head words and when the style asks for them.
-    pub spellings: &'static [(&'static str, fn(&Style) -> bool)],
+    pub spellings: &'static [Spelling],
     /// One sentence.
     pub summary: &'static str,
     /// How it is written.
@@ -273,7 +276,10 @@ impl OpSpec {
     }
     /// The head word in a style.
     pub fn head(&self, style: &Style) -> &'static str {
-        self.spellings.iter().find(|(_, applies)| applies(style)).map_or(self.name, |(name, _)| name)
+        self.spellings
+            .iter()
+            .find(|(_, applies)| applies(style))
+            .map_or(self.name, |(name, _)| name)
     }
 }
 

@@ -24,9 +24,7 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
     summary: "Makes a stream the current one.",
     layout: Layout::Words(Link::To),
     results: 0,
-    args: &[
-        ArgSpec::operand(ArgKind::Stream),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Stream)],
     effect: Effect::Stream,
     axes: no_axes,
     verify: no_checks,
@@ -40,9 +38,7 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
     summary: "Makes the current stream wait for what a stream has been given so far.",
     layout: Layout::Words(Link::None),
     results: 0,
-    args: &[
-        ArgSpec::operand(ArgKind::Stream),
-    ],
+    args: &[ArgSpec::operand(ArgKind::Stream)],
     effect: Effect::Stream,
     axes: no_axes,
     verify: no_checks,

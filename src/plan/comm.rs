@@ -36,7 +36,8 @@ fn team(cx: &Lowering<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
         }
         let known = u32::try_from(device).ok().filter(|&device| device < cx.env.ranks);
         let Some(device) = known else {
-            let message = format!("device {device} of the team is not one of {} ranks", cx.env.ranks);
+            let message =
+                format!("device {device} of the team is not one of {} ranks", cx.env.ranks);
             return Err(cx.error("H0413", message));
         };
         if team.contains(&device) {
@@ -56,7 +57,8 @@ fn contiguous(cx: &Lowering<'_>, tensor: TensorId, view: View) -> Result<View, D
     let mut reason = String::new();
     for (axis, dim) in view.dims.iter().enumerate().rev() {
         if dim.extent != 1 && dim.stride != expected {
-            reason = format!("its axis {axis} has the stride {} where {expected} is needed", dim.stride);
+            reason =
+                format!("its axis {axis} has the stride {} where {expected} is needed", dim.stride);
             break;
         }
         expected *= dim.extent;
@@ -76,7 +78,9 @@ fn read(cx: &Lowering<'_>, tensor: TensorId) -> Result<View, Diag> {
 fn written(cx: &Lowering<'_>, tensor: TensorId) -> Result<View, Diag> {
     let Some(view) = cx.binding(tensor).cloned() else {
         let message = format!("{} has no memory to receive into", cx.name(tensor));
-        return Err(cx.error("H0409", message).note("put an ALLOCATE of it before the communication"));
+        return Err(cx
+            .error("H0409", message)
+            .note("put an ALLOCATE of it before the communication"));
     };
     contiguous(cx, tensor, view)
 }
@@ -207,7 +211,9 @@ fn check_layout(
                 cx.name(whole),
                 view.dims[outer].extent
             );
-            Err(cx.error("H0412", message).note("permute the axis to the front, communicate, and permute back"))
+            Err(cx
+                .error("H0412", message)
+                .note("permute the axis to the front, communicate, and permute back"))
         }
     }
 }
@@ -335,7 +341,8 @@ pub fn lower_collective_permute(cx: &mut Lowering<'_>, id: OpId) -> Result<(), D
         let value = cx.int(expr)?;
         let device = usize::try_from(value).ok().and_then(|place| team.get(place).copied());
         device.ok_or_else(|| {
-            let message = format!("peer {value} is out of range: the team has {} members", team.len());
+            let message =
+                format!("peer {value} is out of range: the team has {} members", team.len());
             cx.error("H0413", message)
         })
     };
@@ -353,10 +360,11 @@ pub fn lower_collective_permute(cx: &mut Lowering<'_>, id: OpId) -> Result<(), D
     cx.emit(InstKind::GroupBegin)?;
     if to == me {
         let target = View { dims: source.dims.clone(), ..target };
-        emit_copy(cx, View { dims: super::row_major(&source.shape()), ..source }, View {
-            dims: super::row_major(&target.shape()),
-            ..target
-        })?;
+        emit_copy(
+            cx,
+            View { dims: super::row_major(&source.shape()), ..source },
+            View { dims: super::row_major(&target.shape()), ..target },
+        )?;
     } else {
         let (send, recv) = (cx.work(), cx.work());
         cx.emit(InstKind::Recv { comm: Some(comm), peer: from, view: target, work: recv })?;
@@ -397,8 +405,8 @@ pub fn lower_wait(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         let Value::Handle(number) = operand else { continue };
         let Some(work) = cx.pending.remove(number) else {
             let post = cx.handle(*number).map(|post| cx.program.op_span(post));
-            let diag =
-                cx.error("H0414", format!("nothing has been posted as {number} since its last Wait"));
+            let diag = cx
+                .error("H0414", format!("nothing has been posted as {number} since its last Wait"));
             return Err(match post {
                 Some(span) => diag.label(span, "this is what the Wait names"),
                 None => diag,

@@ -119,7 +119,10 @@ fn bind_scalar(cx: &mut Lowering<'_>, op: &Op, function: &str) -> Result<(), Dia
     for operand in &op.operands {
         match operand {
             Value::Scalar(expr) => values.push(cx.scalar(*expr)?),
-            Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_)
+            Value::Tensor(_)
+            | Value::Stream(_)
+            | Value::Handle(_)
+            | Value::Unit(_)
             | Value::Op(_) => {
                 return Err(cx.error("H0406", "a scalar that depends on tensor elements"));
             }
@@ -202,7 +205,8 @@ fn promote(a: DType, b: DType) -> DType {
         DType::Float,
         DType::Double,
     ];
-    let place = |dtype: DType| order.iter().position(|&other| other == dtype).unwrap_or(order.len());
+    let place =
+        |dtype: DType| order.iter().position(|&other| other == dtype).unwrap_or(order.len());
     match (a, b) {
         (DType::Half, DType::BFloat16) | (DType::BFloat16, DType::Half) => DType::Float,
         _ if place(a) >= place(b) => a,
@@ -227,8 +231,13 @@ pub fn lower_reduction(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         (0..axes.len()).filter(|&axis| axes[axis].reduction).collect();
     let counts = (axes.len(), source.dims.len());
     let output = cx.output(result)?;
-    let kept: Vec<usize> =
-        source.shape().iter().enumerate().filter(|(i, _)| !reduced.contains(i)).map(|(_, &e)| e).collect();
+    let kept: Vec<usize> = source
+        .shape()
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| !reduced.contains(i))
+        .map(|(_, &e)| e)
+        .collect();
     if counts.0 != counts.1 || kept != output.shape() {
         return Err(cx.shape_error(input, &source.shape(), result, &output.shape()));
     }
@@ -244,9 +253,8 @@ pub fn lower_matmul(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let (left, right, result) = (cx.operand(op, 0)?, cx.operand(op, 1)?, cx.result(op)?);
     let (mut a, mut b) = (cx.input(left)?, cx.input(right)?);
     let mut out = cx.output(result)?;
-    let misfit = |cx: &Lowering<'_>, a: &View, b: &View| {
-        cx.shape_error(left, &a.shape(), right, &b.shape())
-    };
+    let misfit =
+        |cx: &Lowering<'_>, a: &View, b: &View| cx.shape_error(left, &a.shape(), right, &b.shape());
     if a.dims.is_empty() || b.dims.is_empty() {
         return Err(misfit(cx, &a, &b));
     }
@@ -380,12 +388,8 @@ pub fn lower_iota(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error("H0410", "the result of `iota` has one axis"));
     }
     let dtype = output.dtype;
-    let binary = |function, a, b| Step {
-        function,
-        args: smallvec![a, b],
-        compute: dtype,
-        result: dtype,
-    };
+    let binary =
+        |function, a, b| Step { function, args: smallvec![a, b], compute: dtype, result: dtype };
     let steps = vec![
         binary(Function::Mul, Arg::Index(0), Arg::Const(step)),
         binary(Function::Add, Arg::Step(0), Arg::Const(start)),

@@ -38,12 +38,7 @@ pub fn lower_for_range(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     }
 }
 
-fn run_loop(
-    cx: &mut Lowering<'_>,
-    op: &Op,
-    stop: ExprId,
-    fresh: &[TensorId],
-) -> Result<(), Diag> {
+fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &[TensorId]) -> Result<(), Diag> {
     let start = op.expr(AttrKey::Start).map_or(Ok(0), |expr| cx.int(expr))?;
     let step = op.expr(AttrKey::Step).map_or(Ok(1), |expr| cx.int(expr))?;
     let stop = cx.int(stop)?;
@@ -106,7 +101,11 @@ fn mentions(program: &Program, expr: ExprId, name: Symbol) -> bool {
         Expr::Call(_, args) | Expr::Braces(args) => {
             args.iter().any(|&arg| mentions(program, arg, name))
         }
-        Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_)
+        Expr::Int(_)
+        | Expr::Hex(_)
+        | Expr::Bool(_)
+        | Expr::Typed(..)
+        | Expr::Float(_)
         | Expr::MetaData(_) => false,
     }
 }
@@ -184,9 +183,11 @@ pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
     let op = program.op(id);
     let number = op.operands.iter().find_map(|value| match value {
         Value::Unit(number) => Some(*number),
-        Value::Tensor(_) | Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Op(_) => {
-            None
-        }
+        Value::Tensor(_)
+        | Value::Scalar(_)
+        | Value::Stream(_)
+        | Value::Handle(_)
+        | Value::Op(_) => None,
     })?;
     let unit = program.unit_by_number(number)?;
     Some(LaunchCall {

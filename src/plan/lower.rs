@@ -1,10 +1,10 @@
 //! The driver that turns a program into one rank's plan, and what ops' `lower` functions use.
 
-use super::axes::{Axis, AxesTable};
+use super::axes::{AxesTable, Axis};
 use super::scalar::{EvalError, Scalar, Scope};
 use super::{
-    Buffer, BufferId, BufferKind, CommSlot, Communicator, Env, EventId, Inst, InstKind, IterationId,
-    Iteration, Origin, Plan, StreamSlot, USER_STREAM, View, WorkSlot, row_major,
+    Buffer, BufferId, BufferKind, CommSlot, Communicator, Env, EventId, Inst, InstKind, Iteration,
+    IterationId, Origin, Plan, StreamSlot, USER_STREAM, View, WorkSlot, row_major,
 };
 use crate::diag::Diag;
 use crate::ir::{
@@ -218,15 +218,16 @@ impl<'a> Lowering<'a> {
         let Some(rank) = self.rank else { return true };
         let op = self.program.op(id);
         match op.kind {
-            OpKind::Wait => {
-                op.operands.iter().all(|operand| match operand {
-                    Value::Handle(number) => {
-                        self.handles.get(number).is_none_or(|&post| self.runs_here(post))
-                    }
-                    Value::Tensor(_) | Value::Scalar(_) | Value::Stream(_) | Value::Unit(_)
-                    | Value::Op(_) => true,
-                })
-            }
+            OpKind::Wait => op.operands.iter().all(|operand| match operand {
+                Value::Handle(number) => {
+                    self.handles.get(number).is_none_or(|&post| self.runs_here(post))
+                }
+                Value::Tensor(_)
+                | Value::Scalar(_)
+                | Value::Stream(_)
+                | Value::Unit(_)
+                | Value::Op(_) => true,
+            }),
             OpKind::Communication | OpKind::CollectivePermute => {
                 let team = op.ints(AttrKey::Team).unwrap_or_default();
                 team.contains(&i64::from(rank))
@@ -380,10 +381,11 @@ impl<'a> Lowering<'a> {
         let split = |domain: &crate::ir::IterDomain| self.has_ceil_div(domain.extent, 0);
         if domains.iter().any(split) || (domains.iter().any(|d| d.rfactor) && !by_view()) {
             let name = self.name(tensor);
-            let message = format!("the axes of {name} were made by splits, so its shape is not known");
-            return Err(self
-                .error("H0411", message)
-                .note(format!("write the extents before the splits as `logical={{...}}` of {name}")));
+            let message =
+                format!("the axes of {name} were made by splits, so its shape is not known");
+            return Err(self.error("H0411", message).note(format!(
+                "write the extents before the splits as `logical={{...}}` of {name}"
+            )));
         }
         Ok(())
     }

@@ -53,9 +53,8 @@ fn selected_axis(cx: &Lowering<'_>, op: &Op, input: TensorId) -> Result<Axis, Di
             let printed = domain.0.checked_sub(first);
             let number = cx.program.domain(*domain).number;
             let by_place = axes.iter().find(|axis| Some(axis.printed) == printed);
-            by_place.or_else(|| {
-                axes.iter().find(|axis| axis.number == number && number != u32::MAX)
-            })
+            by_place
+                .or_else(|| axes.iter().find(|axis| axis.number == number && number != u32::MAX))
         }
         Some(AttrValue::Expr(expr)) => {
             let position = cx.int(*expr)?;

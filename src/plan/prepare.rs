@@ -180,7 +180,9 @@ fn unlowered(program: &Program, axes: &AxesTable) -> Result<bool, Diag> {
         let kind = program.op(id).kind;
         match kind.spec().effect {
             Effect::Communicate | Effect::Control => lowered = lowered.or(Some(id)),
-            Effect::Pure | Effect::Opaque if resharding.is_none() && reshards(program, axes, id) => {
+            Effect::Pure | Effect::Opaque
+                if resharding.is_none() && reshards(program, axes, id) =>
+            {
                 resharding = Some(id);
             }
             _ => {}

@@ -75,16 +75,21 @@ impl PlanText<'_> {
                 let name = self.labels.tensor(self.plan.buffers[*buffer].tensor);
                 format!("free    {name}#{}", buffer.0)
             }
-            InstKind::Copy { src, dst } => format!("copy    {} <- {}", self.view(dst), self.view(src)),
+            InstKind::Copy { src, dst } => {
+                format!("copy    {} <- {}", self.view(dst), self.view(src))
+            }
             InstKind::Fill { dst, value } => format!("fill    {} <- {value}", self.view(dst)),
             InstKind::Gemm(gemm) => {
-                let bias = gemm.bias.as_ref().map_or(String::new(), |b| format!(" + {}", self.view(b)));
+                let bias =
+                    gemm.bias.as_ref().map_or(String::new(), |b| format!(" + {}", self.view(b)));
                 let (a, b) = (self.view(&gemm.a), self.view(&gemm.b));
                 format!("gemm    {} <- {a} * {b}{bias}", self.view(&gemm.out))
             }
             InstKind::Kernel(kernel) => {
-                let inputs: Vec<String> = kernel.inputs.iter().map(|view| self.view(view)).collect();
-                let steps: Vec<&str> = kernel.steps.iter().map(|step| step.function.name()).collect();
+                let inputs: Vec<String> =
+                    kernel.inputs.iter().map(|view| self.view(view)).collect();
+                let steps: Vec<&str> =
+                    kernel.steps.iter().map(|step| step.function.name()).collect();
                 format!(
                     "kernel  {} <- {}({})",
                     self.view(&kernel.output),
@@ -101,7 +106,8 @@ impl PlanText<'_> {
                     view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view(view))
                 };
                 let root = c.root.map_or(String::new(), |root| format!(" root {root}"));
-                let op = if c.kind.reduces() { format!(" {}", c.red_op.word()) } else { String::new() };
+                let op =
+                    if c.kind.reduces() { format!(" {}", c.red_op.word()) } else { String::new() };
                 format!(
                     "{} {} <- {}{op}{root}, comm {}, {}",
                     c.kind.name().to_lowercase(),
@@ -118,7 +124,9 @@ impl PlanText<'_> {
                 format!("recv    {} from {peer}, {}, {}", self.view(view), comm(c), work(w))
             }
             InstKind::GroupBegin => "group   {".to_owned(),
-            InstKind::GroupEnd { comm, work: w } => format!("group   }} comm {}, {}", comm.0, work(w)),
+            InstKind::GroupEnd { comm, work: w } => {
+                format!("group   }} comm {}, {}", comm.0, work(w))
+            }
             InstKind::WaitWork { work: w } => format!("wait    {}", work(w)),
             InstKind::Record { event } => format!("record  e{}", event.0),
             InstKind::WaitEvent { event } => format!("wait    e{}", event.0),

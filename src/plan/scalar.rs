@@ -116,9 +116,9 @@ impl Scope<'_> {
                 }
                 call(self.program.name(*name), &values)
             }
-            Expr::Index(..) | Expr::Field(..) | Expr::Braces(..) | Expr::MetaData(..) => Err(
-                EvalError::Invalid("structures and arrays cannot be evaluated here".into()),
-            ),
+            Expr::Index(..) | Expr::Field(..) | Expr::Braces(..) | Expr::MetaData(..) => {
+                Err(EvalError::Invalid("structures and arrays cannot be evaluated here".into()))
+            }
         }
     }
 
@@ -129,9 +129,7 @@ impl Scope<'_> {
         })?;
         Ok(match dtype {
             Some(DType::Bool) => Scalar::Bool(value != 0.0),
-            Some(dtype) if dtype.is_integer() => {
-                Scalar::Int(text.parse().unwrap_or(value as i64))
-            }
+            Some(dtype) if dtype.is_integer() => Scalar::Int(text.parse().unwrap_or(value as i64)),
             _ => Scalar::Float(value),
         })
     }
@@ -174,7 +172,10 @@ impl Scope<'_> {
         for operand in &op.operands {
             match operand {
                 Value::Scalar(expr) => values.push(self.eval_depth(*expr, depth + 1)?),
-                Value::Tensor(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_)
+                Value::Tensor(_)
+                | Value::Stream(_)
+                | Value::Handle(_)
+                | Value::Unit(_)
                 | Value::Op(_) => {
                     return Err(EvalError::Invalid("a scalar cannot come from a tensor".into()));
                 }

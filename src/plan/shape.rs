@@ -149,8 +149,12 @@ pub fn lower_pad(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error("H0416", "the widths of the pad are not known"));
     };
     if widths.len() != 2 * source.dims.len() {
-        let message =
-            format!("{} widths for the {} axes of {}", widths.len(), source.dims.len(), cx.name(input));
+        let message = format!(
+            "{} widths for the {} axes of {}",
+            widths.len(),
+            source.dims.len(),
+            cx.name(input)
+        );
         return Err(cx.error("H0410", message));
     }
     let value = op.expr(AttrKey::Fill).map_or(Ok(Scalar::Int(0)), |expr| cx.scalar(expr))?;
@@ -211,7 +215,8 @@ pub fn lower_cat(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         emit_copy(cx, source, part)?;
     }
     if output.dims.get(axis).map(|dim| dim.extent) != Some(start) {
-        let message = format!("the operands fill {start} indices of axis {axis} of {}", cx.name(result));
+        let message =
+            format!("the operands fill {start} indices of axis {axis} of {}", cx.name(result));
         return Err(cx.error("H0410", message));
     }
     Ok(())

@@ -58,8 +58,12 @@ pub fn check_whole(port: &Port, whole: &HostTensor) -> Result<(), Diag> {
         return Err(Diag::global("H0403", message));
     }
     if whole.shape() != port.shape() {
-        let message =
-            format!("{} has the shape {:?}, but {:?} was given", port.name, port.shape(), whole.shape());
+        let message = format!(
+            "{} has the shape {:?}, but {:?} was given",
+            port.name,
+            port.shape(),
+            whole.shape()
+        );
         return Err(Diag::global("H0403", message));
     }
     Ok(())
@@ -94,7 +98,8 @@ pub fn assemble(
             }
         }
     }
-    let needed: usize = port.axes.iter().filter(|axis| axis.device.is_some()).map(|a| a.extent).product();
+    let needed: usize =
+        port.axes.iter().filter(|axis| axis.device.is_some()).map(|a| a.extent).product();
     if owners.len() != needed {
         let message = format!(
             "{} has {} of its {needed} parts: nothing has written the others",

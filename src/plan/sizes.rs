@@ -4,7 +4,7 @@
 //! extents are one name, are one class; a class has at most one value. Whatever is left open is one
 //! error that names each open extent and the flag that sets it.
 
-use super::axes::{Axis, AxesTable};
+use super::axes::{AxesTable, Axis};
 use super::scalar::{EvalError, Scope};
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::{Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
@@ -278,8 +278,7 @@ impl Solver<'_> {
         if broadcast(from) || broadcast(to) {
             return;
         }
-        if let (Some(from), Some(to)) =
-            (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1))
+        if let (Some(from), Some(to)) = (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1))
         {
             self.union(from, to);
         }
@@ -288,10 +287,10 @@ impl Solver<'_> {
     fn link_unit(&mut self, op: OpId) {
         let Some(call) = super::launch_call(self.program, op) else { return };
         let unit = &self.program.units()[call.unit];
-        let pairs = call.inputs.iter().zip(&unit.inputs).chain(call.outputs.iter().zip(&unit.outputs));
-        let pairs: Vec<(TensorId, TensorId)> = pairs
-            .filter_map(|(&outer, inner)| Some((outer, inner.tensor()?)))
-            .collect();
+        let pairs =
+            call.inputs.iter().zip(&unit.inputs).chain(call.outputs.iter().zip(&unit.outputs));
+        let pairs: Vec<(TensorId, TensorId)> =
+            pairs.filter_map(|(&outer, inner)| Some((outer, inner.tensor()?))).collect();
         for (outer, inner) in pairs {
             if self.axes.of(outer).len() == self.axes.of(inner).len() {
                 for axis in 0..self.axes.of(outer).len() as u32 {
@@ -341,8 +340,12 @@ impl Solver<'_> {
         let stored: Vec<u32> =
             (0..axes.len() as u32).filter(|&axis| !axes[axis as usize].reduction).collect();
         if stored.len() != shape.len() {
-            let message =
-                format!("{} has {} sizes, but {name} has {} axes", flag(), shape.len(), stored.len());
+            let message = format!(
+                "{} has {} sizes, but {name} has {} axes",
+                flag(),
+                shape.len(),
+                stored.len()
+            );
             let span = self.span(tensor);
             self.diags.push(Diag::error("H0403", span, message));
             return;
@@ -484,9 +487,9 @@ pub fn find_tensor(program: &Program, name: &str) -> Option<TensorId> {
     let tensors = || program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none());
     let by_name = tensors().map(|(id, _)| id).find(|&id| program.tensor_name(id) == name);
     let number = name.strip_prefix('T').and_then(|number| number.parse::<u32>().ok());
-    by_name
-        .or_else(|| tensors().find(|(_, t)| Some(t.number) == number).map(|(id, _)| id))
-        .or_else(|| program.inputs().get(name.parse::<usize>().ok()?).and_then(|v: &Value| v.tensor()))
+    by_name.or_else(|| tensors().find(|(_, t)| Some(t.number) == number).map(|(id, _)| id)).or_else(
+        || program.inputs().get(name.parse::<usize>().ok()?).and_then(|v: &Value| v.tensor()),
+    )
 }
 
 /// The value of an extent expression outside of loops.

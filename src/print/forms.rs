@@ -136,7 +136,8 @@ impl Printer<'_> {
         self.push("Group ID: ");
         self.attr_expr(op, AttrKey::GroupId);
         self.push(",");
-        for (title, values) in [("Inputs: {", op.operands.as_slice()), ("Outputs: {", &op.results)] {
+        for (title, values) in [("Inputs: {", op.operands.as_slice()), ("Outputs: {", &op.results)]
+        {
             self.line(2);
             self.push(title);
             self.joined(values);

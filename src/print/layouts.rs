@@ -121,7 +121,8 @@ impl Printer<'_> {
         self.results(op);
         self.line(3);
         self.push("= ");
-        let infix = !function.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(');
+        let infix =
+            !function.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == '(');
         match (infix, op.operands.as_slice()) {
             (true, [a]) => {
                 self.push(function);
@@ -237,13 +238,18 @@ impl Printer<'_> {
                 self.push(separator);
                 self.word(declared);
                 self.attr(key, declared.kind, value);
-                let glued = spec.layout == Layout::Factory && matches!(value, AttrValue::Exprs(list) if list.is_empty());
+                let glued = spec.layout == Layout::Factory
+                    && matches!(value, AttrValue::Exprs(list) if list.is_empty());
                 separator = if glued { "" } else { ", " };
                 continue;
             }
             loop {
                 let next = if declared.result { None } else { operands.next() };
-                let Some(value) = next.or_else(|| if declared.repeated { None } else { results.next() }) else { break };
+                let Some(value) =
+                    next.or_else(|| if declared.repeated { None } else { results.next() })
+                else {
+                    break;
+                };
                 self.push(separator);
                 self.word(declared);
                 self.value(*value);
@@ -284,7 +290,9 @@ impl Printer<'_> {
                 self.braced(ints, |printer, value| push_integer(printer.out, *value));
             }
             AttrValue::Bools(flags) => {
-                self.braced(flags, |printer, value| printer.push(if *value { "true" } else { "false" }));
+                self.braced(flags, |printer, value| {
+                    printer.push(if *value { "true" } else { "false" })
+                });
             }
             AttrValue::Exprs(exprs) => self.braced(exprs, |printer, value| printer.expr(*value)),
             AttrValue::Ranges(ranges) => {

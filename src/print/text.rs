@@ -1,7 +1,8 @@
 //! Texts of tensors, domains, meshes and scalars.
 
 use crate::ir::{
-    Expr, ExprId, Id, IterDomain, Mesh, ParallelType, Program, StreamSpelling, Style, Symbol, TensorId,
+    Expr, ExprId, Id, IterDomain, Mesh, ParallelType, Program, StreamSpelling, Style, Symbol,
+    TensorId,
 };
 use crate::ops::pointwise;
 
@@ -115,7 +116,9 @@ impl Writer<'_> {
             self.expr(expanded);
         }
         self.out.push('}');
-        for (flag, text) in [(domain.rfactor, "rf"), (domain.padded, "_p"), (domain.clustered, "_c")] {
+        for (flag, text) in
+            [(domain.rfactor, "rf"), (domain.padded, "_p"), (domain.clustered, "_c")]
+        {
             if flag {
                 self.out.push_str(text);
             }
@@ -195,7 +198,12 @@ impl Writer<'_> {
                 push_number(self.out, u64::from(program.tensor(*tensor).number));
                 self.out.push(')');
             }
-            Expr::Int(_) | Expr::Hex(_) | Expr::Bool(_) | Expr::Typed(..) | Expr::Float(_) | Expr::Name(_) => {
+            Expr::Int(_)
+            | Expr::Hex(_)
+            | Expr::Bool(_)
+            | Expr::Typed(..)
+            | Expr::Float(_)
+            | Expr::Name(_) => {
                 self.expr(id);
             }
         }
@@ -219,7 +227,9 @@ impl Writer<'_> {
 
     fn name(&mut self, name: Symbol) {
         match self.program.name(name) {
-            "StreamIdx" if self.style.stream == StreamSpelling::LowerStreamIdx => self.out.push_str("streamIdx"),
+            "StreamIdx" if self.style.stream == StreamSpelling::LowerStreamIdx => {
+                self.out.push_str("streamIdx")
+            }
             text => self.out.push_str(text),
         }
     }
@@ -252,7 +262,13 @@ fn closed_groups(shape: &[u32], index: usize) -> usize {
         size = size.saturating_mul((*extent as usize).max(1));
         index.is_multiple_of(size)
     };
-    shape.iter().rev().take(shape.len().saturating_sub(1)).map(full).take_while(|full| *full).count()
+    shape
+        .iter()
+        .rev()
+        .take(shape.len().saturating_sub(1))
+        .map(full)
+        .take_while(|full| *full)
+        .count()
 }
 
 /// A decimal number.

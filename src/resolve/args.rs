@@ -92,8 +92,10 @@ impl Resolver<'_> {
 
     fn match_args<'t>(&mut self, ast: &'t Ast, spec: &OpSpec, stmt: &Stmt) -> Option<Matched<'t>> {
         let args = ast.args(stmt.args);
-        let mut matched =
-            Matched { slots: SmallVec::from_elem(None, spec.args.len()), repeated: SmallVec::new() };
+        let mut matched = Matched {
+            slots: SmallVec::from_elem(None, spec.args.len()),
+            repeated: SmallVec::new(),
+        };
         let mut repeats = repeats(spec, args);
         let (mut next, mut good) = (0, true);
         for arg in args {

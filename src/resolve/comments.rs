@@ -20,8 +20,12 @@ impl Resolver<'_> {
         let number = container as u32;
         match comment.place {
             ast::CommentPlace::Above(stmt) => self.ops.get(&stmt).copied().map(CommentPlace::Above),
-            ast::CommentPlace::Trailing(stmt) => self.ops.get(&stmt).copied().map(CommentPlace::Trailing),
-            ast::CommentPlace::EndOf(block) => self.blocks.get(&block).copied().map(CommentPlace::EndOf),
+            ast::CommentPlace::Trailing(stmt) => {
+                self.ops.get(&stmt).copied().map(CommentPlace::Trailing)
+            }
+            ast::CommentPlace::EndOf(block) => {
+                self.blocks.get(&block).copied().map(CommentPlace::EndOf)
+            }
             ast::CommentPlace::Container(n) => (n == number).then_some(CommentPlace::Container),
             ast::CommentPlace::Header(n) => (n == number).then_some(CommentPlace::Header),
             ast::CommentPlace::File => {

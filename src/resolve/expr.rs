@@ -86,7 +86,9 @@ impl Resolver<'_> {
             return expr;
         }
         let mut name = self.name(symbol);
-        if self.style.stream == StreamSpelling::LowerStreamIdx && self.ast.str(symbol) == "streamIdx" {
+        if self.style.stream == StreamSpelling::LowerStreamIdx
+            && self.ast.str(symbol) == "streamIdx"
+        {
             name = self.program.names.intern("StreamIdx");
         }
         let expr = self.program.exprs.name(name);
@@ -164,11 +166,14 @@ impl Resolver<'_> {
                 Some(self.program.exprs.intern(Expr::Braces(list)))
             }
             Value::Error => None,
-            Value::Domain(_) | Value::Stream(_) | Value::Handle(..) | Value::Team(..) | Value::Stmt(_) => {
+            Value::Domain(_)
+            | Value::Stream(_)
+            | Value::Handle(..)
+            | Value::Team(..)
+            | Value::Stmt(_) => {
                 self.wrong_kind("operand", "a scalar", arg);
                 None
             }
         }
     }
 }
-

@@ -75,7 +75,8 @@ impl Resolver<'_> {
     /// The buffer of a receive is a result.
     pub(super) fn point_to_point(&mut self, stmt: &Stmt) -> Option<Op> {
         let mut op = self.table_op(OpKind::P2PCommunication, stmt)?;
-        let receives = op.word(AttrKey::Type).is_some_and(|word| self.program.names.get(word) == "recv");
+        let receives =
+            op.word(AttrKey::Type).is_some_and(|word| self.program.names.get(word) == "recv");
         if receives {
             op.results.extend(op.operands.drain(..));
         }
@@ -214,7 +215,11 @@ impl Resolver<'_> {
                 },
                 ast::Value::Error => good = false,
                 _ => {
-                    self.wrong_kind("operand", "a communication such as `P2PCommunication 37 (...)`", arg);
+                    self.wrong_kind(
+                        "operand",
+                        "a communication such as `P2PCommunication 37 (...)`",
+                        arg,
+                    );
                     good = false;
                 }
             }

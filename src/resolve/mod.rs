@@ -16,8 +16,7 @@ mod value;
 
 use crate::diag::Diags;
 use crate::ir::{
-    self, BinaryOp, BlockId, DomainId, ExprId, Frame, HostUnit, Program, Style, TensorId,
-    UnitId,
+    self, BinaryOp, BlockId, DomainId, ExprId, Frame, HostUnit, Program, Style, TensorId, UnitId,
 };
 use crate::ops::OpKind;
 use hostir_grammar::ast::{self, ArgRange, Ast};

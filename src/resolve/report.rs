@@ -15,10 +15,11 @@ impl Resolver<'_> {
         let name = self.ast.str(stmt.name);
         let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let near = nearest(name, ops::head_words().chain(functions));
-        let mut diag = Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
+        let mut diag =
+            Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
         diag = match near {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
-            None => diag.note("`hir-opt --help` names the documentation that lists all statements"),
+            None => diag.note("docs/language.md lists all statements"),
         };
         self.report(diag);
         None
@@ -27,10 +28,16 @@ impl Resolver<'_> {
     pub(super) fn unknown_function(&mut self, name: &str, span: Span) {
         let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let casts = pointwise::CASTS.iter().map(|(new, _)| *new);
-        let diag = Diag::error(codes::UNKNOWN_FUNCTION, span, format!("unknown function `{name}` in a scalar"));
+        let diag = Diag::error(
+            codes::UNKNOWN_FUNCTION,
+            span,
+            format!("unknown function `{name}` in a scalar"),
+        );
         let diag = match nearest(name, functions.chain(casts).chain(["getMetaData"])) {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
-            None => diag.note("scalars take operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`"),
+            None => diag.note(
+                "scalars take operators and functions such as `ceilDiv(a, b)` and `where(a, b, c)`",
+            ),
         };
         self.report(diag);
     }
@@ -42,7 +49,8 @@ impl Resolver<'_> {
 
     pub(super) fn wrong_kind(&mut self, title: &str, needed: &str, arg: &Arg) {
         let found = self.found(arg);
-        let what = if title == "operand" { "this operand".to_owned() } else { format!("`{title}`") };
+        let what =
+            if title == "operand" { "this operand".to_owned() } else { format!("`{title}`") };
         let message = format!("{what} needs {needed}, found {found}");
         self.report(Diag::error(codes::WRONG_KIND, arg.span, message));
     }
@@ -135,9 +143,14 @@ impl Resolver<'_> {
 
     pub(super) fn extra_operand(&mut self, spec: &OpSpec, arg: &Arg) {
         let needed = spec.args.iter().filter(|declared| declared.word.is_none()).count();
-        let message = format!("`{}` takes {}, this is one more", spec.name, count(needed, "operand"));
+        let message =
+            format!("`{}` takes {}, this is one more", spec.name, count(needed, "operand"));
         let diag = Diag::error(codes::EXTRA_OPERAND, arg.span, message);
-        let diag = if spec.args.is_empty() { diag } else { diag.note(format!("its arguments are {}", signature(spec))) };
+        let diag = if spec.args.is_empty() {
+            diag
+        } else {
+            diag.note(format!("its arguments are {}", signature(spec)))
+        };
         self.report(diag);
     }
 
@@ -173,8 +186,14 @@ impl Resolver<'_> {
         near.sort_unstable();
         let texts: Vec<String> = near.iter().map(|number| format!("T{number}")).collect();
         let name = format!("T{number}");
-        let diag = Diag::error(codes::UNDEFINED_TENSOR, span, format!("`{name}` has not been written in full before"))
-            .note(format!("write it in full where it stands first, such as `{name}_g_float[iS0{{i0}}]`"));
+        let diag = Diag::error(
+            codes::UNDEFINED_TENSOR,
+            span,
+            format!("`{name}` has not been written in full before"),
+        )
+        .note(format!(
+            "write it in full where it stands first, such as `{name}_g_float[iS0{{i0}}]`"
+        ));
         let diag = match nearest(&name, texts.iter().map(String::as_str)) {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
             None => diag,
@@ -183,13 +202,23 @@ impl Resolver<'_> {
     }
 
     pub(super) fn unsupported_type(&mut self, word: &str, span: Span) {
-        let diag = Diag::error(codes::UNSUPPORTED_TYPE, span, format!("type `{word}` is not supported in a host program"));
-        self.report(diag.note("element types are numbers such as `float`, `__bfloat` and `int64_t`"));
+        let diag = Diag::error(
+            codes::UNSUPPORTED_TYPE,
+            span,
+            format!("type `{word}` is not supported in a host program"),
+        );
+        self.report(
+            diag.note("element types are numbers such as `float`, `__bfloat` and `int64_t`"),
+        );
     }
 
     pub(super) fn no_tensor_attribute(&mut self, arg: &Arg) {
         let key = arg.key.map_or("", |key| self.ast.str(key));
-        let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, format!("a tensor has no attribute `{key}`"));
+        let diag = Diag::error(
+            codes::UNKNOWN_ARGUMENT,
+            arg.span,
+            format!("a tensor has no attribute `{key}`"),
+        );
         self.report(did_you_mean(diag, key, &["logical"]));
     }
 
@@ -205,13 +234,23 @@ impl Resolver<'_> {
     }
 
     pub(super) fn tensor_in_scalar(&mut self, span: Span) {
-        let diag = Diag::error(codes::NESTED_TENSOR_OP, span, "a tensor cannot stand inside a scalar expression");
-        self.report(diag.note("a statement does one operation on tensors; give the inner one a statement of its own"));
+        let diag = Diag::error(
+            codes::NESTED_TENSOR_OP,
+            span,
+            "a tensor cannot stand inside a scalar expression",
+        );
+        self.report(diag.note(
+            "a statement does one operation on tensors; give the inner one a statement of its own",
+        ));
     }
 
     pub(super) fn no_operation(&mut self, arg: &Arg) {
         let found = self.found(arg);
-        let diag = Diag::error(codes::WRONG_KIND, arg.span, format!("a tensor needs an operation, found {found}"));
+        let diag = Diag::error(
+            codes::WRONG_KIND,
+            arg.span,
+            format!("a tensor needs an operation, found {found}"),
+        );
         self.report(diag.note("a copy is written `Set( T0, cache_op=Streaming )`"));
     }
 
@@ -223,7 +262,11 @@ impl Resolver<'_> {
         let span = self.program.source.tensors.get(tensor).copied().unwrap_or_default();
         debug_assert!(tensor.index() < self.program.tensors.len());
         let diag = Diag::error(codes::NO_SUCH_AXIS, arg.span, message);
-        let diag = if axes == 0 { diag } else { diag.note(format!("positions are 0 to {}; reductions do not count", axes - 1)) };
+        let diag = if axes == 0 {
+            diag
+        } else {
+            diag.note(format!("positions are 0 to {}; reductions do not count", axes - 1))
+        };
         self.report(diag.label(span, format!("`{name}`")));
     }
 
@@ -243,7 +286,9 @@ impl Resolver<'_> {
     pub(super) fn unit_lists_differ(&mut self, unit: &Unit, title: &str) {
         let message = format!("HostUnit{} lists its {title} in two ways", unit.number);
         let diag = Diag::error(codes::UNIT_LISTS, unit.span, message);
-        self.report(diag.note(format!("the lines under `{title}:` repeat what stands in `{title}={{..}}`")));
+        self.report(
+            diag.note(format!("the lines under `{title}:` repeat what stands in `{title}={{..}}`")),
+        );
     }
 }
 
@@ -304,7 +349,9 @@ fn example(declared: &ArgSpec) -> String {
 /// The written form of ops with one of their own.
 fn form(name: &str) -> &'static str {
     match name {
-        "ALLOCATE" => "T0 = ALLOCATE(buffer=T0, mem_type=global, size=i0, zero_init=false, resets_to_zero=false)",
+        "ALLOCATE" => {
+            "T0 = ALLOCATE(buffer=T0, mem_type=global, size=i0, zero_init=false, resets_to_zero=false)"
+        }
         "PostOnStream" => "PostOnStream (HostUnit0, Inputs:{T0, }, Outputs:{T1, })",
         "LaunchKernel" => "LaunchKernel(Group ID: 0, Inputs: {T0}, Outputs: {T1})",
         _ => "GetCurrentStream into Stream 0",

@@ -88,8 +88,8 @@ impl Resolver<'_> {
             _ => expr,
         };
         match ast.exprs[inner.index()].0 {
-            ast::Expr::Unary(symbol, a) => self.infix(stmt, result, symbol, &[a]),
-            ast::Expr::Binary(symbol, a, b) => self.infix(stmt, result, symbol, &[a, b]),
+            ast::Expr::Unary(symbol, a) => self.infix(result, symbol, &[a]),
+            ast::Expr::Binary(symbol, a, b) => self.infix(result, symbol, &[a, b]),
             _ => {
                 self.no_operation(arg);
                 None
@@ -97,19 +97,22 @@ impl Resolver<'_> {
         }
     }
 
-    fn infix(&mut self, stmt: &Stmt, result: Value, symbol: ast::Symbol, operands: &[ast::ExprId]) -> Option<Op> {
+    fn infix(
+        &mut self,
+        result: Value,
+        symbol: ast::Symbol,
+        operands: &[ast::ExprId],
+    ) -> Option<Op> {
         let values: SmallVec<[Option<Value>; 2]> =
             operands.iter().map(|operand| self.tensor_or_scalar(*operand)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;
-        debug_assert!(stmt.name.0 == 0);
         Some(pointwise_op(result, self.name(symbol), operands))
     }
 
     /// `result = exp(a);`: pointwise for tensors, a definition for scalars.
     fn function(&mut self, stmt: &Stmt) -> Option<Op> {
         let ast = self.ast;
-        if let Some(number) = stmt.number {
-            debug_assert!(number <= u32::MAX);
+        if stmt.number.is_some() {
             self.wrong_number(ast.str(stmt.name), false, stmt);
             return None;
         }
@@ -125,7 +128,8 @@ impl Resolver<'_> {
             self.wrong_arity(name, arity, args.len(), stmt.name_span);
             return None;
         }
-        let values: SmallVec<[Option<Value>; 2]> = args.iter().map(|arg| self.function_operand(arg)).collect();
+        let values: SmallVec<[Option<Value>; 2]> =
+            args.iter().map(|arg| self.function_operand(arg)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;
         let name = self.program.names.intern(name);
         Some(pointwise_op(result, name, operands))

@@ -45,7 +45,8 @@ impl Resolver<'_> {
     fn full(&mut self, number: u32, text: &TensorText) -> TensorId {
         let ast = self.ast;
         let nodes = &ast.domains[text.domains_start as usize..text.domains_end as usize];
-        let domains: SmallVec<[IterDomain; 8]> = nodes.iter().map(|node| self.iter_domain(node)).collect();
+        let domains: SmallVec<[IterDomain; 8]> =
+            nodes.iter().map(|node| self.iter_domain(node)).collect();
         let memory = MemoryType::parse(ast.str(text.memory)).unwrap_or(MemoryType::Global);
         let dtype = self.dtype(text);
         let positions = self.name(text.positions);
@@ -159,7 +160,9 @@ impl Resolver<'_> {
         let wanted = self.program.domains[pool];
         (start..end)
             .map(DomainId)
-            .find(|at| self.program.domains[*at].number == number && self.program.domains[*at] == wanted)
+            .find(|at| {
+                self.program.domains[*at].number == number && self.program.domains[*at] == wanted
+            })
             .unwrap_or(pool)
     }
 }

@@ -54,7 +54,9 @@ impl Resolver<'_> {
             }
             (ArgKind::Operand, ast::Value::Expr(expr)) => return self.tensor_or_scalar(expr),
             (ArgKind::Expr, ast::Value::Expr(expr)) => return self.expr(expr).map(Value::Scalar),
-            (ArgKind::Stream, ast::Value::Stream(expr)) => return self.expr(expr).map(Value::Stream),
+            (ArgKind::Stream, ast::Value::Stream(expr)) => {
+                return self.expr(expr).map(Value::Stream);
+            }
             (ArgKind::Handle, ast::Value::Handle(word, number)) => {
                 if self.ast.str(word) == "Communication" {
                     return Some(Value::Handle(number));
@@ -82,19 +84,25 @@ impl Resolver<'_> {
         let node = match arg.value {
             V::Expr(expr) => Some((expr, ast.exprs[expr.index()].0)),
             V::Error => return None,
-            V::Domain(_) | V::Stream(_) | V::Handle(..) | V::List(_) | V::Team(..) | V::Stmt(_) => None,
+            V::Domain(_) | V::Stream(_) | V::Handle(..) | V::List(_) | V::Team(..) | V::Stmt(_) => {
+                None
+            }
         };
         match (declared.kind, arg.value, node) {
             (ArgKind::Tensor, _, Some((_, Expr::Tensor(tensor)))) => {
                 return self.tensor(tensor, arg.span).map(AttrValue::Tensor);
             }
             (ArgKind::Expr, _, Some((expr, _))) => return self.expr(expr).map(AttrValue::Expr),
-            (ArgKind::Int, _, Some((expr, Expr::Int(_)))) => return self.expr(expr).map(AttrValue::Expr),
+            (ArgKind::Int, _, Some((expr, Expr::Int(_)))) => {
+                return self.expr(expr).map(AttrValue::Expr);
+            }
             (ArgKind::Word(words), _, Some((_, Expr::Name(word)))) => {
                 return self.word(declared, key, words, word, arg);
             }
             (ArgKind::DType, _, Some((_, Expr::Name(word)))) => return self.dtype_word(word, arg),
-            (ArgKind::Bool, _, Some((_, Expr::Bool(value, _)))) => return Some(AttrValue::Bool(value)),
+            (ArgKind::Bool, _, Some((_, Expr::Bool(value, _)))) => {
+                return Some(AttrValue::Bool(value));
+            }
             (ArgKind::Axis, V::Domain(domain), _) => {
                 return Some(AttrValue::Domain(self.domain_of(domain, of)));
             }
@@ -172,7 +180,8 @@ impl Resolver<'_> {
             return None;
         };
         let ast = self.ast;
-        let found: Vec<ExprId> = ast.args(list).iter().filter_map(|arg| self.scalar_arg(arg)).collect();
+        let found: Vec<ExprId> =
+            ast.args(list).iter().filter_map(|arg| self.scalar_arg(arg)).collect();
         (found.len() == list.len()).then(|| found.into())
     }
 
@@ -221,7 +230,9 @@ impl Resolver<'_> {
                     let parts = self.exprs(arg)?;
                     found.push([parts[0], parts[1], parts[2]]);
                 }
-                _ => self.wrong_kind("range", "a start, a stop and a step such as `{0, i0, 1}`", arg),
+                _ => {
+                    self.wrong_kind("range", "a start, a stop and a step such as `{0, i0, 1}`", arg)
+                }
             }
         }
         (found.len() == list.len()).then(|| found.into())

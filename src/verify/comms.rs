@@ -15,21 +15,23 @@ pub(super) fn communication(program: &Program, id: OpId, diags: &mut Diags) {
     let members = team(program, id, diags);
     if let Some(members) = &members {
         let (input, output) = (op.input_tensors().next(), op.output_tensors().next());
-        let one_dimensional = |t: &TensorId| program.tensor_mesh(*t).is_some_and(|mesh| mesh.shape.len() == 1);
+        let one_dimensional =
+            |t: &TensorId| program.tensor_mesh(*t).is_some_and(|mesh| mesh.shape.len() == 1);
         let (senders, receivers) = match kind {
             "Gather" | "Reduce" => (true, false),
             "Broadcast" | "Scatter" => (false, true),
             "SendRecv" => (false, false),
             _ => (true, true),
         };
-        for tensor in input.filter(|t| senders && one_dimensional(t)) {
+        if let Some(tensor) = input.filter(|t| senders && one_dimensional(t)) {
             in_team(program, id, tensor, "input", members, diags);
         }
-        for tensor in output.filter(|t| receivers && one_dimensional(t)) {
+        if let Some(tensor) = output.filter(|t| receivers && one_dimensional(t)) {
             in_team(program, id, tensor, "output", members, diags);
         }
         if kind == "SendRecv" && members.len() > 2 {
-            let message = format!("a SendRecv needs a team of 1 or 2 devices but has {}", members.len());
+            let message =
+                format!("a SendRecv needs a team of 1 or 2 devices but has {}", members.len());
             diags.push(Diag::error(codes::TEAM_SIZE, program.op_span(id), message));
         }
     }
@@ -57,16 +59,28 @@ fn team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>> {
         diags.push(Diag::error(codes::BAD_TEAM, span, format!("the team has a device {negative}")));
     }
     if let Some(twice) = duplicate(members) {
-        diags.push(Diag::error(codes::BAD_TEAM, span, format!("device {twice} is twice in the team")));
+        diags.push(Diag::error(
+            codes::BAD_TEAM,
+            span,
+            format!("device {twice} is twice in the team"),
+        ));
     }
     Some(members.to_vec())
 }
 
 /// V41: the devices of a mesh are in the team.
-fn in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team: &[i64], diags: &mut Diags) {
+fn in_team(
+    program: &Program,
+    id: OpId,
+    tensor: TensorId,
+    side: &str,
+    team: &[i64],
+    diags: &mut Diags,
+) {
     let Some(mesh) = program.tensor_mesh(tensor) else { return };
     let device = |k: usize| mesh.devices.get(k).map(|&device| i64::from(device));
-    let same = team.len() == mesh.devices.len() && (0..team.len()).all(|k| device(k) == Some(team[k]));
+    let same =
+        team.len() == mesh.devices.len() && (0..team.len()).all(|k| device(k) == Some(team[k]));
     if same {
         return;
     }
@@ -84,6 +98,12 @@ fn in_team(program: &Program, id: OpId, tensor: TensorId, side: &str, team: &[i6
     }
 }
 
+/// `a Gather`, `an Allgather`.
+fn an(kind: &str) -> String {
+    let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'U']);
+    format!("{} {kind}", if vowel { "an" } else { "a" })
+}
+
 /// V42: a root exactly where the type has one, and in the team. nvFuser counted roots as devices until
 /// 2025 and as positions in the team since 2026 (the era with call forms).
 fn root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &mut Diags) {
@@ -92,17 +112,23 @@ fn root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &m
     match root {
         None if has_root(kind) => {
             let note = "add `root=` with the device that sends or receives the whole";
-            diags.push(Diag::error(codes::ROOT, span, format!("a {kind} needs a root")).note(note));
+            diags.push(
+                Diag::error(codes::ROOT, span, format!("{} needs a root", an(kind))).note(note),
+            );
         }
         Some(_) if !kind.is_empty() && !has_root(kind) => {
-            let message = format!("a {kind} has no root");
+            let message = format!("{} has no root", an(kind));
             diags.push(Diag::error(codes::ROOT, span, message).note("remove `root=`"));
         }
         _ => {}
     }
-    let (Some(root), Some(team)) = (root.and_then(|root| program.exprs().as_int(root)), team) else { return };
+    let (Some(root), Some(team)) = (root.and_then(|root| program.exprs().as_int(root)), team)
+    else {
+        return;
+    };
     let relative = program.style().call_form;
-    let inside = if relative { (0..team.len() as i64).contains(&root) } else { team.contains(&root) };
+    let inside =
+        if relative { (0..team.len() as i64).contains(&root) } else { team.contains(&root) };
     if has_root(kind) && !inside {
         let message = if relative {
             format!("root {root} is past the end of a team of {}", team.len())
@@ -135,9 +161,13 @@ pub(super) fn p2p(program: &Program, id: OpId, diags: &mut Diags) {
 pub(super) fn permute(program: &Program, id: OpId, diags: &mut Diags) {
     let Some(members) = team(program, id, diags) else { return };
     for key in [AttrKey::SendPeer, AttrKey::RecvPeer] {
-        let Some(peer) = program.op(id).expr(key).and_then(|peer| program.exprs().as_int(peer)) else { continue };
+        let Some(peer) = program.op(id).expr(key).and_then(|peer| program.exprs().as_int(peer))
+        else {
+            continue;
+        };
         if !(0..members.len() as i64).contains(&peer) {
-            let message = format!("`{}` {peer} is past the end of a team of {}", key.word(), members.len());
+            let message =
+                format!("`{}` {peer} is past the end of a team of {}", key.word(), members.len());
             let note = "the peers of a CollectivePermute are positions in its team";
             diags.push(Diag::error(codes::PEER, program.op_span(id), message).note(note));
         }

@@ -4,7 +4,8 @@ use super::codes;
 use super::text::{self, tensor_span};
 use crate::diag::{Diag, Diags};
 use crate::ir::{
-    AttrValue, BlockId, IdVec, IterDomain, Mesh, MeshId, OpId, ParallelType, Program, Tensor, TensorId, Value,
+    AttrValue, BlockId, IdVec, IterDomain, Mesh, MeshId, OpId, ParallelType, Program, Tensor,
+    TensorId, Value,
 };
 use rustc_hash::FxHashMap;
 
@@ -103,7 +104,8 @@ fn differ(program: &Program, first: TensorId, second: TensorId, diags: &mut Diag
         tensor_span(program, second),
         format!("`{name}` is declared twice with different types: {what}"),
     );
-    diag = diag.here("declared again here").label(tensor_span(program, first), "first declared here");
+    diag =
+        diag.here("declared again here").label(tensor_span(program, first), "first declared here");
     diags.push(diag.note(format!(
         "one number is one tensor: write the same text in both places, or `{name}` alone, or give one another number"
     )));
@@ -128,7 +130,11 @@ fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
         parts.push(format!("axis {k} is `{}` and `{}`", axis(x), axis(y)));
     }
     if a.mesh != b.mesh {
-        parts.push(format!("mesh `{}` and `{}`", text::mesh(program, a.mesh), text::mesh(program, b.mesh)));
+        parts.push(format!(
+            "mesh `{}` and `{}`",
+            text::mesh(program, a.mesh),
+            text::mesh(program, b.mesh)
+        ));
     }
     parts.join("; ")
 }
@@ -146,7 +152,11 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
     }
     if let Some(twice) = duplicate(&mesh.devices) {
         let text = text::mesh(program, Some(id));
-        diags.push(Diag::error(codes::BAD_MESH, span, format!("device {twice} is twice in `{text}`")));
+        diags.push(Diag::error(
+            codes::BAD_MESH,
+            span,
+            format!("device {twice} is twice in `{text}`"),
+        ));
     }
 }
 
@@ -164,8 +174,11 @@ pub(super) fn duplicate<T: Copy + Ord>(items: &[T]) -> Option<T> {
 fn axes(program: &Program, id: TensorId, diags: &mut Diags) {
     let domains = program.domains(id);
     if domains.len() > MAX_AXES {
-        let message =
-            format!("`{}` has {} axes, at most {MAX_AXES} are possible", program.tensor_name(id), domains.len());
+        let message = format!(
+            "`{}` has {} axes, at most {MAX_AXES} are possible",
+            program.tensor_name(id),
+            domains.len()
+        );
         diags.push(Diag::error(codes::TOO_MANY_AXES, tensor_span(program, id), message));
     }
     let mut used = 0u32;
@@ -187,7 +200,10 @@ fn axes(program: &Program, id: TensorId, diags: &mut Diags) {
 
 fn shared(program: &Program, id: TensorId, parallel: ParallelType, diags: &mut Diags) {
     let name = program.tensor_name(id);
-    let message = format!("two axes of `{name}` are spread over `{}`, at most one is possible", parallel.name());
+    let message = format!(
+        "two axes of `{name}` are spread over `{}`, at most one is possible",
+        parallel.name()
+    );
     diags.push(Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message));
 }
 
@@ -200,18 +216,25 @@ fn device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut
     {
         return;
     }
-    let (name, axis, span) = (program.tensor_name(id), text::domain(program, domain), tensor_span(program, id));
+    let (name, axis, span) =
+        (program.tensor_name(id), text::domain(program, domain), tensor_span(program, id));
     let Some(mesh) = program.tensor_mesh(id) else {
         diags.push(
-            Diag::error(codes::NO_MESH, span, format!("`{axis}` of `{name}` lies across devices, but the tensor has no mesh"))
-                .note("write the mesh behind the axes, for example `(DeviceMesh{0 1})`"),
+            Diag::error(
+                codes::NO_MESH,
+                span,
+                format!("`{axis}` of `{name}` lies across devices, but the tensor has no mesh"),
+            )
+            .note("write the mesh behind the axes, for example `(DeviceMesh{0 1})`"),
         );
         return;
     };
     if inside >= mesh.shape.len() {
         let rank = text::count(mesh.shape.len(), "axis", "axes");
         let parallel = domain.parallel.name();
-        let message = format!("`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}");
+        let message = format!(
+            "`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}"
+        );
         diags.push(Diag::error(codes::MESH_RANK, span, message));
         return;
     }
@@ -225,11 +248,15 @@ fn extent(
     (name, axis, span): (String, String, crate::diag::Span),
     diags: &mut Diags,
 ) {
-    let (Some(found), Some(need)) = (program.exprs().as_int(domain.extent), mesh.extent(domain.parallel)) else {
+    let (Some(found), Some(need)) =
+        (program.exprs().as_int(domain.extent), mesh.extent(domain.parallel))
+    else {
         return;
     };
     if found != i64::from(need) {
-        let message = format!("`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices there");
+        let message = format!(
+            "`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices there"
+        );
         diags.push(Diag::error(codes::DEVICE_EXTENT, span, message));
     }
 }
@@ -252,7 +279,8 @@ fn inputs(program: &Program, referenced: &Referenced, diags: &mut Diags) {
         if let Some(before) = before {
             let message = format!("inputs {before} and {k} are both called `{name}`");
             diags.push(
-                Diag::error(codes::DUPLICATE_INPUT, span, message).note("give one of them another number"),
+                Diag::error(codes::DUPLICATE_INPUT, span, message)
+                    .note("give one of them another number"),
             );
         }
     }
@@ -277,7 +305,10 @@ fn aliases(program: &Program, referenced: &Referenced, diags: &mut Diags) {
             if known[tensor] || numbers.contains(&program.tensor(tensor).number) {
                 continue;
             }
-            let message = format!("the aliases name `{}`, which the program does not have", program.tensor_name(tensor));
+            let message = format!(
+                "the aliases name `{}`, which the program does not have",
+                program.tensor_name(tensor)
+            );
             diags.push(Diag::error(codes::UNKNOWN_ALIAS, tensor_span(program, tensor), message));
         }
     }

@@ -37,7 +37,16 @@ struct Flow<'a> {
 pub(super) fn check(program: &Program, referenced: &Referenced, diags: &mut Diags) {
     let states = IdVec::filled(State::Undefined, program.tensors().len());
     let reported = IdVec::filled(false, program.tensors().len());
-    let mut flow = Flow { program, referenced, diags, states, reported, loops: 0, branches: 0, pending: Vec::new() };
+    let mut flow = Flow {
+        program,
+        referenced,
+        diags,
+        states,
+        reported,
+        loops: 0,
+        branches: 0,
+        pending: Vec::new(),
+    };
     flow.scope(program.inputs(), program.body(), program.outputs(), None);
     for (_, unit) in program.units().iter() {
         flow.scope(&unit.inputs, unit.body, &unit.outputs, Some(unit.number));
@@ -126,7 +135,9 @@ impl Flow<'_> {
     fn use_of(&mut self, tensor: TensorId, id: OpId) {
         match self.states[self.referenced.first[tensor]] {
             State::Defined => {}
-            State::Undefined if self.loops > 0 && self.branches > 0 => self.pending.push((tensor, id)),
+            State::Undefined if self.loops > 0 && self.branches > 0 => {
+                self.pending.push((tensor, id))
+            }
             State::Undefined => self.require(tensor, id),
             State::Freed(by) => self.freed(tensor, id, by),
         }
@@ -153,14 +164,22 @@ impl Flow<'_> {
     /// V10.
     fn require(&mut self, tensor: TensorId, id: OpId) {
         let first = self.referenced.first[tensor];
-        if self.states[first] != State::Undefined || std::mem::replace(&mut self.reported[first], true) {
+        if self.states[first] != State::Undefined
+            || std::mem::replace(&mut self.reported[first], true)
+        {
             return;
         }
         let name = self.program.tensor_name(tensor);
         self.diags.push(
-            Diag::error(codes::UNDEFINED, self.program.op_span(id), format!("`{name}` is used before anything defines it"))
-                .here(format!("uses `{name}`"))
-                .note(format!("make `{name}` an input, allocate it, or move the op that defines it up")),
+            Diag::error(
+                codes::UNDEFINED,
+                self.program.op_span(id),
+                format!("`{name}` is used before anything defines it"),
+            )
+            .here(format!("uses `{name}`"))
+            .note(format!(
+                "make `{name}` an input, allocate it, or move the op that defines it up"
+            )),
         );
     }
 
@@ -175,7 +194,10 @@ impl Flow<'_> {
             Some(number) => format!("output `{name}` of HostUnit{number} is never defined"),
         };
         let note = format!("define `{name}` with an op, or remove it from the outputs");
-        self.diags.push(Diag::error(codes::UNDEFINED_OUTPUT, tensor_span(self.program, tensor), message).note(note));
+        self.diags.push(
+            Diag::error(codes::UNDEFINED_OUTPUT, tensor_span(self.program, tensor), message)
+                .note(note),
+        );
     }
 
     /// V12.
@@ -207,7 +229,9 @@ impl Flow<'_> {
         let diag = Diag::error(
             codes::UNKNOWN_ALIAS,
             self.program.op_span(id),
-            format!("the allocation shares the memory of `{name}`, which nothing defines before it"),
+            format!(
+                "the allocation shares the memory of `{name}`, which nothing defines before it"
+            ),
         );
         self.diags.push(declared(diag, self.program, tensor, id));
     }

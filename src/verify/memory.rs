@@ -56,7 +56,8 @@ pub(super) fn allocate(program: &Program, id: OpId, diags: &mut Diags) {
                 program.name(word)
             );
             let note = format!("write `mem_type={}`", need.word());
-            diags.push(Diag::error(codes::ALLOCATE_MEMORY, program.op_span(id), message).note(note));
+            diags
+                .push(Diag::error(codes::ALLOCATE_MEMORY, program.op_span(id), message).note(note));
         }
     }
     if let Some(size) = op.expr(AttrKey::Size)
@@ -80,7 +81,11 @@ fn differs(program: &Program, tensor: TensorId, size: ExprId) -> Option<bool> {
     need.cancel(&mut found);
     // Factors left on both sides may be equal by way of other ops.
     let same = need.factors.is_empty() && found.factors.is_empty();
-    Some(if same { need.constant != found.constant } else { need.factors.is_empty() != found.factors.is_empty() })
+    Some(if same {
+        need.constant != found.constant
+    } else {
+        need.factors.is_empty() != found.factors.is_empty()
+    })
 }
 
 fn wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId, diags: &mut Diags) {
@@ -98,5 +103,6 @@ fn wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId, diags
         if extents.is_empty() { "1".to_owned() } else { format!("`{}`", extents.join(" * ")) },
     );
     let note = "device axes count, reductions do not";
-    diags.push(Diag::error(codes::ALLOCATE_SIZE, program.op_span(id), message).note(note).warning());
+    diags
+        .push(Diag::error(codes::ALLOCATE_SIZE, program.op_span(id), message).note(note).warning());
 }

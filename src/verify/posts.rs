@@ -39,7 +39,10 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
 fn posts_number(kind: OpKind) -> bool {
     matches!(
         kind,
-        OpKind::Communication | OpKind::P2PCommunication | OpKind::CollectivePermute | OpKind::EndCoalescing
+        OpKind::Communication
+            | OpKind::P2PCommunication
+            | OpKind::CollectivePermute
+            | OpKind::EndCoalescing
     )
 }
 
@@ -63,11 +66,13 @@ fn unknown(program: &Program, number: u32, id: OpId, posts: &[(u32, OpId)], diag
     numbers.dedup();
     numbers.sort_by_key(|n| (n.abs_diff(number), *n));
     numbers.truncate(NEAREST);
-    let note = if numbers.is_empty() {
-        "the program has no communication".to_owned()
-    } else {
-        let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
-        format!("the nearest numbers are {}", list.join(", "))
+    let note = match numbers[..] {
+        [] => "the program has no communication".to_owned(),
+        [one] => format!("the only communication has the number {one}"),
+        _ => {
+            let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            format!("the nearest numbers are {}", list.join(", "))
+        }
     };
     diags.push(Diag::error(codes::UNKNOWN_WAIT, program.op_span(id), message).note(note));
 }
@@ -107,9 +112,13 @@ impl Groups<'_> {
 
     fn nested(&mut self, id: OpId, outer: OpId) {
         self.diags.push(
-            Diag::error(codes::NESTED_START, self.program.op_span(id), "StartCoalescing inside an open group")
-                .label(self.program.op_span(outer), "the group starts here")
-                .note("end the first group before the next starts"),
+            Diag::error(
+                codes::NESTED_START,
+                self.program.op_span(id),
+                "StartCoalescing inside an open group",
+            )
+            .label(self.program.op_span(outer), "the group starts here")
+            .note("end the first group before the next starts"),
         );
     }
 

@@ -4,7 +4,7 @@ use super::{comms, memory, scalars, shapes, units};
 use crate::analysis::{comm_links, gemm_links, links};
 
 macro_rules! rules {
-    ($($(#[$doc:meta])* $name:ident: $relate:path $(, $check:path)*;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $module:ident::$relate:ident $(, $checks:ident::$check:ident)*;)*) => {
         $($(#[$doc])* pub mod $name {
             use crate::diag::Diags;
             use crate::ir::{OpId, Program};
@@ -13,12 +13,12 @@ macro_rules! rules {
             /// Appends the axis links.
             pub fn axes(program: &Program, op: OpId, links: &mut Vec<AxisLink>) {
                 // What cannot match is not linked; the verifier says so.
-                let _ = super::$relate(program, op, links);
+                let _ = super::$module::$relate(program, op, links);
             }
             /// Reports what is wrong.
             pub fn verify(program: &Program, op: OpId, diags: &mut Diags) {
-                super::shapes::related(program, op, diags, super::$relate);
-                $(super::$check(program, op, diags);)*
+                super::shapes::related(program, op, diags, super::$module::$relate);
+                $(super::$checks::$check(program, op, diags);)*
             }
         })*
     };

@@ -15,7 +15,9 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
         match finding {
             Finding::OutsideLoop(op, name) => outside(program, op, name, diags),
             Finding::Shadows(op, name, outer) => shadows(program, op, name, outer, diags),
-            Finding::Unbound(op, name) if !is_generated(program.name(name)) => unbound(program, op, name, diags),
+            Finding::Unbound(op, name) if !is_generated(program.name(name)) => {
+                unbound(program, op, name, diags)
+            }
             // nvFuser leaves definitions out; `analysis::free_names` lists them for a run.
             Finding::Unbound(..) => {}
         }
@@ -46,7 +48,11 @@ fn unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
     let name = program.name(name);
     let bound = bound_names(program);
     let known = bound.iter().map(|symbol| program.name(*symbol)).chain(RUNTIME.iter().copied());
-    let diag = Diag::error(codes::UNKNOWN_SCALAR, program.op_span(op), format!("nothing defines the scalar `{name}`"));
+    let diag = Diag::error(
+        codes::UNKNOWN_SCALAR,
+        program.op_span(op),
+        format!("nothing defines the scalar `{name}`"),
+    );
     diags.push(match nearest(name, known) {
         Some(near) => diag.note(format!("did you mean `{near}`?")),
         None => diag.note("a scalar is an extent of a tensor, a loop index, an input, `rank`, or `numberOfStreams`"),
@@ -69,7 +75,10 @@ pub(super) fn loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
         && start > stop
     {
         let message = format!("a loop from {start} to {stop} runs backwards");
-        diags.push(Diag::error(codes::LOOP_BOUNDS, span, message).note("loops count upwards from start to stop - 1"));
+        diags.push(
+            Diag::error(codes::LOOP_BOUNDS, span, message)
+                .note("loops count upwards from start to stop - 1"),
+        );
     }
     let extent = op.domain(AttrKey::Domain).map(|domain| program.domain(domain).extent);
     if extent.and_then(|extent| program.exprs().as_int(extent)).is_some_and(|extent| extent < 0) {
@@ -82,10 +91,14 @@ pub(super) fn extents(program: &Program, diags: &mut Diags) {
     for conflict in Extents::new(program).conflicts() {
         let extent = text::expr(program, conflict.extent);
         let name = program.tensor_name(conflict.tensor);
-        let span = conflict.op.map_or_else(|| text::tensor_span(program, conflict.tensor), |op| program.op_span(op));
+        let span = conflict
+            .op
+            .map_or_else(|| text::tensor_span(program, conflict.tensor), |op| program.op_span(op));
         let by = conflict.op.map_or("its mesh has", |_| "this op needs");
-        let message =
-            format!("extent `{extent}` of `{name}` is {} by other ops, but {by} {}", conflict.is, conflict.needs);
+        let message = format!(
+            "extent `{extent}` of `{name}` is {} by other ops, but {by} {}",
+            conflict.is, conflict.needs
+        );
         diags.push(Diag::error(codes::EXTENT, span, message));
     }
 }

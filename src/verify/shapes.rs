@@ -2,7 +2,7 @@
 
 use super::codes;
 use super::text::{self, declared};
-use crate::analysis::axes::{Axes, logical_axes};
+use crate::analysis::axes::{LastAxes, logical_axes};
 use crate::analysis::links::Relate;
 use crate::diag::{Diag, Diags};
 use crate::ir::{AttrKey, AttrValue, DType, OpId, Program, TensorId};
@@ -30,7 +30,11 @@ pub(super) fn related(program: &Program, id: OpId, diags: &mut Diags, relate: Re
 struct Last(Option<(TensorId, Axes)>);
 
 impl Last {
-    fn extent(&mut self, program: &Program, (tensor, axis): (TensorId, u32)) -> Option<crate::ir::ExprId> {
+    fn extent(
+        &mut self,
+        program: &Program,
+        (tensor, axis): (TensorId, u32),
+    ) -> Option<crate::ir::ExprId> {
         if self.0.as_ref().is_none_or(|(last, _)| *last != tensor) {
             self.0 = Some((tensor, logical_axes(program, tensor)));
         }
@@ -40,9 +44,10 @@ impl Last {
 }
 
 fn extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
-    let (mut from, mut to) = (Last::default(), Last::default());
+    let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
     for link in links {
-        let (Some(a), Some(b)) = (from.extent(program, link.from), to.extent(program, link.to)) else {
+        let (Some(a), Some(b)) = (from.extent(program, link.from), to.extent(program, link.to))
+        else {
             continue;
         };
         if a == b {
@@ -62,10 +67,18 @@ fn extent(program: &Program, id: OpId, link: &AxisLink, (x, y): (i64, i64), diag
         format!("`{axis}` of `{}`", program.tensor_name(tensor))
     };
     let name = program.op(id).kind.spec().name;
-    let message = format!("`{name}` needs equal extents, but {} has {x} and {} has {y}", axis(link.from), axis(link.to));
+    let message = format!(
+        "`{name}` needs equal extents, but {} has {x} and {} has {y}",
+        axis(link.from),
+        axis(link.to)
+    );
     let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
     let diag = declared(diag, program, link.from.0, id);
-    diags.push(if link.to.0 == link.from.0 { diag } else { declared(diag, program, link.to.0, id) });
+    diags.push(if link.to.0 == link.from.0 {
+        diag
+    } else {
+        declared(diag, program, link.to.0, id)
+    });
 }
 
 /// V32: all tensors of the op have one element type.
@@ -82,7 +95,9 @@ pub(super) fn one_dtype(program: &Program, id: OpId, diags: &mut Diags) {
 }
 
 fn dtype(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut Diags) {
-    let of = |tensor| format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name());
+    let of = |tensor| {
+        format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name())
+    };
     let op = program.op(id);
     let name = op.word(AttrKey::Function).map_or(op.kind.spec().name, |name| program.name(name));
     let message = format!("`{name}` needs equal element types, but {} and {}", of(a), of(b));
@@ -93,9 +108,42 @@ fn dtype(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut 
 
 /// Functions that return their operands' type.
 const SAME: &[&str] = &[
-    "+", "-", "*", "/", "%", "max", "min", "fmax", "fmin", "fmod", "pow", "remainder", "atan2", "gcd", "relu",
-    "sigmoid", "silu", "reciprocal", "rsqrt", "sqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh",
-    "erf", "&", "|", "^", "<<", ">>", "clamp", "lerp",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "max",
+    "min",
+    "fmax",
+    "fmin",
+    "fmod",
+    "pow",
+    "remainder",
+    "atan2",
+    "gcd",
+    "relu",
+    "sigmoid",
+    "silu",
+    "reciprocal",
+    "rsqrt",
+    "sqrt",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "erf",
+    "&",
+    "|",
+    "^",
+    "<<",
+    ">>",
+    "clamp",
+    "lerp",
 ];
 
 /// Functions that return `bool`.
@@ -110,7 +158,9 @@ pub(super) fn pointwise(program: &Program, id: OpId, diags: &mut Diags) {
     let tensors: SmallVec<[TensorId; 4]> = op.input_tensors().collect();
     let Some(&first) = tensors.first() else { return };
     let is = |tensor: TensorId| program.tensor(tensor).dtype;
-    let plain = |list: &[&str]| list.contains(&name) || name.strip_suffix('f').is_some_and(|n| list.contains(&n));
+    let plain = |list: &[&str]| {
+        list.contains(&name) || name.strip_suffix('f').is_some_and(|n| list.contains(&n))
+    };
     if plain(SAME) {
         one_dtype(program, id, diags);
     } else if COMPARE.contains(&name) {
@@ -133,15 +183,23 @@ pub(super) fn pointwise(program: &Program, id: OpId, diags: &mut Diags) {
 fn needs_bool(program: &Program, id: OpId, tensor: TensorId, why: &str, diags: &mut Diags) {
     let found = program.tensor(tensor).dtype;
     if found != DType::Bool {
-        let message = format!("{why} bool, but `{}` is {}", program.tensor_name(tensor), found.name());
-        diags.push(declared(Diag::error(codes::DTYPE, program.op_span(id), message), program, tensor, id));
+        let message =
+            format!("{why} bool, but `{}` is {}", program.tensor_name(tensor), found.name());
+        diags.push(declared(
+            Diag::error(codes::DTYPE, program.op_span(id), message),
+            program,
+            tensor,
+            id,
+        ));
     }
 }
 
 /// V34: a constant index of a select is inside its axis.
 pub(super) fn select_index(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let (Some(index), Some(axis)) = (op.expr(AttrKey::Index), op.domain(AttrKey::Axis)) else { return };
+    let (Some(index), Some(axis)) = (op.expr(AttrKey::Index), op.domain(AttrKey::Axis)) else {
+        return;
+    };
     let Some(index) = program.exprs().as_int(index) else { return };
     let domain = program.domain(axis);
     let extent = program.exprs().as_int(domain.extent).filter(|_| !domain.is_broadcast());
@@ -164,7 +222,8 @@ pub(super) fn slice_ranges(program: &Program, id: OpId, diags: &mut Diags) {
         let backwards = matches!((start, stop), (Some(start), Some(stop)) if start > stop);
         let outside = matches!((stop, extent), (Some(stop), Some(extent)) if stop > extent);
         if backwards || outside || start.is_some_and(|s| s < 0) || step.is_some_and(|s| s <= 0) {
-            let written: Vec<String> = range.iter().map(|expr| text::expr(program, *expr)).collect();
+            let written: Vec<String> =
+                range.iter().map(|expr| text::expr(program, *expr)).collect();
             let message = format!(
                 "the range {{{}}} of axis {k} of `{}` is not inside the axis",
                 written.join(", "),
@@ -182,7 +241,15 @@ pub(super) fn cat_dim(program: &Program, id: OpId, diags: &mut Diags) {
     let (Some(dim), Some(result)) = (dim, op.output_tensors().next()) else { return };
     let rank = logical_axes(program, result).stored().len();
     if !(0..rank as i64).contains(&dim) {
-        let message = format!("dimension {dim} is not one of the {rank} of `{}`", program.tensor_name(result));
-        diags.push(declared(Diag::error(codes::DIM, program.op_span(id), message), program, result, id));
+        let message = format!(
+            "dimension {dim} is not one of the {rank} of `{}`",
+            program.tensor_name(result)
+        );
+        diags.push(declared(
+            Diag::error(codes::DIM, program.op_span(id), message),
+            program,
+            result,
+            id,
+        ));
     }
 }

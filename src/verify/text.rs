@@ -1,7 +1,9 @@
 //! How messages write axes, scalars and tensors: as the text does.
 
 use crate::diag::Diag;
-use crate::ir::{Expr, ExprId, IterDomain, MeshId, OpId, ParallelType, Program, StreamSpelling, TensorId};
+use crate::ir::{
+    Expr, ExprId, IterDomain, MeshId, OpId, ParallelType, Program, StreamSpelling, TensorId,
+};
 use smallvec::SmallVec;
 
 /// `1 axis`, `2 axes`.
@@ -17,7 +19,8 @@ pub(crate) fn domain(program: &Program, domain: &IterDomain) -> String {
         (other, _) => other.name(),
     };
     let number = if domain.number == u32::MAX { String::new() } else { domain.number.to_string() };
-    let mut text = format!("{}{parallel}{number}{{{}", domain.iter.name(), expr(program, domain.extent));
+    let mut text =
+        format!("{}{parallel}{number}{{{}", domain.iter.name(), expr(program, domain.extent));
     if let Some(expanded) = domain.expanded {
         text.push_str(" ex ");
         text.push_str(&expr(program, expanded));
@@ -100,12 +103,19 @@ fn pieces(program: &Program, expr: &Expr, text: &mut String) -> SmallVec<[Piece;
         Expr::Index(a, b) => rest.extend([T("("), E(*a), T(")["), E(*b), T("]")]),
         Expr::Field(a, _) => rest.extend([T("("), E(*a), T(").field")]),
         Expr::Braces(parts) => list(&mut rest, "{ ", parts, " }"),
-        Expr::MetaData(tensor) => text.push_str(&format!("getMetaData({})", program.tensor_name(*tensor))),
+        Expr::MetaData(tensor) => {
+            text.push_str(&format!("getMetaData({})", program.tensor_name(*tensor)))
+        }
     }
     rest
 }
 
-fn list(rest: &mut SmallVec<[Piece; 16]>, open: &'static str, parts: &[ExprId], close: &'static str) {
+fn list(
+    rest: &mut SmallVec<[Piece; 16]>,
+    open: &'static str,
+    parts: &[ExprId],
+    close: &'static str,
+) {
     rest.push(Piece::Text(open));
     for (k, part) in parts.iter().enumerate() {
         if k > 0 {

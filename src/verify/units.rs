@@ -1,7 +1,7 @@
 //! V21 to V24: HostUnits and their posts.
 
 use super::codes;
-use super::text::{count, declared};
+use super::text::{count, declared, tensor_span};
 use crate::diag::{Diag, Diags};
 use crate::ir::{Op, OpId, Program, TensorId, UnitId, Value};
 use crate::ops::Effect;
@@ -25,12 +25,18 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
     for (id, unit) in program.units().iter() {
         if numbers.insert(unit.number, id).is_some() {
             let message = format!("two units are called HostUnit{}", unit.number);
-            diags.push(Diag::global(codes::DUPLICATE_UNIT, message).note("give one of them another number"));
+            diags.push(
+                Diag::global(codes::DUPLICATE_UNIT, message)
+                    .note("give one of them another number"),
+            );
         }
         program.walk(unit.body, &mut |id| {
             let spec = program.op(id).kind.spec();
             if spec.effect != Effect::Pure && spec.effect != Effect::Alias {
-                let message = format!("`{}` in HostUnit{}, which only holds tensor ops", spec.name, unit.number);
+                let message = format!(
+                    "`{}` in HostUnit{}, which only holds tensor ops",
+                    spec.name, unit.number
+                );
                 diags.push(Diag::error(codes::OP_IN_UNIT, program.op_span(id), message));
             }
         });
@@ -42,9 +48,12 @@ pub(super) fn post(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(number) = unit_number(op) else { return };
     let Some(unit) = program.unit_by_number(number) else {
-        let known: Vec<String> = program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
+        let known: Vec<String> =
+            program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
         let note = if known.is_empty() {
-            format!("write a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` behind the body")
+            format!(
+                "write a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` behind the body"
+            )
         } else {
             format!("the program has {}", known.join(", "))
         };
@@ -53,8 +62,13 @@ pub(super) fn post(program: &Program, id: OpId, diags: &mut Diags) {
         return;
     };
     let unit = &program.units()[unit];
-    let inputs = op.operands.iter().filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_))).count();
-    let sides = [("input", inputs, unit.inputs.len()), ("output", op.results.len(), unit.outputs.len())];
+    let inputs = op
+        .operands
+        .iter()
+        .filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)))
+        .count();
+    let sides =
+        [("input", inputs, unit.inputs.len()), ("output", op.results.len(), unit.outputs.len())];
     for (what, found, need) in sides {
         if found != need {
             let found = count(found, what, &format!("{what}s"));
@@ -62,7 +76,8 @@ pub(super) fn post(program: &Program, id: OpId, diags: &mut Diags) {
             diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
         }
     }
-    let inner = |values: &[Value]| values.iter().filter_map(|value| value.tensor()).collect::<Vec<_>>();
+    let inner =
+        |values: &[Value]| values.iter().filter_map(|value| value.tensor()).collect::<Vec<_>>();
     for (host, inner) in op.input_tensors().zip(inner(&unit.inputs)) {
         dtype(program, id, host, inner, diags);
     }

@@ -52,10 +52,13 @@ impl Case {
     pub fn run_whole(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
         let prepared = self.prepare()?;
         let local = |rank: u32| {
-            (0..inputs.len()).map(|i| plan::shard(&prepared, i, rank, &inputs[i])).collect::<Vec<_>>()
+            (0..inputs.len())
+                .map(|i| plan::shard(&prepared, i, rank, &inputs[i]))
+                .collect::<Vec<_>>()
         };
         let parts = (0..prepared.ranks).map(local).collect();
-        let result = hostir::backend::cpu::run(&prepared, parts).map_err(|d| render(&self.text, &d))?;
+        let result =
+            hostir::backend::cpu::run(&prepared, parts).map_err(|d| render(&self.text, &d))?;
         let mut outputs = Vec::new();
         for output in 0..prepared.outputs.len() {
             let ranks = result.outputs.iter().zip(0u32..);

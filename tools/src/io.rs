@@ -55,7 +55,8 @@ pub type Tool = fn(&[std::ffi::OsString], &mut Io<'_>) -> i32;
 pub fn process_main(tool: Tool) -> std::process::ExitCode {
     report_panics();
     let args: Vec<_> = std::env::args_os().collect();
-    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let color = std::io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
     let mut stderr = std::io::LineWriter::new(std::io::stderr());
     let mut io = Io {

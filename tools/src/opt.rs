@@ -189,7 +189,9 @@ impl<'a> Session<'a> {
     }
 
     fn check_container(&mut self) {
-        let Some(wanted) = self.cli.container.filter(|wanted| *wanted > self.containers) else { return };
+        let Some(wanted) = self.cli.container.filter(|wanted| *wanted > self.containers) else {
+            return;
+        };
         let text = format!("there is no container {wanted}: the input has {}", self.containers);
         self.diags.push(Diag::global(crate::run::errors::CONTAINER, text));
     }

@@ -39,13 +39,23 @@ pub fn report(io: &mut Io<'_>, format: Format, source: &Source, diags: &[Diag]) 
 ///
 /// # Errors
 /// Those of the writer.
-pub fn human(out: &mut dyn Write, color: bool, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
+pub fn human(
+    out: &mut dyn Write,
+    color: bool,
+    name: &str,
+    text: &str,
+    diags: &[Diag],
+) -> io::Result<()> {
     for diag in diags.iter().take(LIMIT) {
         one(out, color, name, text, diag)?;
     }
     if diags.len() > LIMIT {
         let errors = diags.iter().filter(|diag| diag.severity == Severity::Error).count();
-        writeln!(out, "{} diagnostics ({errors} errors), the first {LIMIT} are shown", diags.len())?;
+        writeln!(
+            out,
+            "{} diagnostics ({errors} errors), the first {LIMIT} are shown",
+            diags.len()
+        )?;
     }
     Ok(())
 }

@@ -25,7 +25,8 @@ impl Source {
             read.map_err(|error| errors::cannot_read("standard input", &error))?;
             return Ok(Self { name: "<stdin>".to_owned(), bytes });
         }
-        let bytes = std::fs::read(io.path(path)).map_err(|error| errors::cannot_read(path, &error))?;
+        let bytes =
+            std::fs::read(io.path(path)).map_err(|error| errors::cannot_read(path, &error))?;
         Ok(Self { name: path.to_owned(), bytes })
     }
     /// The text, with U+FFFD for bytes that are not UTF-8. Spans of a diagnostic fit it only if

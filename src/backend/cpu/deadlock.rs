@@ -31,7 +31,8 @@ pub(super) fn report(prepared: &Prepared, exchange: &Exchange, ranks: &[Rank<'_>
         return Diag::global(DEADLOCK, "deadlock: streams wait for each other and nothing can run");
     };
     let stuck: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
-    let message = format!("deadlock: {} of {} ranks wait and nothing can run", stuck.len(), ranks.len());
+    let message =
+        format!("deadlock: {} of {} ranks wait and nothing can run", stuck.len(), ranks.len());
     let mut diag = Diag::error(DEADLOCK, prepared.labels.span(origin(first).op), message)
         .here(format!("rank {} waits here", ranks[first.rank].plan.rank));
     let mut shown = vec![origin(first).op];
@@ -102,7 +103,12 @@ fn on_streams(ranks: &[Rank<'_>]) -> Vec<Blocked> {
         }
         for send in rank.awaited_sends() {
             let text = format!("rank {} to receive from it", send.peer);
-            blocked.push(Blocked { rank: index, inst: send.inst, text, others: vec![send.peer as usize] });
+            blocked.push(Blocked {
+                rank: index,
+                inst: send.inst,
+                text,
+                others: vec![send.peer as usize],
+            });
         }
     }
     blocked
@@ -120,7 +126,11 @@ fn names(ranks: &[usize]) -> String {
 /// A circle of ranks that wait for each other, if there is one: the first found from the lowest rank.
 fn cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
     let next = |rank: usize| {
-        blocked.iter().filter(move |entry| entry.rank == rank).flat_map(|entry| &entry.others).copied()
+        blocked
+            .iter()
+            .filter(move |entry| entry.rank == rank)
+            .flat_map(|entry| &entry.others)
+            .copied()
     };
     let first: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
     for &start in &first {
@@ -146,7 +156,8 @@ fn cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
 
 /// Ranks that others wait for and that have nothing left to do.
 fn finished(blocked: &[Blocked], ranks: &[Rank<'_>]) -> Option<String> {
-    let others: BTreeSet<usize> = blocked.iter().flat_map(|entry| entry.others.iter().copied()).collect();
+    let others: BTreeSet<usize> =
+        blocked.iter().flat_map(|entry| entry.others.iter().copied()).collect();
     let done: Vec<usize> =
         others.into_iter().filter(|&rank| ranks.get(rank).is_some_and(Rank::is_done)).collect();
     (!done.is_empty()).then(|| {

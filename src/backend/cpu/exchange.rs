@@ -86,7 +86,9 @@ fn run_collective(
             == (collective.kind, collective.root, collective.red_op);
         if !same {
             let (a, b) = (describe(collective), describe(other));
-            let message = format!("members of one communication do not agree: rank {first} starts {a}, rank {rank} {b}");
+            let message = format!(
+                "members of one communication do not agree: rank {first} starts {a}, rank {rank} {b}"
+            );
             return Err(disagree(prepared, ranks, (first, index), (rank, other_index), message));
         }
     }
@@ -96,7 +98,8 @@ fn run_collective(
     check_sizes(prepared, ranks, &sides, &sent)?;
     let origin = ranks[first].inst(index).origin;
     let plan = ranks[first].plan;
-    let received = transfer(collective, &sides, sent).map_err(|fault| fault.at(prepared, plan, origin))?;
+    let received =
+        transfer(collective, &sides, sent).map_err(|fault| fault.at(prepared, plan, origin))?;
     for (&(rank, _, side), bytes) in sides.iter().zip(received) {
         stats.communications += 1;
         if let (Some(view), Some(bytes)) = (&side.output, bytes) {
@@ -126,7 +129,8 @@ fn disagree(
     let label = |(rank, index): (usize, u32)| {
         let rank = &ranks[rank];
         let origin = rank.inst(index).origin;
-        let text = format!("rank {}: {}", rank.plan.rank, prepared.labels.origin(rank.plan, origin));
+        let text =
+            format!("rank {}: {}", rank.plan.rank, prepared.labels.origin(rank.plan, origin));
         (prepared.labels.span(origin.op), text)
     };
     let ((span, text), (other, other_text)) = (label(a), label(b));
@@ -190,7 +194,13 @@ fn check_sizes(
                         "members of one {} do not agree: rank {other} has {expected} bytes, rank {rank} has {bytes}",
                         first.kind.name()
                     );
-                    return Err(disagree(prepared, ranks, (other, other_index), (rank, index), message));
+                    return Err(disagree(
+                        prepared,
+                        ranks,
+                        (other, other_index),
+                        (rank, index),
+                        message,
+                    ));
                 }
                 Some(_) => {}
                 None => known = Some((rank, index, bytes)),
@@ -362,15 +372,17 @@ fn run_stream_pairs(
     let mut progress = false;
     for to in 0..ranks.len() {
         for (stream, recv) in ranks[to].stream_receives() {
-            let InstKind::Recv { peer, view: target, .. } = &ranks[to].inst(recv).kind else { continue };
+            let InstKind::Recv { peer, view: target, .. } = &ranks[to].inst(recv).kind else {
+                continue;
+            };
             let from = *peer as usize;
-            let place = ranks[from]
-                .sends
-                .iter()
-                .position(|send| !send.taken && send.peer as usize == to);
+            let place =
+                ranks[from].sends.iter().position(|send| !send.taken && send.peer as usize == to);
             let Some(place) = place else { continue };
             let send = ranks[from].sends[place].inst;
-            let InstKind::Send { view: source, .. } = &ranks[from].inst(send).kind else { continue };
+            let InstKind::Send { view: source, .. } = &ranks[from].inst(send).kind else {
+                continue;
+            };
             deliver(prepared, ranks, (from, send, source), (to, recv, target), stats)?;
             ranks[from].complete_send(place);
             ranks[to].complete_receive(stream, recv);

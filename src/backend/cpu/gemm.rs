@@ -41,8 +41,12 @@ pub(super) fn run(memory: &mut Memory, plan: &Plan, gemm: &Gemm) -> Result<(), F
     let sum = match &gemm.bias {
         None => product,
         Some(bias) => match (product, Lanes::load(memory, plan, bias)?) {
-            (Lanes::F64(p), Lanes::F64(b)) => Lanes::F64(p.iter().zip(&b).map(|(p, b)| p + b).collect()),
-            (Lanes::F32(p), Lanes::F32(b)) => Lanes::F32(p.iter().zip(&b).map(|(p, b)| p + b).collect()),
+            (Lanes::F64(p), Lanes::F64(b)) => {
+                Lanes::F64(p.iter().zip(&b).map(|(p, b)| p + b).collect())
+            }
+            (Lanes::F32(p), Lanes::F32(b)) => {
+                Lanes::F32(p.iter().zip(&b).map(|(p, b)| p + b).collect())
+            }
             (Lanes::I64(p), Lanes::I64(b)) => {
                 Lanes::I64(p.iter().zip(&b).map(|(p, b)| p.wrapping_add(*b)).collect())
             }
@@ -156,7 +160,8 @@ fn integer_matrix(
     for i in 0..m {
         for j in 0..n {
             out[i * n + j] = (0..k).fold(0i64, |sum, l| {
-                let (x, y) = (a.values[from_a + i * am + l * ak], b.values[from_b + l * bk + j * bn]);
+                let (x, y) =
+                    (a.values[from_a + i * am + l * ak], b.values[from_b + l * bk + j * bn]);
                 sum.wrapping_add(x.wrapping_mul(y))
             });
         }

@@ -95,7 +95,8 @@ impl Lanes {
                 memory.write(plan, view, &values)
             }
             (DType::Bool, Lanes::I64(values)) => {
-                let values: Vec<u8> = values.into_iter().map(|value| u8::from(value != 0)).collect();
+                let values: Vec<u8> =
+                    values.into_iter().map(|value| u8::from(value != 0)).collect();
                 memory.write(plan, view, &values)
             }
             (_, Lanes::F64(values)) => memory.write(plan, view, &values),

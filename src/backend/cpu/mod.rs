@@ -48,7 +48,10 @@ impl Fault {
         let (code, message) = match self {
             Fault::Uninitialised { tensor, element } => (
                 "H0506",
-                format!("{} is read before it is written (element {element})", labels.tensor(tensor)),
+                format!(
+                    "{} is read before it is written (element {element})",
+                    labels.tensor(tensor)
+                ),
             ),
             Fault::NoMemory(bytes) => ("H0504", format!("no memory for {bytes} bytes")),
             Fault::Type(dtype) => {
@@ -72,7 +75,11 @@ impl Backend for Cpu {
     fn name(&self) -> &'static str {
         "cpu"
     }
-    fn run(&self, prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+    fn run(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<RunResult, Vec<Diag>> {
         run(prepared, inputs)
     }
 }
@@ -100,16 +107,23 @@ pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResul
     finish(prepared, ranks, stats)
 }
 
-fn start<'p>(prepared: &'p Prepared, inputs: &[Vec<HostTensor>]) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
+fn start<'p>(
+    prepared: &'p Prepared,
+    inputs: &[Vec<HostTensor>],
+) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
     if inputs.len() != prepared.plans.len() {
-        let message =
-            format!("inputs for {} ranks were given, {} are needed", inputs.len(), prepared.plans.len());
+        let message = format!(
+            "inputs for {} ranks were given, {} are needed",
+            inputs.len(),
+            prepared.plans.len()
+        );
         return Err(vec![Diag::global("H0501", message)]);
     }
     let mut ranks = Vec::new();
     for (plan, inputs) in prepared.plans.iter().zip(inputs) {
         if inputs.len() < plan.inputs.len() {
-            let message = format!("rank {} has {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
+            let message =
+                format!("rank {} has {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
             return Err(vec![Diag::global("H0501", message)]);
         }
         check_types(prepared, plan)?;
@@ -150,7 +164,11 @@ fn distinct(faults: Vec<Diag>) -> Vec<Diag> {
     kept
 }
 
-fn finish(prepared: &Prepared, ranks: Vec<Rank<'_>>, mut stats: Stats) -> Result<RunResult, Vec<Diag>> {
+fn finish(
+    prepared: &Prepared,
+    ranks: Vec<Rank<'_>>,
+    mut stats: Stats,
+) -> Result<RunResult, Vec<Diag>> {
     let mut outputs = Vec::new();
     for rank in &ranks {
         stats.instructions += rank.plan.insts.len() as u64;
@@ -162,13 +180,16 @@ fn finish(prepared: &Prepared, ranks: Vec<Rank<'_>>, mut stats: Stats) -> Result
                 continue;
             };
             let bytes = rank.memory.read_bytes(rank.plan, view);
-            let tensor = bytes.map(|bytes| HostTensor::from_bytes(view.dtype, &view.shape(), &bytes));
+            let tensor =
+                bytes.map(|bytes| HostTensor::from_bytes(view.dtype, &view.shape(), &bytes));
             match tensor {
                 Ok(tensor) => local.push(tensor),
                 Err(_) => {
                     let name = prepared.outputs.get(index).map_or("an output", |port| &port.name);
-                    let message =
-                        format!("the output {name} has elements that nothing wrote on rank {}", rank.plan.rank);
+                    let message = format!(
+                        "the output {name} has elements that nothing wrote on rank {}",
+                        rank.plan.rank
+                    );
                     return Err(vec![Diag::global("H0502", message)]);
                 }
             }

@@ -60,7 +60,8 @@ fn apply(step: &Step, mut args: Vec<Lanes>) -> Result<Lanes, Fault> {
         (Function::Where, 3) => return select(step, args),
         (Function::Not, 1) => {
             let truths = args[0].truths();
-            return Lanes::I64(truths.into_iter().map(|x| i64::from(!x)).collect()).rounded(step.result);
+            return Lanes::I64(truths.into_iter().map(|x| i64::from(!x)).collect())
+                .rounded(step.result);
         }
         (Function::And | Function::Or, 2) => {
             let (a, b) = (args[0].truths(), args[1].truths());
@@ -80,13 +81,17 @@ fn apply(step: &Step, mut args: Vec<Lanes>) -> Result<Lanes, Fault> {
         [Lanes::F64(a), Lanes::F64(b)] => real_pairs(step.function, a, b)?,
         [Lanes::F32(a), Lanes::F32(b)] => float_pairs(step.function, a, b)?,
         [Lanes::I64(a), Lanes::I64(b)] => integer_pairs(step, a, b)?,
-        [Lanes::F64(a), Lanes::F64(b), Lanes::F64(c)] => Lanes::F64(triples(step.function, a, b, c)?),
+        [Lanes::F64(a), Lanes::F64(b), Lanes::F64(c)] => {
+            Lanes::F64(triples(step.function, a, b, c)?)
+        }
         [Lanes::F32(a), Lanes::F32(b), Lanes::F32(c)] => {
             let wide = |v: &[f32]| v.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
             let values = triples(step.function, &wide(a), &wide(b), &wide(c))?;
             Lanes::F64(values)
         }
-        [Lanes::I64(a), Lanes::I64(b), Lanes::I64(c)] => Lanes::I64(clamps(step.function, a, b, c)?),
+        [Lanes::I64(a), Lanes::I64(b), Lanes::I64(c)] => {
+            Lanes::I64(clamps(step.function, a, b, c)?)
+        }
         _ => return Err(unknown(step.function)),
     };
     result.rounded(step.result)
@@ -118,10 +123,39 @@ fn integer_function(function: Function) -> bool {
     use Function as F;
     matches!(
         function,
-        F::Neg | F::BitNot | F::Add | F::Sub | F::Mul | F::Div | F::Mod | F::Remainder | F::Shl
-            | F::Shr | F::Eq | F::Ne | F::Ge | F::Gt | F::Le | F::Lt | F::BitAnd | F::BitOr
-            | F::BitXor | F::Max | F::Min | F::FMax | F::FMin | F::CeilDiv | F::Gcd | F::Abs
-            | F::Relu | F::Clamp | F::Threshold | F::Ceil | F::Floor | F::Round | F::Trunc
+        F::Neg
+            | F::BitNot
+            | F::Add
+            | F::Sub
+            | F::Mul
+            | F::Div
+            | F::Mod
+            | F::Remainder
+            | F::Shl
+            | F::Shr
+            | F::Eq
+            | F::Ne
+            | F::Ge
+            | F::Gt
+            | F::Le
+            | F::Lt
+            | F::BitAnd
+            | F::BitOr
+            | F::BitXor
+            | F::Max
+            | F::Min
+            | F::FMax
+            | F::FMin
+            | F::CeilDiv
+            | F::Gcd
+            | F::Abs
+            | F::Relu
+            | F::Clamp
+            | F::Threshold
+            | F::Ceil
+            | F::Floor
+            | F::Round
+            | F::Trunc
     )
 }
 
@@ -178,8 +212,12 @@ macro_rules! real_functions {
                 Function::Div => |a, b| a / b,
                 Function::Mod => |a, b| a % b,
                 Function::Remainder => |a, b| libm::remainder(f64::from(a), f64::from(b)) as $real,
-                Function::Max => |a, b| if a.is_nan() || b.is_nan() { $real::NAN } else { a.max(b) },
-                Function::Min => |a, b| if a.is_nan() || b.is_nan() { $real::NAN } else { a.min(b) },
+                Function::Max => {
+                    |a, b| if a.is_nan() || b.is_nan() { $real::NAN } else { a.max(b) }
+                }
+                Function::Min => {
+                    |a, b| if a.is_nan() || b.is_nan() { $real::NAN } else { a.min(b) }
+                }
                 Function::FMax => $real::max,
                 Function::FMin => $real::min,
                 Function::Atan2 => $real::atan2,

@@ -30,9 +30,11 @@ pub(super) fn run(
     let result = match lanes {
         Lanes::F64(values) => Lanes::F64(fold_rows(&values, count, f64_op(op)?)),
         Lanes::F32(values) => Lanes::F32(fold_rows(&values, count, f32_op(op)?)),
-        Lanes::I64(values) => {
-            Lanes::I64(fold_rows(&values, count, i64_op(op, input.dtype == crate::ir::DType::Bool)?))
-        }
+        Lanes::I64(values) => Lanes::I64(fold_rows(
+            &values,
+            count,
+            i64_op(op, input.dtype == crate::ir::DType::Bool)?,
+        )),
     };
     result.store(memory, plan, output)
 }
@@ -87,8 +89,24 @@ macro_rules! real_ops {
             Ok(match op {
                 RedOp::Sum | RedOp::Avg => |a, b| a + b,
                 RedOp::Product => |a, b| a * b,
-                RedOp::Min => |a, b| if a.is_nan() || b < a { if a.is_nan() { a } else { b } } else if b.is_nan() { b } else { a },
-                RedOp::Max => |a, b| if a.is_nan() || b > a { if a.is_nan() { a } else { b } } else if b.is_nan() { b } else { a },
+                RedOp::Min => |a, b| {
+                    if a.is_nan() || b < a {
+                        if a.is_nan() { a } else { b }
+                    } else if b.is_nan() {
+                        b
+                    } else {
+                        a
+                    }
+                },
+                RedOp::Max => |a, b| {
+                    if a.is_nan() || b > a {
+                        if a.is_nan() { a } else { b }
+                    } else if b.is_nan() {
+                        b
+                    } else {
+                        a
+                    }
+                },
                 RedOp::And | RedOp::Or | RedOp::Xor => return Err(integers_only(op)),
             })
         }

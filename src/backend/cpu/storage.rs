@@ -137,10 +137,8 @@ pub(super) struct Memory {
 impl Memory {
     /// Memory for a plan, with its inputs. Counts how often each buffer is used.
     pub(super) fn new(plan: &Plan, inputs: &[HostTensor]) -> Result<Self, Fault> {
-        let mut memory = Self {
-            buffers: vec![None; plan.buffers.len()],
-            uses: vec![0; plan.buffers.len()],
-        };
+        let mut memory =
+            Self { buffers: vec![None; plan.buffers.len()], uses: vec![0; plan.buffers.len()] };
         for inst in plan.iter() {
             for view in inst.kind.reads().into_iter().chain(inst.kind.writes()) {
                 memory.uses[view.buffer.0 as usize] += 1;
@@ -216,7 +214,12 @@ impl Memory {
     }
 
     /// Writes elements in row-major order; there are as many as the view has.
-    pub(super) fn write<T: Pod>(&mut self, plan: &Plan, view: &View, values: &[T]) -> Result<(), Fault> {
+    pub(super) fn write<T: Pod>(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        values: &[T],
+    ) -> Result<(), Fault> {
         if view.is_empty() {
             return Ok(());
         }
@@ -257,7 +260,12 @@ impl Memory {
     }
 
     /// Writes bytes to a view.
-    pub(super) fn write_bytes(&mut self, plan: &Plan, view: &View, bytes: &[u8]) -> Result<(), Fault> {
+    pub(super) fn write_bytes(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        bytes: &[u8],
+    ) -> Result<(), Fault> {
         match view.dtype.size() {
             1 => self.write::<u8>(plan, view, bytes),
             2 => self.write::<u16>(plan, view, &values_of(bytes)),

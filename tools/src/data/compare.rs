@@ -74,7 +74,11 @@ impl Comparison {
 ///
 /// # Errors
 /// If the shapes differ, or the element types and not both are floating point.
-pub fn compare(found: &HostTensor, expected: &HostTensor, given: Given) -> Result<Comparison, DataError> {
+pub fn compare(
+    found: &HostTensor,
+    expected: &HostTensor,
+    given: Given,
+) -> Result<Comparison, DataError> {
     if found.shape() != expected.shape() {
         let (found, expected) = (brackets(found.shape()), brackets(expected.shape()));
         return Err(DataError::new(format!("its shape is {found}, the reference's is {expected}")));
@@ -82,7 +86,9 @@ pub fn compare(found: &HostTensor, expected: &HostTensor, given: Given) -> Resul
     let floats = real(found.dtype()) && real(expected.dtype());
     if !floats && kind(found.dtype()) != kind(expected.dtype()) {
         let (found, expected) = (found.dtype().name(), expected.dtype().name());
-        return Err(DataError::new(format!("its element type is {found}, the reference's is {expected}")));
+        return Err(DataError::new(format!(
+            "its element type is {found}, the reference's is {expected}"
+        )));
     }
     let tolerance = tolerance(found.dtype(), expected, given);
     Ok(scan(found, expected, tolerance))
@@ -111,13 +117,17 @@ fn relative(dtype: DType) -> f64 {
 
 fn tolerance(dtype: DType, expected: &HostTensor, given: Given) -> Tolerance {
     let default = relative(dtype).max(relative(expected.dtype()));
-    let atol = given.atol.unwrap_or_else(|| if default == 0.0 { 0.0 } else { default * root_mean_square(expected) });
+    let atol = given
+        .atol
+        .unwrap_or_else(|| if default == 0.0 { 0.0 } else { default * root_mean_square(expected) });
     Tolerance { rtol: given.rtol.unwrap_or(default), atol }
 }
 
 fn root_mean_square(tensor: &HostTensor) -> f64 {
-    let finite = (0..parts(tensor)).map(|index| part(tensor, index)).filter(|value| value.is_finite());
-    let (count, sum) = finite.fold((0usize, 0.0), |(count, sum), value| (count + 1, sum + value * value));
+    let finite =
+        (0..parts(tensor)).map(|index| part(tensor, index)).filter(|value| value.is_finite());
+    let (count, sum) =
+        finite.fold((0usize, 0.0), |(count, sum), value| (count + 1, sum + value * value));
     if count == 0 { 0.0 } else { (sum / count as f64).sqrt() }
 }
 
@@ -144,7 +154,9 @@ fn difference(found: &HostTensor, expected: &HostTensor, index: usize) -> f64 {
         DType::Int | DType::Index => {
             found.as_slice::<i64>()[index].abs_diff(expected.as_slice::<i64>()[index]) as f64
         }
-        DType::UInt64 => found.as_slice::<u64>()[index].abs_diff(expected.as_slice::<u64>()[index]) as f64,
+        DType::UInt64 => {
+            found.as_slice::<u64>()[index].abs_diff(expected.as_slice::<u64>()[index]) as f64
+        }
         _ => {
             let (a, b) = (part(found, index), part(expected, index));
             if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() }
@@ -160,11 +172,16 @@ fn scan(found: &HostTensor, expected: &HostTensor, tolerance: Tolerance) -> Comp
             continue;
         }
         let reference = part(expected, index);
-        let allowed = tolerance.atol + if reference.is_finite() { tolerance.rtol * reference.abs() } else { 0.0 };
+        let allowed = tolerance.atol
+            + if reference.is_finite() { tolerance.rtol * reference.abs() } else { 0.0 };
         // Not `>`: a NaN is no number within the tolerance.
         let differs = !(difference <= allowed);
         mismatches += usize::from(differs);
-        let score = if difference.is_finite() { (difference / allowed, difference) } else { (f64::INFINITY, f64::INFINITY) };
+        let score = if difference.is_finite() {
+            (difference / allowed, difference)
+        } else {
+            (f64::INFINITY, f64::INFINITY)
+        };
         if score > worst_score {
             worst_score = score;
             worst = Some((index, difference));
@@ -217,7 +234,10 @@ mod tests {
     #[test]
     fn infinities_equal_only_themselves() {
         let inf = f64::INFINITY;
-        assert_eq!(default(&floats(&[inf, -inf, 1.0, inf]), &floats(&[inf, inf, inf, 1.0])).mismatches, 3);
+        assert_eq!(
+            default(&floats(&[inf, -inf, 1.0, inf]), &floats(&[inf, inf, inf, 1.0])).mismatches,
+            3
+        );
     }
 
     #[test]
@@ -238,7 +258,8 @@ mod tests {
 
     #[test]
     fn integers_are_exact_beyond_doubles() {
-        let at = |value: i64| HostTensor::from_bytes(DType::Int, &[1], &value.to_ne_bytes()).unwrap();
+        let at =
+            |value: i64| HostTensor::from_bytes(DType::Int, &[1], &value.to_ne_bytes()).unwrap();
         let result = default(&at(i64::MAX), &at(i64::MAX - 1));
         assert_eq!((result.mismatches, result.worst.unwrap().difference), (1, 1.0));
         assert_eq!(default(&at(i64::MIN), &at(i64::MAX)).mismatches, 1);
@@ -249,7 +270,8 @@ mod tests {
         let result = default(&of(DType::BFloat16, &[1.0]), &of(DType::Double, &[1.003]));
         assert!(result.is_equal());
         assert_eq!(result.tolerance.rtol, 4e-2);
-        let error = compare(&floats(&[1.0]), &of(DType::Int, &[1.0]), Given::default()).unwrap_err();
+        let error =
+            compare(&floats(&[1.0]), &of(DType::Int, &[1.0]), Given::default()).unwrap_err();
         assert_eq!(error.message, "its element type is float, the reference's is int64_t");
     }
 
@@ -266,7 +288,9 @@ mod tests {
 
     #[test]
     fn both_parts_of_complex_numbers_count() {
-        let make = |values: [f64; 4]| HostTensor::from_bytes(DType::ComplexDouble, &[2], bytemuck::bytes_of(&values)).unwrap();
+        let make = |values: [f64; 4]| {
+            HostTensor::from_bytes(DType::ComplexDouble, &[2], bytemuck::bytes_of(&values)).unwrap()
+        };
         let result = default(&make([1.0, 2.0, 3.0, 4.0]), &make([1.0, 2.0, 3.0, 5.0]));
         assert_eq!((result.mismatches, result.worst.unwrap().index), (1, vec![1]));
     }

@@ -49,7 +49,13 @@ impl Generator {
 }
 
 /// A whole tensor: the `position`-th input's.
-pub fn fill(generator: Generator, dtype: DType, shape: &[usize], seed: u64, position: usize) -> HostTensor {
+pub fn fill(
+    generator: Generator,
+    dtype: DType,
+    shape: &[usize],
+    seed: u64,
+    position: usize,
+) -> HostTensor {
     let mut tensor = HostTensor::zeros(dtype, shape);
     if generator == Generator::Zeros {
         return tensor;
@@ -72,7 +78,9 @@ fn element(generator: Generator, dtype: DType, key: u64, index: u64) -> f64 {
         Generator::Zeros => 0.0,
         Generator::Ones => 1.0,
         Generator::Iota => iota(dtype, index),
-        Generator::Randn | Generator::Uniform if !is_real(dtype) => whole(dtype, draw(key, 2 * index)),
+        Generator::Randn | Generator::Uniform if !is_real(dtype) => {
+            whole(dtype, draw(key, 2 * index))
+        }
         Generator::Randn => normal(key, index),
         Generator::Uniform => unit(draw(key, 2 * index)),
     }
@@ -166,7 +174,8 @@ mod tests {
     fn integers_are_small_and_booleans_mixed() {
         for dtype in [DType::Int, DType::Int32, DType::Int8] {
             let tensor = fill(Generator::Randn, dtype, &[1000], 0, 0);
-            let values: std::collections::BTreeSet<i64> = (0..1000).map(|i| tensor.get_f64(i) as i64).collect();
+            let values: std::collections::BTreeSet<i64> =
+                (0..1000).map(|i| tensor.get_f64(i) as i64).collect();
             assert_eq!(values, (-8..8).collect());
         }
         let coins = fill(Generator::Randn, DType::Bool, &[1000], 0, 0);
@@ -176,8 +185,14 @@ mod tests {
 
     #[test]
     fn iota_counts_and_wraps() {
-        assert_eq!(fill(Generator::Iota, DType::Int, &[2, 2], 9, 9).as_slice::<i64>(), [0, 1, 2, 3]);
-        assert_eq!(fill(Generator::Iota, DType::Int8, &[130], 0, 0).as_slice::<i8>()[126..], [126, 127, 0, 1]);
+        assert_eq!(
+            fill(Generator::Iota, DType::Int, &[2, 2], 9, 9).as_slice::<i64>(),
+            [0, 1, 2, 3]
+        );
+        assert_eq!(
+            fill(Generator::Iota, DType::Int8, &[130], 0, 0).as_slice::<i8>()[126..],
+            [126, 127, 0, 1]
+        );
         assert_eq!(fill(Generator::Iota, DType::Bool, &[3], 0, 0).bytes(), [0, 1, 0]);
     }
 }

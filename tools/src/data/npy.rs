@@ -19,7 +19,8 @@ pub fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {
     if shape_overflows(bytes) {
         return Err(DataError::new("its shape is too large"));
     }
-    let file = NpyFile::new(bytes).map_err(|error| DataError::new(format!("not a .npy file: {error}")))?;
+    let file =
+        NpyFile::new(bytes).map_err(|error| DataError::new(format!("not a .npy file: {error}")))?;
     let (dtype, endianness) = element(&file.header().dtype())?;
     let shape: Vec<usize> = file.shape().iter().map(|extent| *extent as usize).collect();
     let order = file.order();
@@ -28,7 +29,10 @@ pub fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {
     let read = file.into_inner().read_to_end(&mut data);
     read.map_err(|error| DataError::new(error.to_string()))?;
     if data.len() != len {
-        return Err(DataError::new(format!("its shape needs {len} bytes of data, it has {}", data.len())));
+        return Err(DataError::new(format!(
+            "its shape needs {len} bytes of data, it has {}",
+            data.len()
+        )));
     }
     if endianness == Endianness::Big {
         swap(&mut data, component_size(dtype));
@@ -36,7 +40,8 @@ pub fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {
     if order == Order::Fortran {
         data = to_row_major(&data, dtype.size(), &shape);
     }
-    HostTensor::from_bytes(dtype, &shape, &data).ok_or_else(|| DataError::new("its data does not fit its shape"))
+    HostTensor::from_bytes(dtype, &shape, &data)
+        .ok_or_else(|| DataError::new("its data does not fit its shape"))
 }
 
 /// Whether the shape's product leaves 64 bits: npyz 0.9.1 multiplies it unchecked.
@@ -52,7 +57,12 @@ fn shape_overflows(bytes: &[u8]) -> bool {
 
 /// The element type of a file.
 fn element(descr: &Descr) -> Result<(DType, Endianness), DataError> {
-    let unfit = || DataError::new(format!("its elements are {}, which is no type of a host program", descr.descr()));
+    let unfit = || {
+        DataError::new(format!(
+            "its elements are {}, which is no type of a host program",
+            descr.descr()
+        ))
+    };
     let Descr::Plain(plain) = descr else { return Err(unfit()) };
     let dtype = match (plain.type_char(), plain.size_field()) {
         (TypeChar::Bool, 1) => DType::Bool,
@@ -71,7 +81,8 @@ fn element(descr: &Descr) -> Result<(DType, Endianness), DataError> {
         (TypeChar::Complex, 8) => DType::ComplexFloat,
         // How NumPy writes ml_dtypes' bfloat16 and 8-bit floats: bytes without a type.
         (TypeChar::RawData, _) => {
-            let message = format!("its elements have no type ({}): .npy has no bfloat16", descr.descr());
+            let message =
+                format!("its elements have no type ({}): .npy has no bfloat16", descr.descr());
             return Err(DataError::new(message).note(HINT));
         }
         _ => return Err(unfit()),
@@ -141,7 +152,8 @@ pub fn write(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
         | DType::Float4E2M1x2
         | DType::ComplexFloat
         | DType::ComplexDouble => {
-            Err(DataError::new(format!("a .npy file cannot hold {}", tensor.dtype().name())).note(HINT))
+            Err(DataError::new(format!("a .npy file cannot hold {}", tensor.dtype().name()))
+                .note(HINT))
         }
     }
 }
@@ -151,15 +163,21 @@ pub fn can_hold(dtype: DType) -> bool {
     write(&HostTensor::zeros(dtype, &[0])).is_ok()
 }
 
-fn typed<T: bytemuck::Pod + npyz::AutoSerialize>(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
+fn typed<T: bytemuck::Pod + npyz::AutoSerialize>(
+    tensor: &HostTensor,
+) -> Result<Vec<u8>, DataError> {
     items(tensor, tensor.as_slice::<T>().iter().copied())
 }
 
-fn items<T: npyz::AutoSerialize>(tensor: &HostTensor, data: impl Iterator<Item = T>) -> Result<Vec<u8>, DataError> {
+fn items<T: npyz::AutoSerialize>(
+    tensor: &HostTensor,
+    data: impl Iterator<Item = T>,
+) -> Result<Vec<u8>, DataError> {
     let shape: Vec<u64> = tensor.shape().iter().map(|extent| *extent as u64).collect();
     let mut out = Vec::new();
     let mut write = || {
-        let mut writer = npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut out).begin_nd()?;
+        let mut writer =
+            npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut out).begin_nd()?;
         writer.extend(data)?;
         writer.finish()
     };
@@ -175,7 +193,8 @@ mod tests {
     /// A file as NumPy writes it, by hand.
     fn file(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
         let order = if fortran { "True" } else { "False" };
-        let mut header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
+        let mut header =
+            format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
         while (10 + header.len() + 1) % 64 != 0 {
             header.push(' ');
         }
@@ -249,6 +268,11 @@ mod tests {
         }
         let huge = file("<f8", false, "(4294967296, 4294967296)", &[]);
         assert!(read(&huge).is_err());
-        assert!(read(&file("<U3", false, "(1,)", &[0; 12])).unwrap_err().message.contains("no type of a host program"));
+        assert!(
+            read(&file("<U3", false, "(1,)", &[0; 12]))
+                .unwrap_err()
+                .message
+                .contains("no type of a host program")
+        );
     }
 }

@@ -4,8 +4,8 @@ use super::DataError;
 use hostir::data::HostTensor;
 use hostir::diag::nearest;
 use hostir::ir::DType;
-use safetensors::tensor::{Dtype, TensorView};
 use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
 
 /// Element types, ours and the format's.
 const TYPES: &[(DType, Dtype)] = &[
@@ -44,12 +44,14 @@ pub enum ReadError {
 /// See [`ReadError`].
 pub fn read(bytes: &[u8], name: Option<&str>) -> Result<HostTensor, ReadError> {
     let damaged = |text: String| ReadError::Damaged(DataError::new(text));
-    let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(format!("not a .safetensors file: {error}")))?;
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|error| damaged(format!("not a .safetensors file: {error}")))?;
     let entry = entry(&file, name)?;
     let view = file.tensor(&entry).map_err(|error| damaged(error.to_string()))?;
     let found = TYPES.iter().find(|(_, theirs)| *theirs == view.dtype());
-    let &(dtype, _) =
-        found.ok_or_else(|| damaged(format!("`{entry}` is {:?}, which is no type of a host program", view.dtype())))?;
+    let &(dtype, _) = found.ok_or_else(|| {
+        damaged(format!("`{entry}` is {:?}, which is no type of a host program", view.dtype()))
+    })?;
     let tensor = HostTensor::from_bytes(dtype, view.shape(), view.data());
     tensor.ok_or_else(|| damaged(format!("the data of `{entry}` does not fit its shape")))
 }
@@ -65,7 +67,9 @@ fn entry(file: &SafeTensors<'_>, name: Option<&str>) -> Result<String, ReadError
             [] => Err(ReadError::Entry(DataError::new("it holds no tensor"))),
             [first, ..] => {
                 let message = format!("it holds {} tensors and none is named", names.len());
-                Err(ReadError::Entry(DataError::new(message).note(format!("append `:{first}`; {listed}"))))
+                Err(ReadError::Entry(
+                    DataError::new(message).note(format!("append `:{first}`; {listed}")),
+                ))
             }
         };
     };
@@ -74,7 +78,9 @@ fn entry(file: &SafeTensors<'_>, name: Option<&str>) -> Result<String, ReadError
     }
     let near = nearest(name, names.iter().copied());
     let message = format!("it holds no tensor `{name}`");
-    Err(ReadError::Entry(DataError::new(message).note(near.map_or(listed, |near| format!("did you mean `{near}`?")))))
+    Err(ReadError::Entry(
+        DataError::new(message).note(near.map_or(listed, |near| format!("did you mean `{near}`?"))),
+    ))
 }
 
 fn list(names: &[&str]) -> String {
@@ -94,8 +100,9 @@ pub fn write(tensors: &[(String, &HostTensor)]) -> Result<Vec<u8>, DataError> {
     let mut views = Vec::new();
     for (name, tensor) in tensors {
         let found = TYPES.iter().find(|(ours, _)| *ours == tensor.dtype());
-        let &(_, dtype) = found
-            .ok_or_else(|| DataError::new(format!("a .safetensors file cannot hold {}", tensor.dtype().name())))?;
+        let &(_, dtype) = found.ok_or_else(|| {
+            DataError::new(format!("a .safetensors file cannot hold {}", tensor.dtype().name()))
+        })?;
         let view = TensorView::new(dtype, tensor.shape().to_vec(), tensor.bytes());
         views.push((name.as_str(), view.map_err(|error| DataError::new(error.to_string()))?));
     }
@@ -117,9 +124,12 @@ mod tests {
         let tensors: Vec<(String, HostTensor)> = TYPES
             .iter()
             .filter(|(dtype, _)| *dtype != DType::Index)
-            .map(|(dtype, _)| (dtype.name().to_owned(), fill(Generator::Randn, *dtype, &[2, 3], 1, 0)))
+            .map(|(dtype, _)| {
+                (dtype.name().to_owned(), fill(Generator::Randn, *dtype, &[2, 3], 1, 0))
+            })
             .collect();
-        let entries: Vec<(String, &HostTensor)> = tensors.iter().map(|(name, tensor)| (name.clone(), tensor)).collect();
+        let entries: Vec<(String, &HostTensor)> =
+            tensors.iter().map(|(name, tensor)| (name.clone(), tensor)).collect();
         let bytes = write(&entries).unwrap();
         for (name, tensor) in &tensors {
             assert_eq!(read(&bytes, Some(name)).unwrap(), *tensor, "{name}");
@@ -152,6 +162,8 @@ mod tests {
     #[test]
     fn damaged_files_and_unfit_types_are_errors() {
         assert!(matches!(read(b"junk", None), Err(ReadError::Damaged(_))));
-        assert!(write(&[("x".to_owned(), &HostTensor::zeros(DType::ComplexDouble, &[1]))]).is_err());
+        assert!(
+            write(&[("x".to_owned(), &HostTensor::zeros(DType::ComplexDouble, &[1]))]).is_err()
+        );
     }
 }

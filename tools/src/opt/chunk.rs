@@ -43,7 +43,9 @@ impl Chunk<'_> {
                     Cow::Borrowed(_) => shift(label.span, self.start),
                     // Every line of a log keeps its number but may have lost a prefix.
                     Cow::Owned(_) => {
-                        let lines = lines.get_or_insert_with(|| (line_starts(&self.text), line_starts(self.part)));
+                        let lines = lines.get_or_insert_with(|| {
+                            (line_starts(&self.text), line_starts(self.part))
+                        });
                         shift(self.in_log(label.span, &lines.0, &lines.1), self.start)
                     }
                 };
@@ -56,7 +58,8 @@ impl Chunk<'_> {
         let place = |offset: usize| {
             let line = here.partition_point(|start| *start <= offset).saturating_sub(1);
             let (Some(&from), Some(&to)) = (here.get(line), there.get(line)) else { return offset };
-            let line_of = |text: &str, start: usize| text[start..].lines().next().unwrap_or("").len();
+            let line_of =
+                |text: &str, start: usize| text[start..].lines().next().unwrap_or("").len();
             let prefix = line_of(self.part, to).saturating_sub(line_of(&self.text, from));
             to + prefix + (offset - from)
         };
@@ -81,7 +84,11 @@ pub(super) fn syntax(error: SyntaxError) -> Diag {
         code: error.code,
         message: error.message,
         primary: Some(Label { span: error.span, text: error.label }),
-        labels: error.others.into_iter().map(|other| Label { span: other.span, text: other.text }).collect(),
+        labels: error
+            .others
+            .into_iter()
+            .map(|other| Label { span: other.span, text: other.text })
+            .collect(),
         notes: error.notes,
     }
 }

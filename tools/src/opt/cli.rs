@@ -50,7 +50,9 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
     }
     match command().try_get_matches_from(args) {
         Ok(matches) => read(&matches, io),
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
             let _ = write!(io.stdout, "{}", error.render());
             Err(Status::Ok)
         }
@@ -65,13 +67,18 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
 }
 
 fn command() -> Command {
-    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).help(help).action(ArgAction::SetTrue);
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+    };
     let value = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
     };
     let many = |arg: Arg| arg.action(ArgAction::Append);
     let named = |name: &'static str, help: &'static str| {
-        many(value(name, "PASS", help)).num_args(0..=1).require_equals(true).default_missing_value("")
+        many(value(name, "PASS", help))
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("")
     };
     Command::new("hir-opt")
         .version(env!("CARGO_PKG_VERSION"))
@@ -79,17 +86,28 @@ fn command() -> Command {
         .after_help(AFTER)
         .arg(Arg::new("FILE").default_value("-").help("The program or log; - is standard input"))
         .args([
-            many(value("pass", "NAME[{key=val,...}]", "Runs a pass; passes run in the order given")),
+            many(value(
+                "pass",
+                "NAME[{key=val,...}]",
+                "Runs a pass; passes run in the order given",
+            )),
             many(value("pass-pipeline", "a,b{k=v}", "Runs several passes")),
             value("output", "FILE", "Where the result goes").short('o').default_value("-"),
             flag("list-passes", "Lists all passes with their options"),
             value("form", "full|short", "How tensors are written after their definition"),
-            value("style", "ERA", "Spells everything as nvFuser of that time did: 2024-12 to 2026-04"),
+            value(
+                "style",
+                "ERA",
+                "Spells everything as nvFuser of that time did: 2024-12 to 2026-04",
+            ),
             flag("renumber", "Numbers tensors, scalars and communications in order of appearance"),
             value("container", "N", "Takes only the N-th program of the input, from 1")
                 .value_parser(clap::value_parser!(u32).range(1..)),
             flag("split-input-file", "Runs the parts between lines `// -----` on their own"),
-            flag("verify-diagnostics", "Compares diagnostics with `// expected-error@+1 {{text}}` comments"),
+            flag(
+                "verify-diagnostics",
+                "Compares diagnostics with `// expected-error@+1 {{text}}` comments",
+            ),
             named_bool("verify-each", "Verifies after each pass (default true)"),
             named("print-ir-before", "Shows the program before a pass, or before all"),
             named("print-ir-after", "Shows the program after a pass, or after all"),
@@ -120,7 +138,8 @@ fn named_bool(name: &'static str, help: &'static str) -> Arg {
 
 fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
-    let format = if text("error-format").as_deref() == Some("json") { Format::Json } else { Format::Human };
+    let format =
+        if text("error-format").as_deref() == Some("json") { Format::Json } else { Format::Human };
     let mut usage = Usage { io, format, failed: false };
     let (before_all, before) = usage.passes(matches, "print-ir-before");
     let (after_all, after) = usage.passes(matches, "print-ir-after");
@@ -129,8 +148,8 @@ fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
         output: text("output").unwrap_or_default(),
         pipeline: usage.pipeline(matches),
         list_passes: matches.get_flag("list-passes"),
-        style: usage.style(text("style")),
         renumber: matches.get_flag("renumber"),
+        style: usage.style(text("style")),
         container: matches.get_one::<u32>("container").map(|n| *n as usize),
         split_input_file: matches.get_flag("split-input-file"),
         verify_diagnostics: matches.get_flag("verify-diagnostics"),
@@ -229,7 +248,9 @@ impl Usage<'_, '_> {
         match text.as_deref() {
             None | Some("full") => {}
             Some("short") => self.error("`--form=short` is not built yet: only `--form=full` is"),
-            Some(other) => self.error(format!("there is no form `{other}`: the forms are full and short")),
+            Some(other) => {
+                self.error(format!("there is no form `{other}`: the forms are full and short"))
+            }
         }
     }
 }
@@ -242,7 +263,7 @@ pub(super) fn restyle(program: &mut Program, cli: &Cli) {
         edit.commit();
     }
     if cli.renumber {
-        hostir::print::renumber(program);
+        hostir::ir::renumber(program);
     }
 }
 
@@ -279,7 +300,8 @@ fn other_spelling(error: &clap::Error) -> Option<String> {
     if let Some(pass) = PASSES.iter().find(|pass| pass.is_named(name)) {
         return Some(format!("there is no flag `--{name}`: write `--pass={}`", pass.name));
     }
-    let flag = |name: &str| OTHER_FLAGS.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
+    let flag =
+        |name: &str| OTHER_FLAGS.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
     flag(name).map(|ours| format!("there is no flag `--{name}`: write `--{ours}`"))
 }
 

@@ -28,7 +28,8 @@ impl Dumps {
     }
     fn wants(all: bool, named: &[&'static PassInfo], pass: &PassInfo) -> bool {
         // What a pipeline pass leaves was just shown: by its last step.
-        (all && matches!(pass.action, Action::Rewrite(_))) || named.iter().any(|one| one.name == pass.name)
+        (all && matches!(pass.action, Action::Rewrite(_)))
+            || named.iter().any(|one| one.name == pass.name)
     }
 }
 

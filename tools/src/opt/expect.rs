@@ -12,8 +12,12 @@ use hostir_passes::codes;
 use regex::Regex;
 use std::collections::BTreeMap;
 
-const KINDS: &[(&str, Kind)] =
-    &[("error", Kind::Error), ("warning", Kind::Warning), ("remark", Kind::Remark), ("note", Kind::Note)];
+const KINDS: &[(&str, Kind)] = &[
+    ("error", Kind::Error),
+    ("warning", Kind::Warning),
+    ("remark", Kind::Remark),
+    ("note", Kind::Note),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
@@ -82,7 +86,9 @@ pub(super) fn compare(text: &str, diags: &Diags) -> Diags {
             let candidates = by_line.get(&line).map_or(&[][..], Vec::as_slice);
             let met = candidates.iter().copied().find(|&index| {
                 let expectation = &expectations[index];
-                !expectation.met && expectation.kind == said.kind && expectation.pattern.fits(&said.text)
+                !expectation.met
+                    && expectation.kind == said.kind
+                    && expectation.pattern.fits(&said.text)
             });
             match (met, said.diag) {
                 (Some(index), _) => expectations[index].met = true,
@@ -101,14 +107,18 @@ pub(super) fn compare(text: &str, diags: &Diags) -> Diags {
 fn not_expected(kind: Kind, diag: &Diag) -> Diag {
     let message = format!("unexpected {}: [{}] {}", kind.name(), diag.code, diag.message);
     match &diag.primary {
-        Some(label) => Diag::error(codes::NOT_EXPECTED, label.span, message).here(label.text.clone()),
+        Some(label) => {
+            Diag::error(codes::NOT_EXPECTED, label.span, message).here(label.text.clone())
+        }
         None => Diag::global(codes::NOT_EXPECTED, message),
     }
 }
 
 /// A diagnostic and its notes, with their lines.
 fn said<'a>(diag: &'a Diag, starts: &[usize]) -> Vec<(Option<usize>, Said<'a>)> {
-    let line_of = |span: Span| starts.partition_point(|start| *start <= span.start as usize).saturating_sub(1);
+    let line_of = |span: Span| {
+        starts.partition_point(|start| *start <= span.start as usize).saturating_sub(1)
+    };
     let line = diag.primary.as_ref().map(|label| line_of(label.span));
     let kind = match diag.severity {
         Severity::Error => Kind::Error,
@@ -256,9 +266,15 @@ mod tests {
         assert_eq!(codes_of("bad\n", vec![at("bad\n", "bad", "wrong")]), [codes::NOT_EXPECTED]);
         let twice = vec![at(text, "bad", "wrong"), at(text, "bad", "wrong")];
         assert_eq!(codes_of(text, twice), [codes::NOT_EXPECTED]);
-        assert_eq!(codes_of(text, vec![at(text, "bad", "wrong").remark()]), [codes::NOT_EXPECTED, codes::NOT_PRODUCED]);
+        assert_eq!(
+            codes_of(text, vec![at(text, "bad", "wrong").remark()]),
+            [codes::NOT_EXPECTED, codes::NOT_PRODUCED]
+        );
         let other = "// expected-error@+2 {{wrong}}\nbad\n";
-        assert_eq!(codes_of(other, vec![at(other, "bad", "wrong")]), [codes::NOT_EXPECTED, codes::NOT_PRODUCED]);
+        assert_eq!(
+            codes_of(other, vec![at(other, "bad", "wrong")]),
+            [codes::NOT_EXPECTED, codes::NOT_PRODUCED]
+        );
     }
 
     /// Notes and labels may be expected but need not be; diagnostics about no place are `@unknown`.
@@ -276,7 +292,11 @@ mod tests {
     /// What is not well formed is an error.
     #[test]
     fn broken_expectations() {
-        for text in ["// expected-error@* {{x}}", "// expected-error {{x", "// expected-error-re {{ {{(}} }}"] {
+        for text in [
+            "// expected-error@* {{x}}",
+            "// expected-error {{x",
+            "// expected-error-re {{ {{(}} }}",
+        ] {
             assert_eq!(codes_of(text, vec![]), [codes::BAD_EXPECTATION], "{text}");
         }
     }

@@ -15,8 +15,16 @@ pub(super) fn list_passes() -> String {
             let _ = writeln!(out, "{:width$}  = {steps}", "");
         }
         for option in pass.options {
-            let default = option.default.map_or("must be given".to_owned(), |text| format!("default {text}"));
-            let _ = writeln!(out, "{:width$}    {}: {} ({default}): {}", "", option.name, option.ty.describe(), option.help);
+            let default =
+                option.default.map_or("must be given".to_owned(), |text| format!("default {text}"));
+            let _ = writeln!(
+                out,
+                "{:width$}    {}: {} ({default}): {}",
+                "",
+                option.name,
+                option.ty.describe(),
+                option.help
+            );
         }
     }
     out

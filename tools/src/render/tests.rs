@@ -35,7 +35,8 @@ fn a_wide_line_is_cut_around_its_label() {
 #[test]
 fn a_wide_label_and_a_far_one_keep_the_line_short() {
     let text = format!("{}é{}\n", "x".repeat(500), "y".repeat(2000));
-    let diag = Diag::error("H0101", Span::new(10, 400), "bad").label(Span::new(2400, 2402), "there");
+    let diag =
+        Diag::error("H0101", Span::new(10, 400), "bad").label(Span::new(2400, 2402), "there");
     let out = rendered(&text, &[diag]);
     assert!(out.lines().all(|line| line.chars().count() < 400), "{out}");
     assert!(out.contains("there"), "{out}");
@@ -45,9 +46,13 @@ fn a_wide_label_and_a_far_one_keep_the_line_short() {
 fn lines_between_labels_are_left_out_with_a_mark() {
     let text = (1..=50).map(|n| format!("line {n}\n")).collect::<String>();
     let at = |n: usize| text.find(&format!("line {n}\n")).unwrap();
-    let diag = Diag::error("H0101", Span::new(at(40), at(40) + 4), "bad").label(Span::new(at(2), at(2) + 4), "first");
+    let diag = Diag::error("H0101", Span::new(at(40), at(40) + 4), "bad")
+        .label(Span::new(at(2), at(2) + 4), "first");
     let out = rendered(&text, &[diag]);
-    assert!(out.contains(" 2 │ line 2\n") && out.contains("   ·\n") && out.contains("40 │ line 40\n"), "{out}");
+    assert!(
+        out.contains(" 2 │ line 2\n") && out.contains("   ·\n") && out.contains("40 │ line 40\n"),
+        "{out}"
+    );
     assert!(!out.contains("line 3\n"), "{out}");
 }
 
@@ -78,9 +83,13 @@ fn many_are_counted() {
 fn json_has_one_object_a_line() {
     let diag = Diag::error("H0101", Span::new(5, 7), "bad \"name\"").here("this").note("rename it");
     let mut out = Vec::new();
-    json::write(&mut out, "p.hir", "abc\nxT1\n", &[diag, Diag::global("H0601", "gone").warning()]).unwrap();
-    let lines: Vec<serde_json::Value> =
-        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    json::write(&mut out, "p.hir", "abc\nxT1\n", &[diag, Diag::global("H0601", "gone").warning()])
+        .unwrap();
+    let lines: Vec<serde_json::Value> = String::from_utf8(out)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(lines.len(), 2);
     assert_eq!(lines[0]["code"], "H0101");
     assert_eq!((lines[0]["line"].as_u64(), lines[0]["column"].as_u64()), (Some(2), Some(2)));

@@ -28,7 +28,8 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        let ends =
+            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         Self { text, starts: std::iter::once(0).chain(ends).collect() }
     }
     fn index(&self, offset: usize) -> usize {
@@ -79,7 +80,8 @@ impl<'a> View<'a> {
     /// The view of a diagnostic, and the diagnostic with its places in the view.
     pub(super) fn new(name: &'a str, text: &'a str, diag: &Diag) -> (Self, Diag) {
         let whole = Lines::new(text);
-        let mut view = Self { name, whole, text: String::new(), lines: Vec::new(), pieces: Vec::new() };
+        let mut view =
+            Self { name, whole, text: String::new(), lines: Vec::new(), pieces: Vec::new() };
         let mut last = None;
         for (line, labels) in view.wanted(diag) {
             if last.is_some_and(|last| line > last + 1) {

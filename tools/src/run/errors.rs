@@ -62,7 +62,9 @@ pub const CONTAINER: &str = "H0632";
 /// The exit status of an error, by its code.
 pub fn status(code: &str) -> Status {
     match code {
-        READ | WRITE | KIND | DAMAGED | SHAPE | DTYPE | ENTRY | BACKEND | NOT_YET => Status::Environment,
+        READ | WRITE | KIND | DAMAGED | SHAPE | DTYPE | ENTRY | BACKEND | NOT_YET => {
+            Status::Environment
+        }
         VALUE | TENSOR | SCALAR | TWICE | CONFLICT | REFERENCE | CONTAINER => Status::Usage,
         DIFFERS => Status::Differs,
         hostir::backend::DEADLOCK => Status::Deadlock,
@@ -77,7 +79,8 @@ pub fn cannot_read(path: &str, error: &std::io::Error) -> Diag {
 
 /// `path` cannot be written.
 pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
-    Diag::global(WRITE, format!("cannot write `{path}`: {}", plain(error))).note("nothing was written")
+    Diag::global(WRITE, format!("cannot write `{path}`: {}", plain(error)))
+        .note("nothing was written")
 }
 
 /// The system's words without `(os error 2)`, in lower case like our own.

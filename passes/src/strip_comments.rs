@@ -1,0 +1,43 @@
+//! strip-comments: drops all comments.
+//!
+//! Tests need it: comments survive passes, so a program would print its own CHECK lines.
+
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use hostir::diag::Diags;
+use hostir::ir::edit::Edit;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "strip-comments",
+    summary: "Remove all comments",
+    description: "\
+Comments otherwise stay with their ops. A test whose CHECK lines stand in the program ends its pipeline with
+this pass, so that they are not matched against themselves.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[StatisticSpec { name: "comments-removed", help: "comments removed" }],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+  // A copy.
+  T1_g_float[iS1{i0}]
+     = Set( T0, cache_op=Streaming )
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+  T1_g_float[iS1{i0}]
+     = Set( T0, cache_op=Streaming )
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let count = edit.program().source().comments.len();
+    if count > 0 {
+        edit.set_comments(Vec::new());
+        cx.count("comments-removed", count as u64);
+    }
+    Ok(())
+}

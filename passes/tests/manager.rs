@@ -1,0 +1,146 @@
+//! The manager: rollback, skipped passes, pipeline passes, what is still to run.
+
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{OpId, Program, Value};
+use hostir_passes::manager::{Config, Failure, Observer, Quiet, Report, run};
+use hostir_passes::{Action, OptionSpec, OptionType, PassCx, PassInfo, StatisticSpec, codes, pipeline};
+
+const TEXT: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T2_g_float[iS2{i0}]) :
+  T1_l_float[iS1{i0}]
+     = Set( T0_g_float[iS0{i0}], cache_op=Streaming )
+  T2_g_float[iS2{i0}]
+     = Set( T1_l_float[iS1{i0}], cache_op=Streaming )
+} // %HostIrContainer
+";
+
+const fn info(name: &'static str, action: Action) -> PassInfo {
+    PassInfo { name, summary: "test", description: "", example: None, options: &[], statistics: &[], action }
+}
+
+static NOTHING: PassInfo = info("nothing", Action::Rewrite(|_, _| Ok(())));
+static REJECT: PassInfo = info("reject", Action::Rewrite(reject));
+static DROP_LAST: PassInfo = PassInfo {
+    statistics: &[StatisticSpec { name: "dropped", help: "ops dropped" }],
+    options: &[OptionSpec { name: "count", ty: OptionType::Int { min: 0, max: 9 }, default: Some("1"), help: "how many" }],
+    ..info("drop-last", Action::Rewrite(drop_last))
+};
+static BOTH: PassInfo = PassInfo {
+    options: &[OptionSpec { name: "count", ty: OptionType::Int { min: 0, max: 9 }, default: Some("1"), help: "how many" }],
+    ..info("both", Action::Pipeline(|options| format!("drop-last{{count={}}},reject,nothing", options.int("count"))))
+};
+static ENDLESS: PassInfo = info("endless", Action::Pipeline(|_| "endless".to_owned()));
+static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS];
+
+fn drop_last(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let body = edit.program().body();
+    let mut ops: Vec<OpId> = edit.program().block(body).ops.clone();
+    for _ in 0..cx.options().int("count") {
+        cx.count("dropped", u64::from(ops.pop().is_some()));
+    }
+    edit.set_block(body, ops);
+    Ok(())
+}
+
+/// Changes a lot, then refuses.
+fn reject(edit: &mut Edit<'_>, _: &mut PassCx<'_>) -> Result<(), Diags> {
+    let body = edit.program().body();
+    edit.set_block(body, Vec::new());
+    edit.set_outputs(Vec::<Value>::new());
+    let mut diags = Diags::default();
+    diags.push(Diag::global("H0399", "refused"));
+    Err(diags)
+}
+
+fn program() -> Program {
+    let parsed = hostir_grammar::parse(TEXT);
+    hostir::resolve::resolve(&parsed.ast, 0, TEXT, &mut Diags::default())
+}
+
+fn with(text: &str, config: Config) -> (String, Result<Report, Box<Failure>>) {
+    let mut program = program();
+    let pipeline = pipeline::parse(text, TABLE).unwrap();
+    let config = Config { table: TABLE, ..config };
+    let result = run(&mut program, &pipeline, &config, &mut Quiet);
+    (hostir::print::print(&program), result)
+}
+
+/// Verification is off where the passes of this test break the program on purpose.
+fn unverified() -> Config {
+    Config { verify_each: false, ..Config::default() }
+}
+
+/// A pass that refuses leaves the program as it was, and says what was still to run.
+#[test]
+fn a_refusal_is_rolled_back() {
+    let (text, result) = with("nothing,reject,drop-last{count=2}", Config::default());
+    let failure = result.unwrap_err();
+    assert_eq!(text, TEXT);
+    assert_eq!(failure.pass.unwrap().name, "reject");
+    assert_eq!(failure.errors.items[0].message, "refused");
+    assert_eq!(failure.remaining.to_string(), "reject,drop-last{count=2}");
+}
+
+/// The steps of a pipeline pass run one by one; what is left names the steps, not the pipeline pass.
+#[test]
+fn a_pipeline_pass_fails_at_its_step() {
+    let (text, result) = with("both{count=0},nothing", unverified());
+    let failure = result.unwrap_err();
+    assert_eq!(text, TEXT);
+    assert_eq!(failure.remaining.to_string(), "reject,nothing,nothing");
+    let names: Vec<_> = failure.report.runs.iter().map(|run| (run.pass.name, run.depth)).collect();
+    assert_eq!(names, [("both", 0), ("drop-last", 1), ("reject", 1)]);
+}
+
+/// Disabled passes are skipped inside of pipeline passes, too.
+#[test]
+fn disabled_passes_are_skipped() {
+    let config = Config { disabled: vec![&REJECT, &ENDLESS], remarks: true, ..unverified() };
+    let (_, result) = with("both,nothing", config);
+    let report = result.unwrap();
+    assert!(report.runs.iter().any(|run| run.pass.name == "reject" && run.skipped));
+    let found: Vec<_> = report.notices.items.iter().map(|diag| diag.code).collect();
+    // reject skipped; nothing inside of both and nothing itself did nothing; endless never ran.
+    assert_eq!(found, [codes::SKIPPED, codes::NOTHING_TO_DO, codes::NOTHING_TO_DO, codes::NEVER_RUNS]);
+}
+
+/// A pass that leaves an invalid program is a bug, and its change is dropped.
+#[test]
+fn an_invalid_result_is_a_bug() {
+    let (text, result) = with("drop-last", Config::default());
+    let failure = result.unwrap_err();
+    assert_eq!(text, TEXT);
+    assert_eq!(failure.errors.items[0].code, codes::INVALID_RESULT);
+    assert!(failure.errors.items[0].message.contains("`drop-last` left an invalid program"));
+}
+
+/// A pipeline pass that stands for itself ends in an error.
+#[test]
+fn endless_pipelines_end() {
+    let (_, result) = with("endless", Config::default());
+    assert!(result.unwrap_err().errors.items[0].message.contains("stands for itself"));
+}
+
+/// Changes, op counts and statistics are kept for each run; observers see every pass.
+#[test]
+fn the_books_are_kept() {
+    #[derive(Default)]
+    struct Log(Vec<String>);
+    impl Observer for Log {
+        fn before(&mut self, pass: &'static PassInfo, _: &Program) {
+            self.0.push(format!("before {}", pass.class_name()));
+        }
+        fn after(&mut self, pass: &'static PassInfo, _: &Program, changed: bool) {
+            self.0.push(format!("after {} {changed}", pass.class_name()));
+        }
+    }
+    let mut program = program();
+    let pipeline = pipeline::parse("nothing,drop-last", TABLE).unwrap();
+    let mut log = Log::default();
+    let config = Config { table: TABLE, ..unverified() };
+    let report = run(&mut program, &pipeline, &config, &mut log).unwrap();
+    assert_eq!(log.0, ["before Nothing", "after Nothing false", "before DropLast", "after DropLast true"]);
+    assert_eq!((report.runs[1].ops_before, report.runs[1].ops_after), (2, 1));
+    assert_eq!(report.runs[1].statistics, [("dropped", 1)]);
+}

@@ -1,0 +1,66 @@
+//! The pass table and what is generated from it.
+
+use hostir::diag::{Diags, render};
+use hostir::ir::Program;
+use hostir_passes::manager::{Config, Quiet};
+use hostir_passes::{OptionType, PASSES, manager, passes_markdown, pipeline};
+use std::path::Path;
+
+fn program(text: &str) -> Program {
+    let parsed = hostir_grammar::parse(text);
+    assert!(parsed.errors.is_empty(), "{text}\n{:?}", parsed.errors);
+    let mut diags = Diags::default();
+    let program = hostir::resolve::resolve(&parsed.ast, 0, text, &mut diags);
+    hostir::verify::verify(&program, &mut diags);
+    assert!(!diags.has_errors(), "{}", render::to_string("test", text, &diags.items));
+    program
+}
+
+fn run(text: &str, passes: &str) -> String {
+    let mut program = program(text);
+    let pipeline = pipeline::parse(passes, PASSES).unwrap();
+    let result = manager::run(&mut program, &pipeline, &Config::default(), &mut Quiet);
+    let errors = result.err().map(|failure| failure.errors.items).unwrap_or_default();
+    assert!(errors.is_empty(), "{}", render::to_string(passes, text, &errors));
+    hostir::print::print(&program)
+}
+
+/// Every pass turns its example's `before` into its `after`, and changes nothing the second time.
+#[test]
+fn examples_hold() {
+    for pass in PASSES {
+        let Some(example) = pass.example else { continue };
+        let after = hostir::print::print(&program(example.after));
+        assert_eq!(run(example.before, pass.name), after, "{}", pass.name);
+        assert_eq!(run(example.after, pass.name), after, "{} again", pass.name);
+    }
+}
+
+/// Names are unique kebab-case, summaries are sentences without a full stop, defaults are of their type.
+#[test]
+fn table_is_well_formed() {
+    let kebab = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    for (index, pass) in PASSES.iter().enumerate() {
+        assert!(kebab(pass.name), "{}", pass.name);
+        assert!(!PASSES[..index].iter().any(|other| other.name == pass.name), "{}", pass.name);
+        assert!(!pass.summary.is_empty() && !pass.summary.ends_with('.'), "{}", pass.name);
+        assert!(pass.description.len() > 40, "{}", pass.name);
+        for option in pass.options {
+            let fits = option.default.is_none_or(|text| option.ty.parse(text).is_some());
+            assert!(fits, "{}: {}", pass.name, option.name);
+            assert!(!option.help.is_empty() && option.ty != OptionType::Choice(&[]), "{}", option.name);
+        }
+    }
+}
+
+/// `docs/passes.md` is what the table says. `HIR_BLESS=1` rewrites it.
+#[test]
+fn documentation_is_current() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/passes.md");
+    let wanted = passes_markdown();
+    if std::env::var_os("HIR_BLESS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &wanted).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, wanted, "docs/passes.md is not current: HIR_BLESS=1 cargo test -p hostir-passes rewrites it");
+}

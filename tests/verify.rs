@@ -1,0 +1,217 @@
+//! The verifier's diagnostics, as rendered, one section a program in `verify.txt`; dumps verify clean.
+//!
+//! `HIR_BLESS=1 cargo test -p hostir --test verify` writes what is rendered now.
+
+use hostir::analysis::{Extents, free_names, is_resharding, sharding};
+use hostir::diag::{Diags, render};
+use hostir::ir::edit::Edit;
+use hostir::ir::{Expr, ExprId, Op, OpId, Program};
+use hostir::ops::OpKind;
+use hostir::verify::{codes, verify};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+fn load(text: &str) -> Program {
+    let (mut programs, diags) = hostir::load(text);
+    assert!(diags.is_empty(), "{}", render::to_string("test.hir", text, &diags.items));
+    assert_eq!(programs.len(), 1, "{text}");
+    programs.remove(0)
+}
+
+fn rendered(text: &str) -> String {
+    let mut diags = Diags::default();
+    verify(&load(text), &mut diags);
+    let rendered = render::to_string("test.hir", text, &diags.items);
+    rendered.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Name, program and rendered diagnostics of each section.
+fn sections(text: &str) -> Vec<(String, String, String)> {
+    let parts = text.split("=== ").skip(1);
+    parts
+        .map(|part| {
+            let (name, rest) = part.split_once('\n').unwrap_or((part, ""));
+            let (program, expected) = rest.split_once("--- reports\n").unwrap_or((rest, ""));
+            (name.to_owned(), program.to_owned(), expected.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn diagnostics_render_as_expected() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verify.txt");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let sections = sections(&text);
+    if std::env::var_os("HIR_BLESS").is_some() {
+        let mut new = String::new();
+        for (name, program, _) in &sections {
+            write!(new, "=== {name}\n{program}--- reports\n{}", rendered(program)).unwrap();
+        }
+        std::fs::write(&path, new).unwrap();
+        return;
+    }
+    for (name, program, expected) in &sections {
+        assert_eq!(&rendered(program), expected, "section {name}");
+    }
+    // What the resolver refuses before: `operands_are_counted` makes it by an edit.
+    let reachable = codes::NAMES.iter().filter(|(code, _)| *code != codes::OPERANDS);
+    for (code, meaning) in reachable {
+        let found = sections.iter().any(|(_, _, expected)| expected.contains(&format!("[{code}]")));
+        assert!(found, "no section reports {code}:{meaning}");
+    }
+}
+
+fn dumps(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            dumps(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "hir") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn dumps_verify() {
+    let Some(folder) = std::env::var_os("HIR_DUMPS") else {
+        println!("skipped: HIR_DUMPS names no folder");
+        return;
+    };
+    let mut paths = Vec::new();
+    dumps(Path::new(&folder), &mut paths);
+    paths.sort();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(rendered(&text), "", "{}", path.display());
+    }
+}
+
+const MATMUL: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x1{i1}, iS0{i0}, iS2{i2}] (DeviceMesh{0 1}), \
+T1_g_float[iS3{i3}, iS4{i4}] (DeviceMesh{0 1})) -> (T3_g_float[iS8{i0}, iS9{i1}, iS10{i4}, rS11{i2}] (DeviceMesh{0 1})) :
+  T2_g_float[iS5{i0}, iS6{i1}, iS7{i2}] (DeviceMesh{0 1})
+     = Set( T0_g_float[ideviceIdx.x1{i1}, iS0{i0}, iS2{i2}] (DeviceMesh{0 1}), cache_op=Streaming )
+  T3_g_float[iS8{i0}, iS9{i1}, iS10{i4}, rS11{i2}] (DeviceMesh{0 1})
+     = matmul(T2_g_float[iS5{i0}, iS6{i1}, iS7{i2}] (DeviceMesh{0 1}),
+              T1_g_float[iS3{i3}, iS4{i4}] (DeviceMesh{0 1}))
+} // %HostIrContainer
+";
+
+fn extent(program: &Program, name: &str) -> ExprId {
+    let symbol = program.names().find(name).unwrap();
+    (0..program.exprs().len() as u32)
+        .map(ExprId)
+        .find(|e| *program.expr(*e) == Expr::Name(symbol))
+        .unwrap()
+}
+
+fn ops(program: &Program) -> Vec<OpId> {
+    let mut ops = Vec::new();
+    program.walk(program.body(), &mut |op| ops.push(op));
+    ops
+}
+
+#[test]
+fn extents_follow_from_ops_and_meshes() {
+    let program = load(MATMUL);
+    let extents = Extents::new(&program);
+    let of = |name| extent(&program, name);
+    assert!(extents.equal(None, of("i2"), of("i3")), "a matmul contracts them");
+    assert!(!extents.equal(None, of("i0"), of("i1")));
+    assert_eq!(extents.value(None, of("i1")), Some(2), "the mesh's");
+    assert_eq!(extents.value(None, of("i0")), None);
+    assert!(extents.conflicts().is_empty());
+}
+
+#[test]
+fn a_gathering_set_reshards_and_a_matmul_of_whole_tensors_does_not() {
+    let program = load(MATMUL);
+    let resharding: Vec<bool> =
+        ops(&program).iter().map(|op| is_resharding(&program, *op)).collect();
+    assert_eq!(resharding, [true, false]);
+    let input = program.inputs()[0].tensor().unwrap();
+    assert_eq!(
+        sharding(&program, input).axes,
+        [Some(1), None, None],
+        "the device axis stands behind iS0"
+    );
+}
+
+#[test]
+fn names_of_nvfuser_may_be_free() {
+    let text = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_l_float[iS2{i1}]) :
+  T1_l_float[iS2{i1}]
+     = HirAliasSelect( T0_g_float[iS0{i0}, iS1{i1}], axis = iS0{i0}, index = i84 )
+} // %HostIrContainer
+";
+    assert_eq!(rendered(text), "");
+    let program = load(text);
+    let names: Vec<&str> =
+        free_names(&program).iter().map(|free| program.name(free.name)).collect();
+    assert_eq!(names, ["i84"]);
+}
+
+#[test]
+fn operands_are_counted() {
+    let mut program = load(MATMUL);
+    let matmul = ops(&program)[1];
+    let mut op = program.op(matmul).clone();
+    op.operands.pop();
+    let mut edit = Edit::new(&mut program);
+    edit.set_op(matmul, op);
+    assert!(edit.commit());
+    let mut diags = Diags::default();
+    verify(&program, &mut diags);
+    let found: Vec<(&str, &str)> =
+        diags.items.iter().map(|diag| (diag.code, diag.message.as_str())).collect();
+    assert_eq!(found, [("H0220", "`matmul` needs 2 tensor operands but has 1")]);
+}
+
+/// Programs that no text gives: every op of every section as every kind, and with parts missing.
+#[test]
+fn nothing_panics() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verify.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    for (_, source, _) in sections(&text) {
+        let mut program = load(&source);
+        for id in ops(&program) {
+            let whole = program.op(id).clone();
+            let mut variants: Vec<Op> =
+                OpKind::ALL.iter().map(|&kind| Op { kind, ..whole.clone() }).collect();
+            variants.push(Op { operands: Default::default(), ..whole.clone() });
+            variants.push(Op { results: Default::default(), ..whole.clone() });
+            variants.push(Op { attrs: Vec::new(), ..whole.clone() });
+            variants
+                .push(Op { operands: whole.results.iter().copied().collect(), ..whole.clone() });
+            for variant in variants {
+                let mut edit = Edit::new(&mut program);
+                edit.set_op(id, variant);
+                verify(edit.program(), &mut Diags::default());
+                let _ = is_resharding(edit.program(), id);
+            }
+        }
+    }
+}
+
+/// `cargo test --release -p hostir --test verify -- --ignored --nocapture speed`
+#[test]
+#[ignore = "measures"]
+fn speed() {
+    for copies in [1_000, 10_000, 100_000] {
+        let mut text = String::from(
+            "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :\n",
+        );
+        for k in 1..=copies {
+            let (a, b) = (2 * k - 2, 2 * k);
+            write!(text, "  T{k}_g_float[iS{b}{{i0}}, iS{}{{i1}}]\n     = Set( T{}_g_float[iS{a}{{i0}}, iS{}{{i1}}], cache_op=Streaming )\n", b + 1, k - 1, a + 1).unwrap();
+        }
+        text.push_str("} // %HostIrContainer\n");
+        let program = load(&text);
+        let start = std::time::Instant::now();
+        let mut diags = Diags::default();
+        verify(&program, &mut diags);
+        let time = start.elapsed();
+        assert!(diags.is_empty());
+        println!("{copies} ops: {time:?}, {} ns an op", time.as_nanos() / copies as u128);
+    }
+}
