@@ -1,7 +1,7 @@
 //! Host IR: a language for what the host does on several devices, with a verifier, plans and backends.
 //!
 //! Arrows go one way: text -> AST (`hostir_grammar`) -> [`resolve`] -> [`ir`] -> [`verify`] -> passes
-//! -> [`print`] or [`plan`] -> [`backend`].
+//! -> [`mod@print`] or [`plan`] -> [`backend`].
 
 pub mod analysis;
 pub mod backend;

@@ -8,13 +8,19 @@ use hostir::data::HostTensor;
 /// A dump with small extents: file, `--set` values, and the expected output of whole inputs.
 type Expect = fn(&[HostTensor]) -> Vec<f64>;
 
+#[allow(
+    clippy::print_stdout,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a test's helper: tells that nothing was tested, and fails the test"
+)]
 fn check(file: &str, set: &[(&str, i64)], expect: Expect) {
     let Some(folder) = std::env::var_os("HIR_DUMPS") else {
         println!("skipped: HIR_DUMPS names no folder");
         return;
     };
     let path = std::path::Path::new(&folder).join(file);
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = std::fs::read_to_string(&path).expect("the dump is read");
     let case = Case::new(&text, set);
     let inputs = case.random_inputs();
     let outputs = case.run_whole(&inputs).unwrap_or_else(|text| panic!("{file}: {text}"));

@@ -85,7 +85,7 @@ fn program() -> Program {
 
 fn with(text: &str, config: Config) -> (String, Result<Report, Box<Failure>>) {
     let mut program = program();
-    let pipeline = pipeline::parse(text, TABLE).unwrap();
+    let pipeline = pipeline::parse(text, TABLE).expect("the pipeline is well formed");
     let config = Config { table: TABLE, ..config };
     let result = run(&mut program, &pipeline, &config, &mut Quiet);
     (hostir::print::print(&program), result)

@@ -18,7 +18,7 @@ fn program(text: &str) -> Program {
 
 fn run(text: &str, passes: &str) -> String {
     let mut program = program(text);
-    let pipeline = pipeline::parse(passes, PASSES).unwrap();
+    let pipeline = pipeline::parse(passes, PASSES).expect("the pipeline is well formed");
     let result = manager::run(&mut program, &pipeline, &Config::default(), &mut Quiet);
     let errors = result.err().map(|failure| failure.errors.items).unwrap_or_default();
     assert!(errors.is_empty(), "{}", render::to_string(passes, text, &errors));

@@ -3,9 +3,9 @@
 //! The result may end in the contracted axis as a reduction (`rS8{i3}`).
 
 use super::links::{Mismatch, Related, Side, operand, pair, result, split};
+use crate::diag::codes;
 use crate::ir::{OpId, Program};
 use crate::ops::AxisLink;
-use crate::verify::codes;
 
 /// The axes of a product: operands, result, contracted axis.
 struct Product {
@@ -95,7 +95,7 @@ pub fn matmul(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related
     Ok(())
 }
 
-/// linear: [.., K] x [N, K] (+ [N]) -> [.., N, r(K)]; a weight [K] gives [..].
+/// linear: `[.., K] x [N, K] (+ [N]) -> [.., N, r(K)]`; a weight `[K]` gives `[..]`.
 pub fn linear(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
     let product = Product::new(program, op)?;
     if product.split() {

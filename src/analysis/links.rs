@@ -9,9 +9,9 @@
 //! position. A broadcast axis pairs with a broadcast axis only.
 
 use super::axes::{Axes, logical_axes};
+use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId};
 use crate::ops::AxisLink;
-use crate::verify::codes;
 use smallvec::SmallVec;
 
 /// Why an op's operands and results cannot match.
@@ -457,7 +457,7 @@ fn selected_axis(program: &Program, op: OpId, from: &Side) -> Result<Option<u32>
     if tensor.logical.is_some() || from.axes.split {
         return Ok(None);
     }
-    let axis = crate::verify::text::domain(program, program.domain(domain));
+    let axis = crate::print::domain_text(program, program.domain(domain));
     Err(fail(format!("the selected axis `{axis}` is not an axis of `{name}`")))
 }
 
@@ -468,7 +468,7 @@ pub fn shard_by_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -
 
 /// PostOnStream: operand k with the unit's input k, result k with the unit's output k.
 pub fn post(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
-    let Some(unit) = crate::verify::unit_of(program, program.op(op)) else { return Ok(()) };
+    let Some(unit) = program.posted_unit(program.op(op)) else { return Ok(()) };
     let unit = &program.units()[unit];
     let inputs = unit.inputs.iter().filter_map(|value| value.tensor());
     let outputs = unit.outputs.iter().filter_map(|value| value.tensor());

@@ -1,27 +1,10 @@
 //! Backends run plans. They see nothing of the program but plans and names for messages.
-//!
-//! Error codes of this layer:
-//!
-//! | code | what |
-//! |---|---|
-//! | H0501 | inputs or outputs that do not fit the plan |
-//! | H0502 | an output that nothing has written |
-//! | H0503 | replicas of an output that differ |
-//! | H0504 | no memory |
-//! | H0505 | an element type that the backend lacks |
-//! | H0506 | elements read before anything wrote them |
-//! | H0507 | arithmetic without a result: an integer divided by zero |
-//! | H0508 | members of one communication that do not agree |
-//! | H0510 | deadlock |
 
 pub mod cpu;
 
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::plan::Prepared;
-
-/// Code of the deadlock report: callers give it an exit status of its own.
-pub const DEADLOCK: &str = "H0510";
 
 /// What a run did, summed over ranks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -49,7 +32,7 @@ pub struct RunResult {
 pub trait Backend {
     /// `cpu`, `cuda`, `null`.
     fn name(&self) -> &'static str;
-    /// Runs all ranks. `inputs` are `[rank][tensor input]`, local parts ([`crate::plan::shard`]); off an
+    /// Runs all ranks. `inputs` are `[rank][tensor input]`, local parts ([`mod@crate::plan::shard`]); off an
     /// input's mesh any tensor stands in. Errors come with places in the text, rank and iteration.
     fn run(
         &self,

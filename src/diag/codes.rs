@@ -1,10 +1,9 @@
-//! The codes of errors about names and structure (`H01`), one line each.
+//! The codes of the library's diagnostics, one line each: names and structure (`H01`), constraints of
+//! ops (`H02`), sizes and plans (`H04`), run time (`H05`).
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $code:literal;)*) => {
         $($(#[doc = $doc])+ pub const $name: &str = $code;)*
-        /// All codes of this layer with what they mean, in order.
-        pub const NAMES: &[(&str, &str)] = &[$(($code, concat!($($doc),+))),*];
     };
 }
 
@@ -43,4 +42,151 @@ codes! {
     UNIT_LISTS = "H0116";
     /// A function with too many or too few operands.
     WRONG_ARITY = "H0117";
+
+    /// Two declarations of one tensor number that differ.
+    DECLARATIONS_DIFFER = "H0201";
+    /// Two inputs of one name.
+    DUPLICATE_INPUT = "H0202";
+    /// A mesh without devices, or with a device twice.
+    BAD_MESH = "H0203";
+    /// A device axis on a tensor without a mesh.
+    NO_MESH = "H0204";
+    /// Two axes of a tensor on one device type or on the streams.
+    AXES_SHARE_DEVICES = "H0205";
+    /// An extent that is not the mesh's along its device type.
+    DEVICE_EXTENT = "H0206";
+    /// A device type that the mesh has no axis for.
+    MESH_RANK = "H0207";
+    /// More axes than a tensor may have.
+    TOO_MANY_AXES = "H0208";
+    /// A tensor used before anything defines it.
+    UNDEFINED = "H0211";
+    /// An output that nothing defines.
+    UNDEFINED_OUTPUT = "H0212";
+    /// A tensor used after its Deallocate.
+    FREED = "H0213";
+    /// A Deallocate of a tensor that nothing defines.
+    FREE_UNDEFINED = "H0214";
+    /// An alias of a tensor that the program does not have.
+    UNKNOWN_ALIAS = "H0215";
+    /// A loop index used outside its loop.
+    INDEX_OUTSIDE_LOOP = "H0216";
+    /// A scalar that nothing binds.
+    UNKNOWN_SCALAR = "H0217";
+    /// A loop index that hides the one of an outer loop.
+    SHADOWED_INDEX = "H0218";
+    /// Loop bounds that cannot be.
+    LOOP_BOUNDS = "H0219";
+    /// Too few or too many operands or results.
+    OPERANDS = "H0220";
+    /// Ranks that cannot match.
+    RANK = "H0221";
+    /// Constant extents that cannot match.
+    EXTENT = "H0222";
+    /// Element types that cannot match.
+    DTYPE = "H0223";
+    /// A reduction without a reduced axis.
+    NO_REDUCED_AXIS = "H0224";
+    /// Flags that are not one an axis.
+    FLAGS = "H0225";
+    /// Slice ranges that are not one an axis, or are out of range.
+    RANGES = "H0226";
+    /// A selected axis that is not the operand's.
+    SELECT_AXIS = "H0227";
+    /// A constant index past the end of its axis.
+    SELECT_INDEX = "H0228";
+    /// A permutation that is none.
+    PERMUTATION = "H0229";
+    /// An ALLOCATE with another size than its tensor's (warning).
+    ALLOCATE_SIZE = "H0231";
+    /// An ALLOCATE with another memory than its tensor's.
+    ALLOCATE_MEMORY = "H0232";
+    /// An axis number past the end.
+    DIM = "H0233";
+    /// A team without devices, or with a device twice.
+    BAD_TEAM = "H0241";
+    /// A device of an input's or output's mesh that is not in the team.
+    TEAM_MESH = "H0242";
+    /// A root that is missing, superfluous or not in the team.
+    ROOT = "H0243";
+    /// A reduce operation on a communication that does not reduce.
+    RED_OP = "H0244";
+    /// A peer that no mesh has.
+    PEER = "H0245";
+    /// A team too large or too small for the type.
+    TEAM_SIZE = "H0246";
+    /// A Wait for a number that nothing posts.
+    UNKNOWN_WAIT = "H0251";
+    /// Two communications of one number.
+    DUPLICATE_NUMBER = "H0252";
+    /// An EndCoalescing without its StartCoalescing.
+    END_WITHOUT_START = "H0253";
+    /// A StartCoalescing in an open group.
+    NESTED_START = "H0254";
+    /// A StartCoalescing without its EndCoalescing.
+    START_WITHOUT_END = "H0255";
+    /// An op in a group that no group can hold.
+    OP_IN_GROUP = "H0256";
+    /// A PostOnStream of a HostUnit that the program does not have.
+    UNKNOWN_UNIT = "H0261";
+    /// A PostOnStream with another number of inputs or outputs than its unit.
+    UNIT_COUNT = "H0262";
+    /// A tensor posted where the unit has one of another shape or element type.
+    UNIT_TENSOR = "H0263";
+    /// Two HostUnits of one number.
+    DUPLICATE_UNIT = "H0264";
+    /// An op that no HostUnit can hold.
+    OP_IN_UNIT = "H0265";
+
+    /// A size that nothing fixes.
+    SIZE_UNKNOWN = "H0401";
+    /// One extent with two sizes.
+    SIZE_CONFLICT = "H0402";
+    /// A flag that fits nothing, a size that is not positive or does not divide.
+    SIZE = "H0403";
+    /// A number that is too large: of elements, bytes or instructions.
+    TOO_LARGE = "H0404";
+    /// Fewer devices than the meshes name.
+    TOO_FEW_DEVICES = "H0405";
+    /// An op or a function that cannot run yet.
+    CANNOT_RUN = "H0406";
+    /// A scalar without a value.
+    NO_VALUE = "H0407";
+    /// An index out of range.
+    OUT_OF_RANGE = "H0408";
+    /// A tensor without memory or a value where it is used.
+    NO_MEMORY_HERE = "H0409";
+    /// Shapes that do not fit each other.
+    SHAPES = "H0410";
+    /// Axes made by splits, without `logical=`.
+    SPLIT_AXES = "H0411";
+    /// A communication of a tensor that is not contiguous or not sharded on its outermost axis.
+    LAYOUT = "H0412";
+    /// A team, root or peer that cannot be.
+    TEAM = "H0413";
+    /// A Wait without a post, a group that is not opened or not closed.
+    POSTS = "H0414";
+    /// A program that is lowered in part.
+    HALF_LOWERED = "H0415";
+    /// An attribute that a run needs.
+    NEEDED = "H0416";
+
+    /// Inputs or outputs that do not fit the plan.
+    PORTS = "H0501";
+    /// An output that nothing has written.
+    UNWRITTEN_OUTPUT = "H0502";
+    /// Replicas of an output that differ.
+    REPLICAS = "H0503";
+    /// No memory left.
+    NO_MEMORY = "H0504";
+    /// An element type that the backend lacks.
+    BACKEND_TYPE = "H0505";
+    /// Elements read before anything wrote them.
+    UNINITIALISED = "H0506";
+    /// Arithmetic without a result: an integer divided by zero.
+    ARITHMETIC = "H0507";
+    /// Members of one communication that do not agree.
+    DISAGREEMENT = "H0508";
+    /// A deadlock: nothing can run.
+    DEADLOCK = "H0510";
 }

@@ -112,7 +112,7 @@ pub enum Expr {
     Hex(u64),
     /// `true`
     Bool(bool),
-    /// `float(0)`: type and the literal's text (printed back verbatim; see [`Exprs::float_value`]).
+    /// `float(0)`: type and the literal's text (printed back verbatim).
     Typed(DType, Symbol),
     /// `0.5`
     Float(Symbol),

@@ -252,4 +252,11 @@ impl Op {
     pub fn number(&self) -> Option<u32> {
         (self.number != u32::MAX).then_some(self.number)
     }
+    /// The number of the HostUnit that a PostOnStream names.
+    pub fn posted_number(&self) -> Option<u32> {
+        self.operands.iter().find_map(|value| match value {
+            Value::Unit(number) => Some(*number),
+            _ => None,
+        })
+    }
 }

@@ -236,6 +236,10 @@ impl Program {
     pub fn unit_by_number(&self, number: u32) -> Option<UnitId> {
         self.units.iter().find(|(_, unit)| unit.number == number).map(|(id, _)| id)
     }
+    /// The HostUnit that a PostOnStream names, if the program has it.
+    pub fn posted_unit(&self, op: &Op) -> Option<UnitId> {
+        self.unit_by_number(op.posted_number()?)
+    }
     /// `Aliases:{}` section: `None` when absent.
     pub fn aliases(&self) -> Option<&[(TensorId, TensorId)]> {
         self.aliases.as_deref()

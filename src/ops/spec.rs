@@ -93,7 +93,7 @@ pub enum ArgKind {
     Team,
     /// `{1, 0}` of integers.
     Ints,
-    /// A bare integer (an [`AttrValue::Expr`] that is one).
+    /// A bare integer (an [`crate::ir::AttrValue::Expr`] that is one).
     Int,
     /// `Stream <expr>`
     Stream,

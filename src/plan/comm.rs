@@ -2,6 +2,7 @@
 
 use super::compute::emit_copy;
 use super::{Collective, CollectiveKind, CommSlot, InstKind, Lowering, RedOp, View};
+use crate::diag::codes;
 use crate::diag::{Diag, nearest};
 use crate::ir::{AttrKey, ExprId, Op, OpId, TensorId, Value};
 
@@ -13,7 +14,7 @@ fn backend<'a>(cx: &Lowering<'a>, op: &Op) -> &'a str {
 /// This rank; communications need single ranks.
 fn rank(cx: &Lowering<'_>) -> Result<u32, Diag> {
     cx.rank.ok_or_else(|| {
-        cx.error("H0415", "a communication in a program that still has resharding ops")
+        cx.error(codes::HALF_LOWERED, "a communication in a program that still has resharding ops")
             .note("lower the whole program, or none of it")
     })
 }
@@ -25,23 +26,23 @@ fn world(cx: &mut Lowering<'_>, backend: &str) -> CommSlot {
 
 fn team(cx: &Lowering<'_>, op: &Op) -> Result<Vec<u32>, Diag> {
     let Some(ints) = op.ints(AttrKey::Team) else {
-        return Err(cx.error("H0413", "the team of the communication is not known"));
+        return Err(cx.error(codes::TEAM, "the team of the communication is not known"));
     };
     let mut team: Vec<u32> = Vec::new();
     for &device in ints {
         if device == -1 {
             return Err(cx
-                .error("H0413", "nvFuser cut this team off after 100 devices")
+                .error(codes::TEAM, "nvFuser cut this team off after 100 devices")
                 .note("write all of its devices"));
         }
         let known = u32::try_from(device).ok().filter(|&device| device < cx.env.ranks);
         let Some(device) = known else {
             let message =
                 format!("device {device} of the team is not one of {} ranks", cx.env.ranks);
-            return Err(cx.error("H0413", message));
+            return Err(cx.error(codes::TEAM, message));
         };
         if team.contains(&device) {
-            return Err(cx.error("H0413", format!("device {device} is in the team twice")));
+            return Err(cx.error(codes::TEAM, format!("device {device} is in the team twice")));
         }
         team.push(device);
     }
@@ -65,7 +66,7 @@ fn contiguous(cx: &Lowering<'_>, tensor: TensorId, view: View) -> Result<View, D
     }
     let name = cx.name(tensor);
     Err(cx
-        .error("H0412", format!("{name} is not contiguous in memory: {reason}"))
+        .error(codes::LAYOUT, format!("{name} is not contiguous in memory: {reason}"))
         .note("communications take whole ranges of memory: select outer axes only, or copy with `Set` into an allocated tensor first"))
 }
 
@@ -79,7 +80,7 @@ fn written(cx: &Lowering<'_>, tensor: TensorId) -> Result<View, Diag> {
     let Some(view) = cx.binding(tensor).cloned() else {
         let message = format!("{} has no memory to receive into", cx.name(tensor));
         return Err(cx
-            .error("H0409", message)
+            .error(codes::NO_MEMORY_HERE, message)
             .note("put an ALLOCATE of it before the communication"));
     };
     contiguous(cx, tensor, view)
@@ -95,7 +96,9 @@ pub fn lower_communication(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> 
     let root = root(cx, op, kind, &team)?;
     let red_op = red_op(cx, op)?;
     if cx.group.is_some() {
-        return Err(cx.error("H0414", "only sends and receives can stand in a coalesced group"));
+        return Err(
+            cx.error(codes::POSTS, "only sends and receives can stand in a coalesced group")
+        );
     }
     let position = team.iter().position(|&device| device == me).unwrap_or(0);
     let at_root = root == Some(position);
@@ -130,7 +133,8 @@ fn collective_kind(cx: &Lowering<'_>, op: &Op) -> Result<CollectiveKind, Diag> {
     let word = op.word(AttrKey::Type).map_or("", |word| cx.program.name(word));
     let found = CollectiveKind::ALL.iter().copied().find(|kind| kind.name() == word);
     found.ok_or_else(|| {
-        let diag = cx.error("H0406", format!("communications of type `{word}` cannot run"));
+        let diag =
+            cx.error(codes::CANNOT_RUN, format!("communications of type `{word}` cannot run"));
         match nearest(word, CollectiveKind::ALL.iter().map(|kind| kind.name())) {
             Some(name) => diag.note(format!("did you mean `{name}`?")),
             None => diag,
@@ -150,24 +154,25 @@ fn root(
     }
     if kind == CollectiveKind::SendRecv && team.len() > 2 {
         let message = format!("the team of a SendRecv has 1 or 2 members, not {}", team.len());
-        return Err(cx.error("H0413", message));
+        return Err(cx.error(codes::TEAM, message));
     }
     let Some(expr) = op.expr(AttrKey::Root) else {
-        return Err(cx.error("H0413", format!("{} needs `root=`", kind.name())));
+        return Err(cx.error(codes::TEAM, format!("{} needs `root=`", kind.name())));
     };
     let root = cx.int(expr)?;
     let place = team.iter().position(|&device| i64::from(device) == root);
     match place {
         Some(place) => Ok(Some(place)),
-        None => Err(cx.error("H0413", format!("the root {root} is not in the team {team:?}"))),
+        None => Err(cx.error(codes::TEAM, format!("the root {root} is not in the team {team:?}"))),
     }
 }
 
 fn red_op(cx: &Lowering<'_>, op: &Op) -> Result<RedOp, Diag> {
     let Some(word) = op.word(AttrKey::RedOp) else { return Ok(RedOp::Sum) };
     let word = cx.program.name(word);
-    RedOp::parse(word)
-        .ok_or_else(|| cx.error("H0406", format!("the reduce operation `{word}` cannot run")))
+    RedOp::parse(word).ok_or_else(|| {
+        cx.error(codes::CANNOT_RUN, format!("the reduce operation `{word}` cannot run"))
+    })
 }
 
 /// The gathered or scattered axis must be the outermost one in memory: parts are ranges.
@@ -212,7 +217,7 @@ fn check_layout(
                 view.dims[outer].extent
             );
             Err(cx
-                .error("H0412", message)
+                .error(codes::LAYOUT, message)
                 .note("permute the axis to the front, communicate, and permute back"))
         }
     }
@@ -235,7 +240,7 @@ fn check_counts(
             view.len(),
             cx.name(names.0)
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     let (Some(input), Some(output)) = (input, output) else { return Ok(()) };
     let (sent, received) = (input.len(), output.len());
@@ -257,7 +262,7 @@ fn check_counts(
             cx.name(names.0),
             cx.name(names.1)
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     if input.dtype != output.dtype {
         let message = format!(
@@ -267,7 +272,7 @@ fn check_counts(
             cx.name(names.1),
             output.dtype.name()
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     Ok(())
 }
@@ -285,11 +290,11 @@ fn peer(cx: &Lowering<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
     let known = u32::try_from(value).ok().filter(|&peer| peer < cx.env.ranks);
     let Some(peer) = known else {
         let message = format!("peer {value} is out of range: there are {} ranks", cx.env.ranks);
-        return Err(cx.error("H0413", message));
+        return Err(cx.error(codes::TEAM, message));
     };
     if peer == me {
         return Err(cx
-            .error("H0413", format!("rank {me} cannot send to or receive from itself"))
+            .error(codes::TEAM, format!("rank {me} cannot send to or receive from itself"))
             .note("guard the local case with `IF` and copy with `Set`"));
     }
     Ok(peer)
@@ -301,16 +306,16 @@ pub fn lower_p2p(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let me = rank(cx)?;
     let op = cx.program.op(id);
     let Some(expr) = op.expr(AttrKey::Peer) else {
-        return Err(cx.error("H0413", "the peer is not known"));
+        return Err(cx.error(codes::TEAM, "the peer is not known"));
     };
     let peer = peer(cx, me, expr)?;
     let Some(tensor) = op.input_tensors().chain(op.output_tensors()).next() else {
-        return Err(cx.error("H0416", "the buffer is not known"));
+        return Err(cx.error(codes::NEEDED, "the buffer is not known"));
     };
     let direction = op.word(AttrKey::Type).map_or("", |word| cx.program.name(word));
     let backend = backend(cx, op);
     if backend == "UCC" && cx.group.is_some() {
-        return Err(cx.error("H0414", "UCC has no coalesced groups"));
+        return Err(cx.error(codes::POSTS, "UCC has no coalesced groups"));
     }
     let comm = if backend == "CUDA" { None } else { Some(world(cx, backend)) };
     let work = cx.work();
@@ -324,7 +329,9 @@ pub fn lower_p2p(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             let view = written(cx, tensor)?;
             cx.emit(InstKind::Recv { comm, peer, view, work })
         }
-        _ => Err(cx.error("H0406", format!("`type={direction}`: `send` or `recv` is needed"))),
+        _ => Err(
+            cx.error(codes::CANNOT_RUN, format!("`type={direction}`: `send` or `recv` is needed"))
+        ),
     }
 }
 
@@ -336,14 +343,14 @@ pub fn lower_collective_permute(cx: &mut Lowering<'_>, id: OpId) -> Result<(), D
     let team = team(cx, op)?;
     let member = |cx: &Lowering<'_>, key: AttrKey| -> Result<u32, Diag> {
         let Some(expr) = op.expr(key) else {
-            return Err(cx.error("H0413", format!("`{}` is not known", key.word())));
+            return Err(cx.error(codes::TEAM, format!("`{}` is not known", key.word())));
         };
         let value = cx.int(expr)?;
         let device = usize::try_from(value).ok().and_then(|place| team.get(place).copied());
         device.ok_or_else(|| {
             let message =
                 format!("peer {value} is out of range: the team has {} members", team.len());
-            cx.error("H0413", message)
+            cx.error(codes::TEAM, message)
         })
     };
     let (to, from) = (member(cx, AttrKey::SendPeer)?, member(cx, AttrKey::RecvPeer)?);
@@ -354,7 +361,7 @@ pub fn lower_collective_permute(cx: &mut Lowering<'_>, id: OpId) -> Result<(), D
     let work = cx.work();
     post(cx, op, work);
     if (to == me) != (from == me) {
-        return Err(cx.error("H0413", "one peer of a CollectivePermute is the rank itself"));
+        return Err(cx.error(codes::TEAM, "one peer of a CollectivePermute is the rank itself"));
     }
     let comm = cx.communicator(team.clone(), backend(cx, op));
     cx.emit(InstKind::GroupBegin)?;
@@ -379,7 +386,7 @@ pub fn lower_start_coalescing(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Dia
     if let Some(open) = cx.group.replace(id) {
         let span = cx.program.op_span(open);
         return Err(cx
-            .error("H0414", "a group cannot start inside another one")
+            .error(codes::POSTS, "a group cannot start inside another one")
             .label(span, "this one is open"));
     }
     cx.emit(InstKind::GroupBegin)
@@ -389,7 +396,7 @@ pub fn lower_start_coalescing(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Dia
 pub fn lower_end_coalescing(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     rank(cx)?;
     if cx.group.take().is_none() {
-        return Err(cx.error("H0414", "`EndCoalescing` without a `StartCoalescing` before it"));
+        return Err(cx.error(codes::POSTS, "`EndCoalescing` without a `StartCoalescing` before it"));
     }
     let comm = world(cx, "NCCL");
     let work = cx.work();
@@ -405,8 +412,10 @@ pub fn lower_wait(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         let Value::Handle(number) = operand else { continue };
         let Some(work) = cx.pending.remove(number) else {
             let post = cx.handle(*number).map(|post| cx.program.op_span(post));
-            let diag = cx
-                .error("H0414", format!("nothing has been posted as {number} since its last Wait"));
+            let diag = cx.error(
+                codes::POSTS,
+                format!("nothing has been posted as {number} since its last Wait"),
+            );
             return Err(match post {
                 Some(span) => diag.label(span, "this is what the Wait names"),
                 None => diag,

@@ -2,6 +2,7 @@
 
 use super::{Arg, Dim, Function, Gemm, InstKind, Kernel, Lowering, RedOp, Scalar, Step, View};
 use crate::diag::Diag;
+use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, DType, Op, OpId, TensorId, Value};
 use smallvec::{SmallVec, smallvec};
 
@@ -82,7 +83,7 @@ pub fn lower_set_permute(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             source.dims.len(),
             cx.name(input)
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     let dims = perm.iter().map(|&from| source.dims[from]).collect();
     copy_into(cx, input, View { dims, ..source }, result)
@@ -102,7 +103,7 @@ fn permutation(cx: &Lowering<'_>, op: &Op, result: TensorId) -> Result<Vec<usize
     if numbers.contains(&u32::MAX) {
         let name = cx.name(result);
         return Err(cx
-            .error("H0416", format!("the permutation of {name} is not known"))
+            .error(codes::NEEDED, format!("the permutation of {name} is not known"))
             .note("the domains of the result have no numbers: give `perm={...}`"));
     }
     let rank_of = |number: u32| numbers.iter().filter(|&&other| other < number).count();
@@ -124,7 +125,7 @@ fn bind_scalar(cx: &mut Lowering<'_>, op: &Op, function: &str) -> Result<(), Dia
             | Value::Handle(_)
             | Value::Unit(_)
             | Value::Op(_) => {
-                return Err(cx.error("H0406", "a scalar that depends on tensor elements"));
+                return Err(cx.error(codes::CANNOT_RUN, "a scalar that depends on tensor elements"));
             }
         }
     }
@@ -146,7 +147,9 @@ pub fn lower_pointwise(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let result = cx.result(op)?;
     let Some(function) = Function::parse(text, op.operands.len()) else {
         let count = op.operands.len();
-        return Err(cx.error("H0406", format!("`{text}` of {count} operands cannot run yet")));
+        return Err(
+            cx.error(codes::CANNOT_RUN, format!("`{text}` of {count} operands cannot run yet"))
+        );
     };
     let mut sources = Vec::new();
     for operand in &op.operands {
@@ -154,7 +157,9 @@ pub fn lower_pointwise(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             Value::Tensor(tensor) => Ok((*tensor, cx.input(*tensor)?)),
             Value::Scalar(expr) => Err(cx.scalar(*expr)?),
             Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
-                return Err(cx.error("H0406", format!("an operand of `{text}` is not a value")));
+                return Err(
+                    cx.error(codes::CANNOT_RUN, format!("an operand of `{text}` is not a value"))
+                );
             }
         });
     }
@@ -176,7 +181,10 @@ pub fn lower_pointwise(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     }
     let compute = compute_type(function, &inputs, &args, output.dtype);
     if function.needs_integers() && compute.is_float() {
-        return Err(cx.error("H0406", format!("`{text}` needs integers, not `{}`", compute.name())));
+        return Err(cx.error(
+            codes::CANNOT_RUN,
+            format!("`{text}` needs integers, not `{}`", compute.name()),
+        ));
     }
     let step = Step { function, args, compute, result: output.dtype };
     cx.emit(InstKind::Kernel(Box::new(Kernel { inputs, output, steps: vec![step] })))
@@ -220,10 +228,12 @@ pub fn lower_reduction(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
     let word = op.word(AttrKey::ReduceOp).map_or("add", |word| cx.program.name(word));
     let Some(red_op) = RedOp::parse(word) else {
-        return Err(cx.error("H0406", format!("the reduction `{word}` cannot run yet")));
+        return Err(cx.error(codes::CANNOT_RUN, format!("the reduction `{word}` cannot run yet")));
     };
     if op.attr(AttrKey::Allreduce) == Some(&AttrValue::Bool(true)) {
-        return Err(cx.error("H0406", "reductions with `allreduce = true` cannot run yet"));
+        return Err(
+            cx.error(codes::CANNOT_RUN, "reductions with `allreduce = true` cannot run yet")
+        );
     }
     let source = cx.input(input)?;
     let axes = cx.axes.of(result);
@@ -359,7 +369,7 @@ fn emit_gemm(
             cx.name(tensors[1]),
             b.dtype.name()
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     cx.emit(InstKind::Gemm(Box::new(Gemm { a, b, bias, out })))
 }
@@ -370,7 +380,7 @@ pub fn lower_full(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let result = cx.result(op)?;
     let scalar = op.operands.iter().rev().find_map(|value| value.scalar());
     let Some(expr) = op.expr(AttrKey::Fill).or(scalar) else {
-        return Err(cx.error("H0416", "the value of `full` is not known"));
+        return Err(cx.error(codes::NEEDED, "the value of `full` is not known"));
     };
     let value = cx.scalar(expr)?;
     let dst = cx.output(result)?;
@@ -385,7 +395,7 @@ pub fn lower_iota(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let step = op.expr(AttrKey::Step).map_or(Ok(Scalar::Int(1)), |expr| cx.scalar(expr))?;
     let output = cx.output(result)?;
     if output.dims.len() != 1 {
-        return Err(cx.error("H0410", "the result of `iota` has one axis"));
+        return Err(cx.error(codes::SHAPES, "the result of `iota` has one axis"));
     }
     let dtype = output.dtype;
     let binary =

@@ -2,6 +2,7 @@
 
 use super::{InstKind, Lowering};
 use crate::diag::Diag;
+use crate::diag::codes;
 use crate::ir::{AttrKey, ExprId, Op, OpId, Program, Symbol, TensorId, UnitId, Value};
 use rustc_hash::FxHashSet;
 
@@ -20,7 +21,7 @@ pub fn lower_for(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let stop = match (op.expr(AttrKey::Stop), op.domain(AttrKey::Domain)) {
         (Some(stop), _) => stop,
         (None, Some(domain)) => cx.program.domain(domain).extent,
-        (None, None) => return Err(cx.error("H0416", "the loop has no domain and no `stop`")),
+        (None, None) => return Err(cx.error(codes::NEEDED, "the loop has no domain and no `stop`")),
     };
     let fresh = match loop_index(cx, op) {
         Some(index) => dependents(cx.program, op, index),
@@ -34,7 +35,7 @@ pub fn lower_for_range(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     match op.expr(AttrKey::Stop) {
         Some(stop) => run_loop(cx, op, stop, &[]),
-        None => Err(cx.error("H0416", "the loop has no `stop`")),
+        None => Err(cx.error(codes::NEEDED, "the loop has no `stop`")),
     }
 }
 
@@ -43,7 +44,10 @@ fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &[TensorId]) ->
     let step = op.expr(AttrKey::Step).map_or(Ok(1), |expr| cx.int(expr))?;
     let stop = cx.int(stop)?;
     if step < 1 {
-        return Err(cx.error("H0408", format!("the loop's step is {step}; it must be positive")));
+        return Err(cx.error(
+            codes::OUT_OF_RANGE,
+            format!("the loop's step is {step}; it must be positive"),
+        ));
     }
     let (index, Some(&body)) = (loop_index(cx, op), op.blocks.first()) else { return Ok(()) };
     let outside: Vec<bool> = fresh.iter().map(|&tensor| cx.binding(tensor).is_some()).collect();
@@ -119,7 +123,7 @@ pub fn lower_if(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         .find_map(|value| value.scalar())
         .or_else(|| op.attrs.iter().find_map(|(key, _)| op.expr(*key)));
     let Some(predicate) = predicate else {
-        return Err(cx.error("H0416", "the branch has no predicate"));
+        return Err(cx.error(codes::NEEDED, "the branch has no predicate"));
     };
     let chosen = usize::from(!cx.scalar(predicate)?.as_bool());
     match op.blocks.get(chosen) {
@@ -136,7 +140,7 @@ fn stream_operand(cx: &Lowering<'_>, op: &Op) -> Result<ExprId, Diag> {
             None
         }
     });
-    stream.ok_or_else(|| cx.error("H0416", "no stream is named"))
+    stream.ok_or_else(|| cx.error(codes::NEEDED, "no stream is named"))
 }
 
 /// Binds a stream's name to the current stream.
@@ -200,10 +204,12 @@ pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
 /// Runs a HostUnit's body in place, on the unit's own tensors.
 pub fn lower_post_on_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let Some(call) = launch_call(cx.program, id) else {
-        return Err(cx.error("H0406", "the HostUnit that is posted is not in the program"));
+        return Err(
+            cx.error(codes::CANNOT_RUN, "the HostUnit that is posted is not in the program")
+        );
     };
     if cx.unit.is_some() {
-        return Err(cx.error("H0406", "a HostUnit cannot post another one"));
+        return Err(cx.error(codes::CANNOT_RUN, "a HostUnit cannot post another one"));
     }
     let unit = &cx.program.units()[call.unit];
     let inputs: Vec<TensorId> = unit.inputs.iter().filter_map(|value| value.tensor()).collect();
@@ -217,7 +223,7 @@ pub fn lower_post_on_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag>
             call.inputs.len(),
             call.outputs.len()
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     for (&outer, &inner) in call.inputs.iter().zip(&inputs) {
         let view = cx.input(outer)?;

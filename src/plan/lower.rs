@@ -7,6 +7,7 @@ use super::{
     IterationId, Origin, Plan, StreamSlot, USER_STREAM, View, WorkSlot, row_major,
 };
 use crate::diag::Diag;
+use crate::diag::codes;
 use crate::ir::{
     AttrKey, BlockId, DType, Expr, ExprId, Id, IdVec, Op, OpId, Program, Symbol, TensorId, UnitId,
     Value,
@@ -95,7 +96,7 @@ impl<'a> Lowering<'a> {
         self.run_block(self.program.body())?;
         if let Some(start) = self.group {
             self.op = start;
-            return Err(self.error("H0414", "`StartCoalescing` has no `EndCoalescing`"));
+            return Err(self.error(codes::POSTS, "`StartCoalescing` has no `EndCoalescing`"));
         }
         let outputs = self.program.outputs().iter().filter_map(|output| output.tensor());
         self.plan.outputs = outputs.map(|tensor| self.bindings[tensor].clone()).collect();
@@ -201,7 +202,7 @@ impl<'a> Lowering<'a> {
             self.iteration = IterationId(self.plan.iterations.len() as u32);
             self.plan.iterations.push(self.indices.clone());
             if self.plan.iterations.len() > MAX_INSTRUCTIONS {
-                return Err(self.error("H0404", "the loops have too many iterations"));
+                return Err(self.error(codes::TOO_LARGE, "the loops have too many iterations"));
             }
         }
         let result = self.run_block(body);
@@ -249,7 +250,7 @@ impl<'a> Lowering<'a> {
     pub fn emit(&mut self, kind: InstKind) -> Result<(), Diag> {
         if self.plan.insts.len() >= MAX_INSTRUCTIONS {
             let message = format!("the plan has more than {MAX_INSTRUCTIONS} instructions");
-            return Err(self.error("H0404", message));
+            return Err(self.error(codes::TOO_LARGE, message));
         }
         let origin = Origin { op: self.op, iteration: self.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
@@ -304,18 +305,18 @@ impl<'a> Lowering<'a> {
     /// The value of an expression as a size.
     pub fn size(&self, expr: ExprId) -> Result<usize, Diag> {
         let value = self.int(expr)?;
-        usize::try_from(value).map_err(|_| self.error("H0403", format!("a size is {value}")))
+        usize::try_from(value).map_err(|_| self.error(codes::SIZE, format!("a size is {value}")))
     }
     /// The error for an expression without a value.
     pub fn eval_error(&self, error: EvalError) -> Diag {
         match error {
             EvalError::Unknown(name) => {
                 let name = self.program.name(name);
-                self.error("H0407", format!("`{name}` has no value here")).note(format!(
+                self.error(codes::NO_VALUE, format!("`{name}` has no value here")).note(format!(
                     "nvFuser prints a scalar's name without its definition; write the expression in the place of `{name}`, or give `--set {name}=...` where it is an extent"
                 ))
             }
-            EvalError::Invalid(text) => self.error("H0407", text),
+            EvalError::Invalid(text) => self.error(codes::NO_VALUE, text),
         }
     }
 
@@ -328,11 +329,11 @@ impl<'a> Lowering<'a> {
         }
         if let Expr::Hex(value) = self.program.expr(expr) {
             let message = format!("no GetCurrentStream has bound Stream {value:#x}");
-            return Err(self.error("H0407", message));
+            return Err(self.error(codes::NO_VALUE, message));
         }
         let index = self.int(expr)?;
         if index < 0 {
-            return Err(self.error("H0408", format!("the stream's index is {index}")));
+            return Err(self.error(codes::OUT_OF_RANGE, format!("the stream's index is {index}")));
         }
         let next = StreamSlot(self.plan.streams);
         let slot = *self.indexed_streams.entry(index).or_insert(next);
@@ -360,7 +361,7 @@ impl<'a> Lowering<'a> {
             let extent = scope.eval_int(expr).map_err(|error| self.eval_error(error))?;
             let size = usize::try_from(extent).map_err(|_| {
                 let message = format!("an axis of {} has the size {extent}", self.name(tensor));
-                self.error("H0403", message)
+                self.error(codes::SIZE, message)
             })?;
             shape.push(size);
         }
@@ -383,7 +384,7 @@ impl<'a> Lowering<'a> {
             let name = self.name(tensor);
             let message =
                 format!("the axes of {name} were made by splits, so its shape is not known");
-            return Err(self.error("H0411", message).note(format!(
+            return Err(self.error(codes::SPLIT_AXES, message).note(format!(
                 "write the extents before the splits as `logical={{...}}` of {name}"
             )));
         }
@@ -419,7 +420,7 @@ impl<'a> Lowering<'a> {
         let bytes = elements.and_then(|elements| elements.checked_mul(dtype.size()));
         let (Some(elements), Some(bytes)) = (elements, bytes) else {
             let message = format!("{} of shape {shape:?} is too large", self.name(tensor));
-            return Err(self.error("H0404", message));
+            return Err(self.error(codes::TOO_LARGE, message));
         };
         self.live_bytes = self.live_bytes.saturating_add(bytes as u64);
         self.plan.peak_bytes = self.plan.peak_bytes.max(self.live_bytes);
@@ -430,7 +431,7 @@ impl<'a> Lowering<'a> {
                 self.live_bytes,
                 self.memory_limit
             );
-            return Err(self.error("H0404", message));
+            return Err(self.error(codes::TOO_LARGE, message));
         }
         let buffer = self.plan.buffers.push(Buffer { elements, dtype, tensor, kind });
         self.references.push(0);
@@ -483,9 +484,12 @@ impl<'a> Lowering<'a> {
         let name = self.name(tensor);
         if !self.in_mesh(tensor) {
             let message = format!("{name} is not on this rank: its mesh does not contain it");
-            return Err(self.error("H0409", message));
+            return Err(self.error(codes::NO_MEMORY_HERE, message));
         }
-        Err(self.error("H0409", format!("{name} has no value here: nothing has written it yet")))
+        Err(self.error(
+            codes::NO_MEMORY_HERE,
+            format!("{name} has no value here: nothing has written it yet"),
+        ))
     }
 
     /// The view of a tensor that an op writes: what it is bound to, else new memory.
@@ -500,13 +504,16 @@ impl<'a> Lowering<'a> {
     pub fn operand(&self, op: &Op, index: usize) -> Result<TensorId, Diag> {
         op.input_tensors().nth(index).ok_or_else(|| {
             let name = op.kind.spec().name;
-            self.error("H0406", format!("`{name}` needs {} tensors", index + 1))
+            self.error(codes::CANNOT_RUN, format!("`{name}` needs {} tensors", index + 1))
         })
     }
     /// The result tensor.
     pub fn result(&self, op: &Op) -> Result<TensorId, Diag> {
         op.output_tensors().next().ok_or_else(|| {
-            self.error("H0406", format!("`{}` needs a result tensor", op.kind.spec().name))
+            self.error(
+                codes::CANNOT_RUN,
+                format!("`{}` needs a result tensor", op.kind.spec().name),
+            )
         })
     }
 
@@ -523,7 +530,7 @@ impl<'a> Lowering<'a> {
             self.name(a),
             self.name(b)
         );
-        self.error("H0410", message)
+        self.error(codes::SHAPES, message)
     }
 
     /// Element type of a tensor.

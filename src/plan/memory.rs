@@ -3,6 +3,7 @@
 use super::axes::Axis;
 use super::{InstKind, Lowering, Scalar, View};
 use crate::diag::Diag;
+use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, ParallelType, TensorId};
 
 /// Allocates a tensor unless it has memory already. The form without `buffer=` (2026) always
@@ -13,7 +14,7 @@ pub fn lower_allocate(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         Some(AttrValue::Tensor(tensor)) => *tensor,
         _ => match op.output_tensors().chain(op.input_tensors()).next() {
             Some(tensor) => tensor,
-            None => return Err(cx.error("H0416", "ALLOCATE names no tensor")),
+            None => return Err(cx.error(codes::NEEDED, "ALLOCATE names no tensor")),
         },
     };
     if !cx.in_mesh(tensor) {
@@ -38,7 +39,10 @@ pub fn lower_deallocate(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             cx.rebind(tensor, None)?;
         } else if cx.in_mesh(tensor) {
             let name = cx.name(tensor);
-            return Err(cx.error("H0409", format!("{name} has no memory that could be freed")));
+            return Err(cx.error(
+                codes::NO_MEMORY_HERE,
+                format!("{name} has no memory that could be freed"),
+            ));
         }
     }
     Ok(())
@@ -63,7 +67,10 @@ fn selected_axis(cx: &Lowering<'_>, op: &Op, input: TensorId) -> Result<Axis, Di
         _ => None,
     };
     found.copied().ok_or_else(|| {
-        cx.error("H0408", format!("the axis of the select is not an axis of {}", cx.name(input)))
+        cx.error(
+            codes::OUT_OF_RANGE,
+            format!("the axis of the select is not an axis of {}", cx.name(input)),
+        )
     })
 }
 
@@ -80,7 +87,7 @@ pub fn lower_select(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             let index = match op.expr(AttrKey::Index) {
                 _ if axis.broadcast || by_device => 0,
                 Some(expr) => cx.int(expr)?,
-                None => return Err(cx.error("H0416", "the select has no index")),
+                None => return Err(cx.error(codes::NEEDED, "the select has no index")),
             };
             select(cx, input, &source, position, index)?
         }
@@ -102,7 +109,7 @@ fn select(
             cx.name(input),
             dim.extent
         );
-        return Err(cx.error("H0408", message));
+        return Err(cx.error(codes::OUT_OF_RANGE, message));
     };
     let mut view = source.clone();
     view.dims.remove(position);
@@ -131,11 +138,13 @@ pub fn lower_shard_by_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag
     let position = cx.axes.stored(input).position(|axis| axis.parallel == ParallelType::Stream);
     let Some(position) = position else {
         let message = format!("{} has no stream axis to slice", cx.name(input));
-        return Err(cx.error("H0411", message));
+        return Err(cx.error(codes::SPLIT_AXES, message));
     };
     cx.local_shape(result)?;
     let index = op.expr(AttrKey::StreamIndex).or_else(|| op.expr(AttrKey::Index));
-    let Some(index) = index else { return Err(cx.error("H0416", "no stream index is given")) };
+    let Some(index) = index else {
+        return Err(cx.error(codes::NEEDED, "no stream index is given"));
+    };
     let (source, index) = (cx.input(input)?, cx.int(index)?);
     let mut view = select(cx, input, &source, position, index)?;
     if cx.axes.stored(result).count() == source.dims.len() {

@@ -1,28 +1,7 @@
 //! Programs with all unknowns gone: one sequence of resolved instructions for each rank.
 //!
 //! [`prepare`] binds the extents ([`sizes`]), decides whether the program is lowered, and lowers it once
-//! for each rank ([`Lowering`]); [`shard`] and [`assemble`] go between whole tensors and ranks' parts.
-//!
-//! Error codes of this layer:
-//!
-//! | code | what |
-//! |---|---|
-//! | H0401 | sizes that nothing fixes |
-//! | H0402 | one extent with two sizes |
-//! | H0403 | a flag that fits nothing, sizes that are not positive or do not divide |
-//! | H0404 | numbers too large: sizes, memory, length of the plan |
-//! | H0405 | too few devices |
-//! | H0406 | an op or a function that cannot run |
-//! | H0407 | an expression without a value |
-//! | H0408 | an index out of range |
-//! | H0409 | a tensor without memory or value where it is used |
-//! | H0410 | shapes that do not fit each other |
-//! | H0411 | domains made by splits: `logical=` is needed |
-//! | H0412 | a communication whose tensor is not contiguous or not sharded on its outermost axis |
-//! | H0413 | team, root or peer of a communication |
-//! | H0414 | a Wait without a post, a group that is not opened or closed |
-//! | H0415 | a program that is lowered in part |
-//! | H0416 | an attribute that a run needs |
+//! for each rank ([`Lowering`]); [`mod@shard`] and [`assemble`] go between whole tensors and ranks' parts.
 
 pub mod axes;
 mod comm;
@@ -71,6 +50,7 @@ pub use shard::{assemble, shard};
 pub use sizes::{Env, Sizes, infer};
 
 use crate::diag::Diag;
+use crate::diag::codes;
 use crate::ir::{IdVec, OpId};
 
 /// One communicator: an ordered team and the library that carries its traffic.
@@ -123,5 +103,5 @@ impl Plan {
 /// `lower` of ops that cannot run yet: an error that names the op.
 pub fn unsupported(cx: &mut Lowering<'_>, op: OpId) -> Result<(), Diag> {
     let name = cx.program.op(op).kind.spec().name;
-    Err(cx.error("H0406", format!("`{name}` cannot run yet")))
+    Err(cx.error(codes::CANNOT_RUN, format!("`{name}` cannot run yet")))
 }

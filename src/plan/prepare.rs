@@ -2,6 +2,7 @@
 
 use super::axes::AxesTable;
 use super::{Env, Labels, Lowering, Plan, PlanText, Sizes, infer};
+use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, Mesh, OpId, ParallelType, Program, TensorId};
 use crate::ops::{Effect, OpKind};
@@ -160,7 +161,7 @@ fn ports(
             let extent = super::sizes::evaluate(program, env, None, expr);
             let Some(extent) = extent.ok().and_then(|extent| usize::try_from(extent).ok()) else {
                 let message = format!("the shape of {} is not known", port.name);
-                diags.push(Diag::global("H0403", message));
+                diags.push(Diag::global(codes::SIZE, message));
                 continue;
             };
             let device = (!unlowered && axis.sharded()).then_some(axis.parallel);
@@ -202,7 +203,7 @@ fn unlowered(program: &Program, axes: &AxesTable) -> Result<bool, Diag> {
             let message = format!(
                 "this `{name}` moves data between devices but is not a Communication, in a program that has communications or loops"
             );
-            Err(Diag::error("H0415", program.op_span(op), message)
+            Err(Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
                 .label(program.op_span(other), format!("`{what}` belongs to a lowered program"))
                 .note("lower the whole program (`hir-opt --pass-pipeline=host-ir-lower`), or none of it"))
         }

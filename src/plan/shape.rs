@@ -3,12 +3,13 @@
 use super::compute::{copy_into, emit_copy};
 use super::{Dim, InstKind, Lowering, Scalar, View};
 use crate::diag::Diag;
+use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
 
 fn flags(cx: &Lowering<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
     match op.attr(AttrKey::Flags) {
         Some(AttrValue::Bools(flags)) => Ok(flags.to_vec()),
-        _ => Err(cx.error("H0416", "the flags are not known")),
+        _ => Err(cx.error(codes::NEEDED, "the flags are not known")),
     }
 }
 
@@ -25,7 +26,7 @@ pub fn lower_broadcast(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             cx.name(input),
             source.dims.len()
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     let mut old = source.dims.iter();
     let unit = Dim { extent: 1, stride: 0 };
@@ -44,7 +45,7 @@ pub fn lower_squeeze(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     if flags.len() != source.dims.len() || bad {
         let message =
             format!("the flags do not fit {} of shape {:?}", cx.name(input), source.shape());
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     let kept = source.dims.iter().zip(&flags).filter(|(_, drop)| !**drop).map(|(dim, _)| *dim);
     let dims = kept.collect();
@@ -95,7 +96,7 @@ fn check_view_sharding(cx: &Lowering<'_>, input: TensorId, result: TensorId) -> 
             cx.name(input),
             cx.name(result)
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     Ok(())
 }
@@ -106,7 +107,7 @@ pub fn lower_slice(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
     let mut view = cx.input(input)?;
     let Some(AttrValue::Ranges(ranges)) = op.attr(AttrKey::Ranges) else {
-        return Err(cx.error("H0416", "the ranges of the slice are not known"));
+        return Err(cx.error(codes::NEEDED, "the ranges of the slice are not known"));
     };
     if ranges.len() != view.dims.len() {
         let message = format!(
@@ -115,7 +116,7 @@ pub fn lower_slice(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             view.dims.len(),
             cx.name(input)
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     let sharded: Vec<bool> = cx.axes.stored(input).map(|axis| axis.sharded()).collect();
     for (axis, range) in ranges.iter().enumerate() {
@@ -129,7 +130,7 @@ pub fn lower_slice(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             value.clamp(0, extent)
         };
         if step < 1 {
-            return Err(cx.error("H0408", format!("the step of a slice is {step}")));
+            return Err(cx.error(codes::OUT_OF_RANGE, format!("the step of a slice is {step}")));
         }
         let (start, stop) = (clamp(start), clamp(stop));
         let count = (stop - start).max(0) as usize;
@@ -146,7 +147,7 @@ pub fn lower_pad(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
     let source = cx.input(input)?;
     let Some(AttrValue::Exprs(widths)) = op.attr(AttrKey::Widths) else {
-        return Err(cx.error("H0416", "the widths of the pad are not known"));
+        return Err(cx.error(codes::NEEDED, "the widths of the pad are not known"));
     };
     if widths.len() != 2 * source.dims.len() {
         let message = format!(
@@ -155,7 +156,7 @@ pub fn lower_pad(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
             source.dims.len(),
             cx.name(input)
         );
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     let value = op.expr(AttrKey::Fill).map_or(Ok(Scalar::Int(0)), |expr| cx.scalar(expr))?;
     let output = cx.output(result)?;
@@ -187,7 +188,7 @@ pub fn lower_cat(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let result = cx.result(op)?;
     let Some(dim) = op.expr(AttrKey::Dim) else {
-        return Err(cx.error("H0416", "the axis of the cat is not known"));
+        return Err(cx.error(codes::NEEDED, "the axis of the cat is not known"));
     };
     let axis = cx.size(dim)?;
     let inputs: Vec<TensorId> = op.input_tensors().collect();
@@ -217,7 +218,7 @@ pub fn lower_cat(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     if output.dims.get(axis).map(|dim| dim.extent) != Some(start) {
         let message =
             format!("the operands fill {start} indices of axis {axis} of {}", cx.name(result));
-        return Err(cx.error("H0410", message));
+        return Err(cx.error(codes::SHAPES, message));
     }
     Ok(())
 }

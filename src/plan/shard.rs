@@ -6,6 +6,7 @@
 use super::{Port, Prepared};
 use crate::data::HostTensor;
 use crate::diag::Diag;
+use crate::diag::codes;
 
 /// The rank's part of a whole input; an empty tensor of shape `[0]` off its mesh. `input` counts the
 /// tensor inputs. The tensor must have the port's shape and type (see [`check_whole`]).
@@ -55,7 +56,7 @@ pub fn check_whole(port: &Port, whole: &HostTensor) -> Result<(), Diag> {
             port.dtype.name(),
             whole.dtype().name()
         );
-        return Err(Diag::global("H0403", message));
+        return Err(Diag::global(codes::SIZE, message));
     }
     if whole.shape() != port.shape() {
         let message = format!(
@@ -64,7 +65,7 @@ pub fn check_whole(port: &Port, whole: &HostTensor) -> Result<(), Diag> {
             port.shape(),
             whole.shape()
         );
-        return Err(Diag::global("H0403", message));
+        return Err(Diag::global(codes::SIZE, message));
     }
     Ok(())
 }
@@ -78,7 +79,7 @@ pub fn assemble(
     parts: Vec<(u32, HostTensor)>,
 ) -> Result<HostTensor, Diag> {
     let Some(port) = prepared.outputs.get(output) else {
-        return Err(Diag::global("H0501", format!("there is no output {output}")));
+        return Err(Diag::global(codes::PORTS, format!("there is no output {output}")));
     };
     let (shape, local) = (port.shape(), port.local_shape());
     let mut whole = HostTensor::zeros(port.dtype, &shape);
@@ -88,7 +89,7 @@ pub fn assemble(
         if part.shape() != local || part.dtype() != port.dtype {
             let message =
                 format!("rank {rank}'s part of {} has the shape {:?}", port.name, part.shape());
-            return Err(Diag::global("H0501", message));
+            return Err(Diag::global(codes::PORTS, message));
         }
         match owners.iter().find(|(other, ..)| *other == origin) {
             Some((_, first, replica)) => compare(port, (*first, replica), (rank, &part))?,
@@ -106,7 +107,7 @@ pub fn assemble(
             port.name,
             owners.len()
         );
-        return Err(Diag::global("H0502", message));
+        return Err(Diag::global(codes::UNWRITTEN_OUTPUT, message));
     }
     Ok(whole)
 }
@@ -142,5 +143,5 @@ fn compare(port: &Port, a: (u32, &HostTensor), b: (u32, &HostTensor)) -> Result<
         b.0,
         b.1.get_f64(flat)
     );
-    Err(Diag::global("H0503", message))
+    Err(Diag::global(codes::REPLICAS, message))
 }

@@ -6,6 +6,7 @@
 
 use super::axes::{AxesTable, Axis};
 use super::scalar::{EvalError, Scope};
+use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::{Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::OpKind;
@@ -115,10 +116,13 @@ fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
             "the program needs {needed} devices (its meshes name device {}), but there are {ranks}",
             needed - 1
         );
-        diags.push(Diag::global("H0405", message).note(format!("give `--devices {needed}`")));
+        diags.push(
+            Diag::global(codes::TOO_FEW_DEVICES, message)
+                .note(format!("give `--devices {needed}`")),
+        );
     }
     if sizes.streams == 0 {
-        diags.push(Diag::global("H0403", "the number of streams must be at least 1"));
+        diags.push(Diag::global(codes::SIZE, "the number of streams must be at least 1"));
     }
     ranks.max(needed)
 }
@@ -165,8 +169,8 @@ impl Solver<'_> {
             old.value, old.why, known.value, known.why
         );
         let mut diag = match known.span {
-            Some(span) => Diag::error("H0402", span, message).here(known.why),
-            None => Diag::global("H0402", message),
+            Some(span) => Diag::error(codes::SIZE_CONFLICT, span, message).here(known.why),
+            None => Diag::global(codes::SIZE_CONFLICT, message),
         };
         if let Some(span) = old.span {
             diag = diag.label(span, old.why);
@@ -320,7 +324,7 @@ impl Solver<'_> {
                 }
                 _ => {
                     let message = format!("`--set {name}={value}` names no extent of the program");
-                    self.diags.push(Diag::global("H0403", message));
+                    self.diags.push(Diag::global(codes::SIZE, message));
                 }
             }
         }
@@ -336,7 +340,7 @@ impl Solver<'_> {
         };
         let Some(tensor) = find_tensor(self.program, name) else {
             let message = format!("{} names no tensor of the program", flag());
-            self.diags.push(Diag::global("H0403", message));
+            self.diags.push(Diag::global(codes::SIZE, message));
             return;
         };
         let axes = self.axes.of(tensor);
@@ -350,7 +354,7 @@ impl Solver<'_> {
                 stored.len()
             );
             let span = self.span(tensor);
-            self.diags.push(Diag::error("H0403", span, message));
+            self.diags.push(Diag::error(codes::SIZE, span, message));
             return;
         }
         for (&axis, &extent) in stored.iter().zip(shape) {
@@ -419,7 +423,7 @@ impl Solver<'_> {
                     let name = self.program.name(name);
                     let message =
                         format!("`{name}` is {} ({}); sizes are positive", known.value, known.why);
-                    self.diags.push(Diag::global("H0403", message));
+                    self.diags.push(Diag::global(codes::SIZE, message));
                 }
                 None if !seen.contains(&root) => {
                     seen.push(root);
@@ -439,8 +443,10 @@ impl Solver<'_> {
             {
                 let name = self.program.name(*name);
                 let message = format!("the input `{name}` has no value");
-                self.diags
-                    .push(Diag::global("H0401", message).note(format!("give `--set {name}=8`")));
+                self.diags.push(
+                    Diag::global(codes::SIZE_UNKNOWN, message)
+                        .note(format!("give `--set {name}=8`")),
+                );
             }
         }
     }
@@ -449,8 +455,11 @@ impl Solver<'_> {
         let names: Vec<String> = open.iter().map(|(name, ..)| format!("`{name}`")).collect();
         let header = self.program.source().header;
         let many = if names.len() == 1 { "this size is" } else { "these sizes are" };
-        let mut diag =
-            Diag::error("H0401", header, format!("{many} not known: {}", names.join(", ")));
+        let mut diag = Diag::error(
+            codes::SIZE_UNKNOWN,
+            header,
+            format!("{many} not known: {}", names.join(", ")),
+        );
         for (name, root, _) in open {
             let mut places = Vec::new();
             let mut shape = None;

@@ -13,6 +13,7 @@ use crate::ir::{BlockId, CommentPlace, OpId, Program};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use text::Texts;
+pub use text::{domain_text, expr_text, mesh_text};
 
 /// Which form of the language to print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,8 +1,8 @@
 //! Texts of tensors, domains, meshes and scalars.
 
 use crate::ir::{
-    Expr, ExprId, Id, IterDomain, Mesh, ParallelType, Program, StreamSpelling, Style, Symbol,
-    TensorId,
+    Expr, ExprId, Id, IterDomain, Mesh, MeshId, ParallelType, Program, StreamSpelling, Style,
+    Symbol, TensorId,
 };
 use crate::ops::pointwise;
 
@@ -49,6 +49,28 @@ impl Texts {
         }
         &self.buffer[start as usize..end as usize]
     }
+}
+
+/// An axis as the text writes it: `iS0{i0}`.
+pub fn domain_text(program: &Program, domain: &IterDomain) -> String {
+    let mut out = String::new();
+    Writer { program, style: program.style(), out: &mut out }.domain(domain);
+    out
+}
+
+/// A scalar as the text writes it: `( i0 * 2 )`.
+pub fn expr_text(program: &Program, expr: ExprId) -> String {
+    let mut out = String::new();
+    Writer { program, style: program.style(), out: &mut out }.expr(expr);
+    out
+}
+
+/// A mesh as the text writes it, `DeviceMesh{0 1}`, or `no mesh`.
+pub fn mesh_text(program: &Program, mesh: Option<MeshId>) -> String {
+    let Some(mesh) = mesh else { return "no mesh".to_owned() };
+    let mut out = String::from("DeviceMesh");
+    push_mesh(&mut out, program.mesh(mesh));
+    out
 }
 
 /// Writes texts in a program's style.

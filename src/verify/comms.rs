@@ -1,12 +1,13 @@
 //! V40 to V45: communications: teams, roots, peers, reduce operations.
 
-use super::codes;
 use super::declarations::duplicate;
-use super::text::{self, declared};
+use super::places::declared;
 use crate::analysis::comm_links::{has_root, reduces};
+use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{AttrKey, OpId, Program, TensorId};
 use crate::ops::comm::TEAM_CUT;
+use crate::print::mesh_text;
 
 /// Communication: team, root, reduce operation.
 pub(super) fn communication(program: &Program, id: OpId, diags: &mut Diags) {
@@ -89,7 +90,7 @@ fn in_team(
     let outside = |device: &&u32| sorted.binary_search(&i64::from(**device)).is_err();
     if let Some(device) = mesh.devices.iter().find(outside) {
         let name = program.tensor_name(tensor);
-        let mesh = text::mesh(program, program.tensor(tensor).mesh);
+        let mesh = mesh_text(program, program.tensor(tensor).mesh);
         let message = format!("device {device} of the {side}'s mesh is not in the team");
         let diag = Diag::error(codes::TEAM_MESH, program.op_span(id), message)
             .here(format!("`{name}` lies on `{mesh}`"))

@@ -1,12 +1,13 @@
 //! V1 to V9: what tensors, meshes, inputs and aliases say about themselves.
 
-use super::codes;
-use super::text::{self, tensor_span};
+use super::places::{count, tensor_span};
+use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{
     AttrValue, BlockId, IdVec, IterDomain, Mesh, MeshId, OpId, ParallelType, Program, Tensor,
     TensorId, Value,
 };
+use crate::print::{domain_text, expr_text, mesh_text};
 use rustc_hash::FxHashMap;
 
 /// Most axes that a tensor may have.
@@ -123,17 +124,17 @@ fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
     }
     let (x, y) = (program.domains(first), program.domains(second));
     if x.len() != y.len() {
-        let axes = |n: usize| text::count(n, "axis", "axes");
+        let axes = |n: usize| count(n, "axis", "axes");
         parts.push(format!("{} and {}", axes(x.len()), axes(y.len())));
     } else if let Some(k) = (0..x.len()).find(|&k| x[k] != y[k]) {
-        let axis = |domains: &[IterDomain]| text::domain(program, &domains[k]);
+        let axis = |domains: &[IterDomain]| domain_text(program, &domains[k]);
         parts.push(format!("axis {k} is `{}` and `{}`", axis(x), axis(y)));
     }
     if a.mesh != b.mesh {
         parts.push(format!(
             "mesh `{}` and `{}`",
-            text::mesh(program, a.mesh),
-            text::mesh(program, b.mesh)
+            mesh_text(program, a.mesh),
+            mesh_text(program, b.mesh)
         ));
     }
     parts.join("; ")
@@ -151,7 +152,7 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
         return;
     }
     if let Some(twice) = duplicate(&mesh.devices) {
-        let text = text::mesh(program, Some(id));
+        let text = mesh_text(program, Some(id));
         diags.push(Diag::error(
             codes::BAD_MESH,
             span,
@@ -217,7 +218,7 @@ fn device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut
         return;
     }
     let (name, axis, span) =
-        (program.tensor_name(id), text::domain(program, domain), tensor_span(program, id));
+        (program.tensor_name(id), domain_text(program, domain), tensor_span(program, id));
     let Some(mesh) = program.tensor_mesh(id) else {
         diags.push(
             Diag::error(
@@ -230,7 +231,7 @@ fn device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut
         return;
     };
     if inside >= mesh.shape.len() {
-        let rank = text::count(mesh.shape.len(), "axis", "axes");
+        let rank = count(mesh.shape.len(), "axis", "axes");
         let parallel = domain.parallel.name();
         let message = format!(
             "`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}"
@@ -272,7 +273,7 @@ fn inputs(program: &Program, referenced: &Referenced, diags: &mut Diags) {
                 (before, program.tensor_name(tensor), tensor_span(program, tensor))
             }
             Value::Scalar(expr) => {
-                (scalars.insert(expr, k), text::expr(program, expr), program.source().header)
+                (scalars.insert(expr, k), expr_text(program, expr), program.source().header)
             }
             Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => continue,
         };

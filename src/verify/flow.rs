@@ -5,9 +5,9 @@
 //! defined further down, so it counts if the loop defines it anywhere. A Deallocate holds to the end
 //! of its block.
 
-use super::codes;
 use super::declarations::Referenced;
-use super::text::{declared, tensor_span};
+use super::places::{declared, tensor_span};
+use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{AttrKey, AttrValue, BlockId, IdVec, Op, OpId, Program, TensorId, Value};
 use crate::ops::Effect;

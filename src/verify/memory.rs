@@ -1,10 +1,10 @@
 //! V37, V38: allocations.
 
-use super::codes;
-use super::text;
 use crate::analysis::axes::logical_axes;
+use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{AttrKey, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId};
+use crate::print::expr_text;
 use smallvec::SmallVec;
 
 /// A product: a constant and factors in ascending order.
@@ -94,12 +94,12 @@ fn wrong_size(program: &Program, id: OpId, tensor: TensorId, size: ExprId, diags
         .axes
         .iter()
         .filter(|axis| !axis.is_reduction())
-        .map(|axis| text::expr(program, axis.extent))
+        .map(|axis| expr_text(program, axis.extent))
         .collect();
     let message = format!(
         "the allocation of `{}` has size `{}`, but its stored axes hold {}",
         program.tensor_name(tensor),
-        text::expr(program, size),
+        expr_text(program, size),
         if extents.is_empty() { "1".to_owned() } else { format!("`{}`", extents.join(" * ")) },
     );
     let note = "device axes count, reductions do not";

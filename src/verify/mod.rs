@@ -1,7 +1,7 @@
 //! What holds in every program: structure, types, shapes, scopes.
 //!
 //! [`verify`] reports every violation of one program in one run. Names, argument kinds and words are
-//! the resolver's (`H01`). The invariants, with their codes ([`codes::NAMES`] says what each means):
+//! the resolver's (`H01`). The invariants, with their codes ([`crate::diag::codes`]):
 //!
 //! Declarations
 //! - V1 the tensors of one number in one scope have one type (H0201)
@@ -60,23 +60,20 @@
 //! - V43 a constant peer is a device of some mesh, for a CollectivePermute a position in the team (H0245)
 //! - V44 a reduce operation only where the type reduces (H0244)
 
-pub mod codes;
 mod comms;
 mod declarations;
 mod flow;
 mod memory;
+mod places;
 mod posts;
 pub mod rules;
 mod scalars;
 mod shapes;
-pub(crate) mod text;
 mod units;
 
 use crate::diag::Diags;
 use crate::ir::Program;
 use crate::ops::OpKind;
-
-pub(crate) use units::unit_of;
 
 /// Checks a program; errors come in the order of their places in the text.
 pub fn verify(program: &Program, diags: &mut Diags) {

@@ -1,6 +1,6 @@
 //! V17 to V20: numbers of communications, Waits, and groups of point-to-point operations.
 
-use super::codes;
+use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{BlockId, OpId, Program, Value};
 use crate::ops::OpKind;

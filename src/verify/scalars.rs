@@ -1,11 +1,12 @@
 //! V25 to V29: scalar names and loops.
 
-use super::codes;
-use super::text;
+use super::places::tensor_span;
 use crate::analysis::Extents;
 use crate::analysis::names::{Finding, RUNTIME, bound_names, is_generated, scan};
+use crate::diag::codes;
 use crate::diag::{Diag, Diags, nearest};
 use crate::ir::{AttrKey, OpId, Program, Symbol};
+use crate::print::expr_text;
 
 /// Checks every use of a scalar name.
 pub(super) fn check(program: &Program, diags: &mut Diags) {
@@ -89,11 +90,11 @@ pub(super) fn loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
 /// V29: no extent needs two values.
 pub(super) fn extents(program: &Program, diags: &mut Diags) {
     for conflict in Extents::new(program).conflicts() {
-        let extent = text::expr(program, conflict.extent);
+        let extent = expr_text(program, conflict.extent);
         let name = program.tensor_name(conflict.tensor);
         let span = conflict
             .op
-            .map_or_else(|| text::tensor_span(program, conflict.tensor), |op| program.op_span(op));
+            .map_or_else(|| tensor_span(program, conflict.tensor), |op| program.op_span(op));
         let by = conflict.op.map_or("its mesh has", |_| "this op needs");
         let message = format!(
             "extent `{extent}` of `{name}` is {} by other ops, but {by} {}",

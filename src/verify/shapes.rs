@@ -1,12 +1,13 @@
 //! V30 to V36: ranks, extents and element types of tensor ops.
 
-use super::codes;
-use super::text::{self, declared};
+use super::places::declared;
 use crate::analysis::axes::{LastAxes, logical_axes};
 use crate::analysis::links::Relate;
+use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{AttrKey, AttrValue, DType, OpId, Program, TensorId};
 use crate::ops::AxisLink;
+use crate::print::{domain_text, expr_text};
 use smallvec::SmallVec;
 
 /// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
@@ -45,7 +46,7 @@ fn extent(program: &Program, id: OpId, link: &AxisLink, (x, y): (i64, i64), diag
     let axis = |(tensor, k): (TensorId, u32)| {
         let printed = logical_axes(program, tensor).axes.get(k as usize).map(|axis| axis.printed);
         let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
-        let axis = domain.map_or_else(|| format!("axis {k}"), |d| text::domain(program, d));
+        let axis = domain.map_or_else(|| format!("axis {k}"), |d| domain_text(program, d));
         format!("`{axis}` of `{}`", program.tensor_name(tensor))
     };
     let name = program.op(id).kind.spec().name;
@@ -186,7 +187,7 @@ pub(super) fn select_index(program: &Program, id: OpId, diags: &mut Diags) {
     let domain = program.domain(axis);
     let extent = program.exprs().as_int(domain.extent).filter(|_| !domain.is_broadcast());
     if index < 0 || extent.is_some_and(|extent| index >= extent) {
-        let axis = text::domain(program, domain);
+        let axis = domain_text(program, domain);
         let message = format!("index {index} is outside of the selected axis `{axis}`");
         diags.push(Diag::error(codes::SELECT_INDEX, program.op_span(id), message));
     }
@@ -204,8 +205,7 @@ pub(super) fn slice_ranges(program: &Program, id: OpId, diags: &mut Diags) {
         let backwards = matches!((start, stop), (Some(start), Some(stop)) if start > stop);
         let outside = matches!((stop, extent), (Some(stop), Some(extent)) if stop > extent);
         if backwards || outside || start.is_some_and(|s| s < 0) || step.is_some_and(|s| s <= 0) {
-            let written: Vec<String> =
-                range.iter().map(|expr| text::expr(program, *expr)).collect();
+            let written: Vec<String> = range.iter().map(|expr| expr_text(program, *expr)).collect();
             let message = format!(
                 "the range {{{}}} of axis {k} of `{}` is not inside the axis",
                 written.join(", "),

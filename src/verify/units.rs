@@ -1,23 +1,11 @@
 //! V21 to V24: HostUnits and their posts.
 
-use super::codes;
-use super::text::{count, declared, tensor_span};
+use super::places::{count, declared, tensor_span};
+use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::{Op, OpId, Program, TensorId, UnitId, Value};
+use crate::ir::{OpId, Program, TensorId, Value};
 use crate::ops::Effect;
 use rustc_hash::FxHashMap;
-
-/// The unit that a PostOnStream names.
-pub(crate) fn unit_of(program: &Program, op: &Op) -> Option<UnitId> {
-    program.unit_by_number(unit_number(op)?)
-}
-
-fn unit_number(op: &Op) -> Option<u32> {
-    op.operands.iter().find_map(|value| match value {
-        Value::Unit(number) => Some(*number),
-        _ => None,
-    })
-}
 
 /// Checks the units themselves: one a number (V21), tensor ops only (V22).
 pub(super) fn check(program: &Program, diags: &mut Diags) {
@@ -50,7 +38,7 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
 /// A post names a unit of the program (V23) and has its inputs and outputs (V24).
 pub(super) fn post(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
-    let Some(number) = unit_number(op) else { return };
+    let Some(number) = op.posted_number() else { return };
     let Some(unit) = program.unit_by_number(number) else {
         let known: Vec<String> =
             program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();

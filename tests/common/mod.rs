@@ -6,7 +6,7 @@ use hostir::ir::Program;
 use hostir::plan::{self, Prepared, Sizes};
 
 /// A program and its sizes.
-pub struct Case {
+pub(crate) struct Case {
     program: Program,
     sizes: Sizes,
     text: String,
@@ -14,7 +14,7 @@ pub struct Case {
 
 impl Case {
     /// Reads a program that has no errors.
-    pub fn new(text: &str, set: &[(&str, i64)]) -> Self {
+    pub(crate) fn new(text: &str, set: &[(&str, i64)]) -> Self {
         let (mut programs, diags) = hostir::load(text);
         assert!(!diags.has_errors(), "{}", render(text, &diags.items));
         let set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
@@ -22,16 +22,16 @@ impl Case {
         Self { program: programs.remove(0), sizes, text: text.to_owned() }
     }
     /// With a number of devices.
-    pub fn devices(mut self, devices: u32) -> Self {
+    pub(crate) fn devices(mut self, devices: u32) -> Self {
         self.sizes.devices = Some(devices);
         self
     }
     /// The plans, or the rendered errors.
-    pub fn prepare(&self) -> Result<Prepared, String> {
+    pub(crate) fn prepare(&self) -> Result<Prepared, String> {
         plan::prepare(&self.program, &self.sizes).map_err(|diags| render(&self.text, &diags.items))
     }
     /// Random whole inputs.
-    pub fn random_inputs(&self) -> Vec<HostTensor> {
+    pub(crate) fn random_inputs(&self) -> Vec<HostTensor> {
         let prepared = self.prepare().unwrap_or_else(|text| panic!("{text}"));
         let mut seed = 1u64;
         let mut next = || {
@@ -49,7 +49,7 @@ impl Case {
         inputs
     }
     /// Runs on whole inputs and gives whole outputs, or the rendered errors.
-    pub fn run_whole(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
+    pub(crate) fn run_whole(&self, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
         let prepared = self.prepare()?;
         let local = |rank: u32| {
             (0..inputs.len())
@@ -69,7 +69,7 @@ impl Case {
         Ok(outputs)
     }
     /// Runs with random inputs: inputs and outputs as doubles.
-    pub fn run(&self) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+    pub(crate) fn run(&self) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
         let inputs = self.random_inputs();
         let outputs = self.run_whole(&inputs).unwrap_or_else(|text| panic!("{text}"));
         let values = |tensors: &[HostTensor]| {
@@ -78,7 +78,7 @@ impl Case {
         (values(&inputs), values(&outputs))
     }
     /// The rendered errors of a run that fails.
-    pub fn fails(&self) -> String {
+    pub(crate) fn fails(&self) -> String {
         let prepared = match self.prepare() {
             Ok(_) => self.random_inputs(),
             Err(text) => return text,
@@ -95,7 +95,7 @@ fn render(text: &str, diags: &[hostir::diag::Diag]) -> String {
 }
 
 /// `a [m, k] @ b [k, n]` by plain loops.
-pub fn matmul(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
+pub(crate) fn matmul(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
     let mut out = vec![0.0; m * n];
     for i in 0..m {
         for j in 0..n {
@@ -108,7 +108,7 @@ pub fn matmul(a: &[f64], b: &[f64], m: usize, k: usize, n: usize) -> Vec<f64> {
 }
 
 /// The sum along one axis.
-pub fn sum_axis(tensor: &HostTensor, axis: usize) -> Vec<f64> {
+pub(crate) fn sum_axis(tensor: &HostTensor, axis: usize) -> Vec<f64> {
     let shape = tensor.shape();
     let (outer, count): (usize, usize) = (shape[..axis].iter().product(), shape[axis]);
     let inner: usize = shape[axis + 1..].iter().product();
@@ -124,6 +124,6 @@ pub fn sum_axis(tensor: &HostTensor, axis: usize) -> Vec<f64> {
 }
 
 /// `[rows, columns]` to `[columns, rows]`.
-pub fn transpose(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+pub(crate) fn transpose(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     (0..rows * columns).map(|i| values[i % rows * columns + i / rows]).collect()
 }

@@ -1,7 +1,7 @@
 //! hir-opt: reads host programs, verifies them, runs passes and prints what comes out.
 //!
-//! The way of a text: [`cli`] reads the command line; [`chunk`] cuts the input into texts; each is
-//! parsed, resolved, verified, sent through the pipeline and printed; [`expect`] compares what was said
+//! The way of a text: `cli` reads the command line; `chunk` cuts the input into texts; each is
+//! parsed, resolved, verified, sent through the pipeline and printed; `expect` compares what was said
 //! with what a test expects. Results are written at the very end and only if nothing went wrong.
 
 mod chunk;

@@ -1,7 +1,7 @@
 //! Diagnostics as people and programs read them.
 //!
 //! Lines of nvFuser's printed form run to 400 columns and more, so a line that is too wide is cut
-//! around its labels ([`view`]); positions in the output are always those of the uncut text.
+//! around its labels (`view`); positions in the output are always those of the uncut text.
 
 mod json;
 mod view;

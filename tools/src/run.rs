@@ -1,7 +1,7 @@
 //! hir-run: runs a host program and checks what it computes.
 //!
 //! One road: read, verify, bind sizes, plan, bind inputs, run, put outputs together, compare, write.
-//! Each step either hands its result to the next or ends the run with a [`Failure`]; files are written
+//! Each step either hands its result to the next or ends the run with a `Failure`; files are written
 //! in the last step only, so a run that fails leaves none.
 
 mod check;

@@ -2,8 +2,8 @@
 
 use super::exchange::{Exchange, open_items, started};
 use super::rank::Rank;
-use crate::backend::DEADLOCK;
 use crate::diag::Diag;
+use crate::diag::codes::DEADLOCK;
 use crate::plan::{InstKind, Prepared};
 use std::collections::BTreeSet;
 

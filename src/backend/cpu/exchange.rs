@@ -5,6 +5,7 @@ use super::rank::Rank;
 use super::reduce::combine;
 use super::{Fault, Stats};
 use crate::diag::Diag;
+use crate::diag::codes;
 use crate::plan::{Collective, CollectiveKind, CommSlot, InstKind, Prepared, View};
 use std::collections::BTreeMap;
 
@@ -137,7 +138,7 @@ fn disagree(
         (prepared.labels.span(origin.op), text)
     };
     let ((span, text), (other, other_text)) = (label(a), label(b));
-    Diag::error("H0508", span, message).here(text).label(other, other_text)
+    Diag::error(codes::DISAGREEMENT, span, message).here(text).label(other, other_text)
 }
 
 /// Each member's input as bytes.

@@ -6,7 +6,7 @@
 //! communication; `exchange` then matches and carries out communications, and so on. If nothing can go
 //! on and work is left, `deadlock` says who waits for whom.
 //!
-//! Kernels ([`pointwise`], [`reduce`], [`gemm`]) read their operands into dense vectors, compute, and
+//! Kernels (`pointwise`, `reduce`, `gemm`) read their operands into dense vectors, compute, and
 //! write the result: simple, safe when views overlap, and checked for elements that nothing wrote.
 
 mod deadlock;
@@ -21,6 +21,7 @@ mod storage;
 use super::{Backend, RunResult, Stats};
 use crate::data::HostTensor;
 use crate::diag::Diag;
+use crate::diag::codes;
 use crate::ir::{DType, TensorId};
 use crate::plan::{Origin, Plan, Prepared};
 use rank::Rank;
@@ -47,18 +48,19 @@ impl Fault {
         let labels = &prepared.labels;
         let (code, message) = match self {
             Fault::Uninitialised { tensor, element } => (
-                "H0506",
+                codes::UNINITIALISED,
                 format!(
                     "{} is read before it is written (element {element})",
                     labels.tensor(tensor)
                 ),
             ),
-            Fault::NoMemory(bytes) => ("H0504", format!("no memory for {bytes} bytes")),
-            Fault::Type(dtype) => {
-                ("H0505", format!("the CPU backend cannot compute with `{}`", dtype.name()))
-            }
-            Fault::Input(text) => ("H0501", text),
-            Fault::Invalid(text) => ("H0507", text),
+            Fault::NoMemory(bytes) => (codes::NO_MEMORY, format!("no memory for {bytes} bytes")),
+            Fault::Type(dtype) => (
+                codes::BACKEND_TYPE,
+                format!("the CPU backend cannot compute with `{}`", dtype.name()),
+            ),
+            Fault::Input(text) => (codes::PORTS, text),
+            Fault::Invalid(text) => (codes::ARITHMETIC, text),
         };
         let iteration = labels.iteration(plan.iteration(origin));
         let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
@@ -116,22 +118,25 @@ fn start<'p>(
             inputs.len(),
             prepared.plans.len()
         );
-        return Err(vec![Diag::global("H0501", message)]);
+        return Err(vec![Diag::global(codes::PORTS, message)]);
     }
     let mut ranks = Vec::new();
     for (plan, inputs) in prepared.plans.iter().zip(inputs) {
         if inputs.len() < plan.inputs.len() {
             let message =
                 format!("rank {} has {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
-            return Err(vec![Diag::global("H0501", message)]);
+            return Err(vec![Diag::global(codes::PORTS, message)]);
         }
         check_types(prepared, plan)?;
         match Rank::new(plan, inputs) {
             Ok(rank) => ranks.push(rank),
             Err(Fault::Input(text)) => {
-                return Err(vec![Diag::global("H0501", format!("rank {}: {text}", plan.rank))]);
+                return Err(vec![Diag::global(
+                    codes::PORTS,
+                    format!("rank {}: {text}", plan.rank),
+                )]);
             }
-            Err(_) => return Err(vec![Diag::global("H0504", "no memory for the inputs")]),
+            Err(_) => return Err(vec![Diag::global(codes::NO_MEMORY, "no memory for the inputs")]),
         }
     }
     Ok(ranks)
@@ -146,7 +151,7 @@ fn check_types(prepared: &Prepared, plan: &Plan) -> Result<(), Vec<Diag>> {
                 prepared.labels.tensor(buffer.tensor),
                 buffer.dtype.name()
             );
-            return Err(vec![Diag::global("H0505", message)]);
+            return Err(vec![Diag::global(codes::BACKEND_TYPE, message)]);
         }
     }
     Ok(())
@@ -186,7 +191,7 @@ fn finish(
                         "the output {name} has elements that nothing wrote on rank {}",
                         rank.plan.rank
                     );
-                    return Err(vec![Diag::global("H0502", message)]);
+                    return Err(vec![Diag::global(codes::UNWRITTEN_OUTPUT, message)]);
                 }
             }
         }

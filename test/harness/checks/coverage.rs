@@ -35,7 +35,10 @@ pub(crate) fn codes_without_tests() -> Vec<String> {
     let root = tree::root();
     let mut tested = String::new();
     for ending in [".hir", ".out", ".err", ".txt"] {
-        tested.extend(tree::files(&root.join("test"), ending).iter().map(|path| tree::read(path)));
+        for folder in ["test", "tests"] {
+            let files = tree::files(&root.join(folder), ending);
+            tested.extend(files.iter().map(|path| tree::read(path)));
+        }
     }
     for path in files::sources() {
         let name = tree::relative(&path);

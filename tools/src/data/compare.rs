@@ -174,8 +174,8 @@ fn scan(found: &HostTensor, expected: &HostTensor, tolerance: Tolerance) -> Comp
         let reference = part(expected, index);
         let allowed = tolerance.atol
             + if reference.is_finite() { tolerance.rtol * reference.abs() } else { 0.0 };
-        // Not `>`: a NaN is no number within the tolerance.
-        let differs = !(difference <= allowed);
+        // A NaN is no number within the tolerance.
+        let differs = difference.is_nan() || difference > allowed;
         mismatches += usize::from(differs);
         let score = if difference.is_finite() {
             (difference / allowed, difference)

@@ -158,7 +158,7 @@ pub fn write(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
     }
 }
 
-/// Whether [`write`] takes tensors of this type.
+/// Whether [`write()`] takes tensors of this type.
 pub fn can_hold(dtype: DType) -> bool {
     write(&HostTensor::zeros(dtype, &[0])).is_ok()
 }

@@ -67,7 +67,7 @@ pub fn status(code: &str) -> Status {
         }
         VALUE | TENSOR | SCALAR | TWICE | CONFLICT | REFERENCE | CONTAINER => Status::Usage,
         DIFFERS => Status::Differs,
-        hostir::backend::DEADLOCK => Status::Deadlock,
+        hostir::diag::codes::DEADLOCK => Status::Deadlock,
         _ => Status::Program,
     }
 }

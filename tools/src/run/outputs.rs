@@ -122,22 +122,29 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Files to write, with what each holds.
+/// Files to write, by their paths.
 #[derive(Default)]
 struct Files<'a> {
-    files: BTreeMap<String, (Option<Kind>, Vec<(String, &'a HostTensor)>)>,
+    files: BTreeMap<String, Content<'a>>,
+}
+
+/// What one file holds.
+#[derive(Default)]
+struct Content<'a> {
+    kind: Option<Kind>,
+    entries: Vec<(String, &'a HostTensor)>,
 }
 
 impl<'a> Files<'a> {
     fn add(&mut self, file: &DataFile, name: &str, tensor: &'a HostTensor) {
-        let (kind, entries) = self.files.entry(file.path.clone()).or_default();
-        *kind = Some(file.kind);
-        entries.push((file.entry.clone().unwrap_or_else(|| name.to_owned()), tensor));
+        let content = self.files.entry(file.path.clone()).or_default();
+        content.kind = Some(file.kind);
+        content.entries.push((file.entry.clone().unwrap_or_else(|| name.to_owned()), tensor));
     }
     /// Writes beside each file first, then moves all into place.
     fn write(&self, io: &Io<'_>) -> Result<(), Diag> {
         let mut staged = Staged::default();
-        for (path, (kind, entries)) in &self.files {
+        for (path, Content { kind, entries }) in &self.files {
             let bytes = match kind {
                 Some(Kind::Npy) => npy::write(entries[0].1),
                 Some(Kind::Safetensors) | None => safetensors::write(entries),
