@@ -19,8 +19,11 @@ use cli::Cli;
 use dump::Dump;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
+use hostir::print::PrintOptions;
+use hostir_grammar::ast::Ast;
 use hostir_passes::manager::{self, Failure, Report};
 use hostir_passes::pipeline::Pipeline;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::time::Instant;
 
@@ -39,7 +42,7 @@ pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
         Ok(source) => source,
         Err(diag) => return fail(io, &cli, &cli.file, "", &[diag], Status::Environment),
     };
-    Session::new(&cli, source).run(io).code()
+    Session::new(&cli, &source).run(io).code()
 }
 
 /// Reports diagnostics about `text` and gives back the status.
@@ -52,7 +55,7 @@ fn fail(io: &mut Io<'_>, cli: &Cli, name: &str, text: &str, diags: &[Diag], stat
 /// One run over one input.
 struct Session<'a> {
     cli: &'a Cli,
-    source: Source,
+    source: &'a Source,
     /// Whether the input holds bytes that are not UTF-8.
     lossy: bool,
     /// What is printed if all goes well.
@@ -72,7 +75,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(cli: &'a Cli, source: Source) -> Self {
+    fn new(cli: &'a Cli, source: &'a Source) -> Self {
         Self {
             cli,
             source,
@@ -88,8 +91,10 @@ impl<'a> Session<'a> {
     }
 
     fn run(mut self, io: &mut Io<'_>) -> Status {
-        self.lossy = std::str::from_utf8(&self.source.bytes).is_err();
-        let text = self.source.text().into_owned();
+        let source = self.source;
+        let text = source.text();
+        self.lossy = matches!(text, Cow::Owned(_));
+        self.out.reserve(text.len());
         let chunks = chunk::split(&text, self.cli.split_input_file);
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
@@ -107,7 +112,7 @@ impl<'a> Session<'a> {
         self.warn_never_ran();
         let expected = self.cli.verify_diagnostics && !self.diags.has_errors();
         let ok = expected || (!failed && !self.diags.has_errors());
-        report(io, self.cli.format, &self.source, &self.diags.items);
+        report(io, self.cli.format, self.source, &self.diags.items);
         self.tables(io);
         self.finish(io, ok)
     }
@@ -120,22 +125,33 @@ impl<'a> Session<'a> {
         let mut diags = Diags::default();
         diags.items.extend(chunk.not_utf8(self.lossy));
         diags.items.extend(parsed.errors.into_iter().map(chunk::syntax));
-        let syntax_errors = diags.has_errors();
-        for index in 0..parsed.ast.containers.len() {
-            self.containers += 1;
-            if self.cli.container.is_some_and(|wanted| wanted != self.containers) {
-                continue;
-            }
-            let start = Instant::now();
-            let mut found = Diags::default();
-            let program = hostir::resolve::resolve(&parsed.ast, index, &chunk.text, &mut found);
-            self.phases[1] += start.elapsed().as_secs_f64();
-            if !syntax_errors && !found.has_errors() {
+        let sound = !diags.has_errors();
+        let programs = self.resolve(&parsed.ast, &chunk.text);
+        // It is as large as the text several times over; what follows can use the memory.
+        drop(parsed.ast);
+        for (program, mut found) in programs {
+            if sound && !found.has_errors() {
                 self.program(program, &mut found, io);
             }
             diags.items.extend(found.items);
         }
         diags
+    }
+
+    /// The programs that are asked for, each with what was found wrong with it.
+    fn resolve(&mut self, ast: &Ast, text: &str) -> Vec<(Program, Diags)> {
+        let start = Instant::now();
+        let mut programs = Vec::new();
+        for index in 0..ast.containers.len() {
+            self.containers += 1;
+            if self.cli.container.is_none_or(|wanted| wanted == self.containers) {
+                let mut found = Diags::default();
+                let program = hostir::resolve::resolve(ast, index, text, &mut found);
+                programs.push((program, found));
+            }
+        }
+        self.phases[1] += start.elapsed().as_secs_f64();
+        programs
     }
 
     fn program(&mut self, mut program: Program, diags: &mut Diags, io: &mut Io<'_>) {
@@ -150,7 +166,7 @@ impl<'a> Session<'a> {
         }
         cli::restyle(&mut program, self.cli);
         let start = Instant::now();
-        self.out.push_str(&hostir::print::print(&program));
+        hostir::print::print_into(&program, PrintOptions::default(), &mut self.out);
         self.phases[3] += start.elapsed().as_secs_f64();
     }
 
@@ -221,7 +237,7 @@ impl<'a> Session<'a> {
                 Ok(()) => {
                     let _ = writeln!(io.stderr, "a test case was written to {path}");
                 }
-                Err(diag) => report(io, self.cli.format, &self.source, &[diag]),
+                Err(diag) => report(io, self.cli.format, self.source, &[diag]),
             }
         }
         if !ok {
@@ -231,7 +247,7 @@ impl<'a> Session<'a> {
         match output::write(io, &self.cli.output, &self.out) {
             Ok(()) => Status::Ok,
             Err(diag) => {
-                report(io, self.cli.format, &self.source, &[diag]);
+                report(io, self.cli.format, self.source, &[diag]);
                 Status::Environment
             }
         }

@@ -32,6 +32,10 @@ impl Source {
     /// The text, with U+FFFD for bytes that are not UTF-8. Spans of a diagnostic fit it only if
     /// all bytes before them are UTF-8, as they do for the one diagnostic such a text gets.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.bytes)
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => text.into(),
+            // Decoding what is damaged is ten times slower than looking whether anything is.
+            Err(_) => String::from_utf8_lossy(&self.bytes),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Matrix products through `matrixmultiply` (by way of ndarray's checked views).
+//! Matrix products through the `gemm` crate, whose kernels use AVX-512 where the processor has it.
 
 use super::Fault;
 use super::lanes::{Class, Lanes, class};
@@ -6,8 +6,8 @@ use super::storage::Memory;
 use crate::ir::DType;
 use crate::plan::{Dim, Gemm, Plan, View, row_major};
 use bytemuck::Pod;
-use ndarray::{ArrayView2, ArrayViewMut2, LinalgScalar, ShapeBuilder, linalg::general_mat_mul};
-
+use gemm::Parallelism;
+use num_traits::{One, Zero};
 use std::borrow::Cow;
 
 /// A factor in memory: values, the first matrix's place, and dims.
@@ -163,7 +163,11 @@ fn offset(dims: &[Dim], mut batch: usize) -> usize {
     offset
 }
 
-fn matrix<T: LinalgScalar>(
+/// Products of fewer multiplications than this run on the calling thread alone.
+const ALONE: usize = 1 << 18;
+
+#[allow(unsafe_code, reason = "the crate takes raw pointers; what they reach is checked here")]
+fn matrix<T: Pod + Zero + One>(
     a: &Factor<'_, T>,
     from_a: usize,
     b: &Factor<'_, T>,
@@ -171,18 +175,59 @@ fn matrix<T: LinalgScalar>(
     [m, n, k]: [usize; 3],
     out: &mut [T],
 ) -> Result<(), Fault> {
-    let strides = |factor: &Factor<'_, T>| {
-        let rank = factor.dims.len();
-        (factor.dims[rank - 2].stride, factor.dims[rank - 1].stride)
-    };
-    let left = ArrayView2::from_shape((m, k).strides(strides(a)), &a.values[from_a..]);
-    let right = ArrayView2::from_shape((k, n).strides(strides(b)), &b.values[from_b..]);
-    let result = ArrayViewMut2::from_shape((m, n), out);
-    let (Ok(left), Ok(right), Ok(mut result)) = (left, right, result) else {
+    let (a_row, a_column) = strides(a);
+    let (b_row, b_column) = strides(b);
+    let fits = reaches(a, from_a, [m, k]) && reaches(b, from_b, [k, n]) && out.len() == m * n;
+    if !fits {
         return Err(Fault::Invalid("the strides of a factor do not fit its memory".into()));
+    }
+    let parallelism = match m * n * k {
+        0..ALONE => Parallelism::None,
+        _ => Parallelism::Rayon(0),
     };
-    general_mat_mul(T::one(), &left, &right, T::zero(), &mut result);
+    let (left, right) = (a.values[from_a..].as_ptr(), b.values[from_b..].as_ptr());
+    // SAFETY: `reaches` says that the last element of either factor, which has the largest offset as no
+    // stride is negative, lies in its slice; `out` holds m * n elements and is borrowed mutably. The
+    // type is f32 or f64, which the crate supports.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            n as isize,
+            false,
+            left,
+            a_column,
+            a_row,
+            right,
+            b_column,
+            b_row,
+            T::zero(),
+            T::one(),
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
     Ok(())
+}
+
+/// Strides of a factor's rows and columns.
+fn strides<T: Clone>(factor: &Factor<'_, T>) -> (isize, isize) {
+    let rank = factor.dims.len();
+    (factor.dims[rank - 2].stride as isize, factor.dims[rank - 1].stride as isize)
+}
+
+/// Whether all elements of a matrix of a factor lie in its memory.
+fn reaches<T: Clone>(factor: &Factor<'_, T>, from: usize, shape: [usize; 2]) -> bool {
+    let rank = factor.dims.len();
+    let last = shape.iter().zip(&factor.dims[rank - 2..]).try_fold(from, |last, (extent, dim)| {
+        last.checked_add(extent.checked_sub(1)?.checked_mul(dim.stride)?)
+    });
+    last.is_some_and(|last| last < factor.values.len())
 }
 
 fn integer_matrix(
@@ -196,13 +241,13 @@ fn integer_matrix(
     let rank = a.dims.len();
     let (am, ak) = (a.dims[rank - 2].stride, a.dims[rank - 1].stride);
     let (bk, bn) = (b.dims[b.dims.len() - 2].stride, b.dims[b.dims.len() - 1].stride);
-    for i in 0..m {
-        for j in 0..n {
-            out[i * n + j] = (0..k).fold(0i64, |sum, l| {
-                let (x, y) =
-                    (a.values[from_a + i * am + l * ak], b.values[from_b + l * bk + j * bn]);
-                sum.wrapping_add(x.wrapping_mul(y))
-            });
+    for (i, row) in out.chunks_exact_mut(n).take(m).enumerate() {
+        for l in 0..k {
+            let x = a.values[from_a + i * am + l * ak];
+            for (j, sum) in row.iter_mut().enumerate() {
+                let y = b.values[from_b + l * bk + j * bn];
+                *sum = sum.wrapping_add(x.wrapping_mul(y));
+            }
         }
     }
     Ok(())

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Measures what docs/benchmarks.md lists, on this machine, and prints each figure beside its bar.
+
+usage: tools/bench/run.py [text] [startup] [matmul]      (all of them without arguments)
+
+Builds with `cargo build --release` first. `matmul` needs NumPy: tools/setup --bench installs it.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+NULL = subprocess.DEVNULL
+
+
+def build():
+    command = ["cargo", "build", "--release", "--workspace", "--bins", "--examples"]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+def seconds(command, runs=5):
+    """Least and median time of a command as a whole process, after one run that is not counted."""
+    times = []
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, stdout=NULL, stderr=NULL)
+        times.append(time.perf_counter() - start)
+    times = sorted(times[1:])
+    return times[0], times[len(times) // 2]
+
+
+def generate(folder, *size):
+    path = Path(folder) / "generated.hir"
+    with open(path, "w") as file:
+        command = [sys.executable, ROOT / "tools/bench/generate.py", *size]
+        subprocess.run(command, check=True, stdout=file, stderr=NULL)
+    return path
+
+
+def text():
+    """Parse + verify + print: the whole process of hir-opt, file in and file out."""
+    hir_opt = TARGET / "hir-opt"
+    with tempfile.TemporaryDirectory() as folder:
+        path = generate(folder, "--megabytes", "50")
+        size = path.stat().st_size / 1e6
+        least, median = seconds([hir_opt, path, "-o", "/dev/null"])
+        print(f"text: {size:.0f} MB in {median:.2f} s (least {least:.2f} s):", end=" ")
+        print(f"{size / median:.0f} MB/s, best {size / least:.0f} MB/s (bar: 60)")
+        for ops in (1000, 10000, 100000):
+            path = generate(folder, "--ops", str(ops))
+            least, _ = seconds([hir_opt, path, "-o", "/dev/null"])
+            print(f"text: {ops} ops in {least * 1e3:.1f} ms: {least / ops * 1e6:.2f} us an op")
+
+
+def startup():
+    path = ROOT / "docs/examples/allgather.hir"
+    for name in ("hir-opt", "hir-run"):
+        check = ["--check-only", "--set", "i1=4"] if name == "hir-run" else ["-o", "/dev/null"]
+        least, median = seconds([TARGET / name, path, *check], runs=50)
+        print(f"startup: {name} on a small program {median * 1e3:.2f} ms (least {least * 1e3:.2f}; bar: 5)")
+
+
+def matmul():
+    import numpy
+
+    size, ours, theirs = 2048, [], []
+    generator = numpy.random.default_rng(0)
+    a = generator.standard_normal((size, size), dtype=numpy.float32)
+    b = generator.standard_normal((size, size), dtype=numpy.float32)
+    for _ in range(5):  # in turn, so that both see the same machine
+        found = subprocess.run([TARGET / "examples/matmul_speed", str(size)], check=True, capture_output=True)
+        ours.append(float(found.stdout))
+        best = float("inf")
+        for _ in range(10):
+            start = time.perf_counter()
+            a @ b
+            best = min(best, time.perf_counter() - start)
+        theirs.append(best * 1e3)
+    ratios = sorted(x / y for x, y in zip(ours, theirs))
+    print(f"matmul {size}^3 float: {min(ours):.1f} ms, NumPy {numpy.__version__} {min(theirs):.1f} ms,", end=" ")
+    print(f"ratio {ratios[len(ratios) // 2]:.2f} (from {ratios[0]:.2f} to {ratios[-1]:.2f}; bar: 1.5)")
+
+
+def main():
+    parts = {"text": text, "startup": startup, "matmul": matmul}
+    wanted = sys.argv[1:] or list(parts)
+    if any(name not in parts for name in wanted):
+        sys.exit(__doc__)
+    build()
+    for name in wanted:
+        parts[name]()
+
+
+if __name__ == "__main__":
+    main()
