@@ -46,4 +46,22 @@ codes! {
     NOT_EXPECTED = "H0317";
     /// --verify-diagnostics: an expectation that is not well formed.
     BAD_EXPECTATION = "H0318";
+    /// stream-parallel-type: an input with a stream-parallel axis.
+    STREAM_INPUT = "H0321";
+    /// stream-parallel-type: an op with several results.
+    STREAM_RESULTS = "H0322";
+    /// stream-parallel-type: a result with two stream-parallel axes.
+    STREAM_AXES = "H0323";
+    /// stream-parallel-type: an op that cannot be spread over streams.
+    STREAM_OP = "H0324";
+    /// stream-parallel-type: a stream-parallel part of a split axis.
+    STREAM_SPLIT = "H0325";
+    /// stream-parallel-type: a stream-parallel axis that is reduced.
+    STREAM_REDUCED = "H0326";
+    /// stream-parallel-type: a tensor with two axes that are the loop's.
+    STREAM_TWICE = "H0327";
+    /// stream-parallel-type: an op that needs other iterations' slices.
+    STREAM_LINK = "H0328";
+    /// stream-parallel-type: a sharded axis that cannot become the stream axis.
+    STREAM_EXCHANGE = "H0329";
 }

@@ -4,6 +4,7 @@
 //! [`manager`] runs them, [`doc`] writes `docs/passes.md`. A pass asks ops for their effects
 //! ([`hostir::ops::OpSpec`]), never for their kinds, unless a comment says why.
 
+mod build;
 mod canonicalize;
 pub mod codes;
 mod cse;
@@ -16,6 +17,7 @@ mod pass;
 pub mod pipeline;
 mod rewrite;
 mod storage;
+mod stream_parallel_type;
 mod strip_comments;
 
 pub use doc::passes_markdown;
@@ -23,5 +25,10 @@ pub use options::{OptionSpec, OptionType, OptionValue, Options};
 pub use pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 
 /// All passes, in the order of the documentation.
-pub const PASSES: &[&PassInfo] =
-    &[&canonicalize::PASS, &cse::PASS, &dce::PASS, &strip_comments::PASS];
+pub const PASSES: &[&PassInfo] = &[
+    &canonicalize::PASS,
+    &cse::PASS,
+    &dce::PASS,
+    &strip_comments::PASS,
+    &stream_parallel_type::PASS,
+];

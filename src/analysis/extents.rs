@@ -100,7 +100,7 @@ impl Extents {
 
     fn link_all(&mut self, program: &Program, op: OpId, links: &[AxisLink]) {
         let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
-        for link in links {
+        for link in links.iter().filter(|link| !link.broadcast) {
             let pair = (from.extent(program, link.from), to.extent(program, link.to));
             if let (Some(a), Some(b)) = pair {
                 self.unite(program, op, (link.from.0, a), (link.to.0, b));

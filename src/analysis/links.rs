@@ -6,7 +6,7 @@
 //! linked and nothing is wrong.
 //!
 //! nvFuser's broadcasts are explicit: operands of pointwise ops have equal ranks and pair position by
-//! position. A broadcast axis pairs with a broadcast axis only.
+//! position; a broadcast axis beside another one is linked as such ([`AxisLink::broadcast`]).
 
 use super::axes::{Axes, logical_axes};
 use crate::diag::codes;
@@ -85,13 +85,12 @@ pub(super) fn both(program: &Program, op: OpId) -> Result<(Side, Side), Mismatch
     Ok((operand(program, op, 0)?, result(program, op)?))
 }
 
-/// Links two lists of axes position by position; broadcasts only with broadcasts.
+/// Links two lists of axes position by position.
 pub(super) fn pair(from: &Side, to: &Side, a: &[u32], b: &[u32], links: &mut Vec<AxisLink>) {
     for (&x, &y) in a.iter().zip(b) {
         let (p, c) = (from.axes.axes[x as usize], to.axes.axes[y as usize]);
-        if p.is_broadcast() == c.is_broadcast() {
-            links.push(AxisLink { from: (from.tensor, x), to: (to.tensor, y) });
-        }
+        let broadcast = p.is_broadcast() != c.is_broadcast();
+        links.push(AxisLink { from: (from.tensor, x), to: (to.tensor, y), broadcast });
     }
 }
 

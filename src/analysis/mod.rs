@@ -5,10 +5,14 @@ pub mod comm_links;
 pub mod extents;
 pub mod gemm_links;
 pub mod links;
+pub mod mapping;
 pub mod names;
 pub mod sharding;
+pub mod standalone;
 
 pub use axes::{Axes, Axis, logical_axes};
 pub use extents::Extents;
+pub use mapping::AxisMap;
 pub use names::{FreeName, free_names};
 pub use sharding::{Sharding, devices_of, is_resharding, sharding};
+pub use standalone::is_standalone;

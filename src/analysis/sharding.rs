@@ -70,6 +70,7 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
     }
     let mut links = Vec::new();
     (spec.axes)(program, id, &mut links);
+    links.retain(|link| !link.broadcast);
     op.input_tensors().any(|p| op.output_tensors().any(|c| differ(program, p, c, &links)))
 }
 

@@ -170,6 +170,10 @@ impl Program {
     pub fn tensors(&self) -> &IdVec<TensorId, Tensor> {
         &self.tensors
     }
+    /// All domains, loops' included.
+    pub fn all_domains(&self) -> impl Iterator<Item = &IterDomain> {
+        self.domains.iter().map(|(_, domain)| domain)
+    }
     /// A domain.
     pub fn domain(&self, id: DomainId) -> &IterDomain {
         &self.domains[id]

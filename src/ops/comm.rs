@@ -1,6 +1,6 @@
 //! Communication: collectives, point to point, groups of them, and waiting.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, Standalone, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan::{self, unsupported};
 use crate::verify::rules;
@@ -43,6 +43,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     effect: Effect::Communicate,
+    standalone: Standalone::Yes,
     axes: rules::communication::axes,
     verify: rules::communication::verify,
     lower: plan::lower_communication,
@@ -62,6 +63,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     effect: Effect::Communicate,
+    standalone: Standalone::Yes,
     axes: no_axes,
     verify: rules::p2p::verify,
     lower: plan::lower_p2p,
@@ -83,6 +85,7 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
     ],
     effect: Effect::Communicate,
+    standalone: Standalone::No,
     axes: rules::collective_permute::axes,
     verify: rules::collective_permute::verify,
     lower: plan::lower_collective_permute,
@@ -97,6 +100,7 @@ pub const START_COALESCING: OpSpec = OpSpec {
     results: 0,
     args: &[],
     effect: Effect::Communicate,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_start_coalescing,
@@ -111,6 +115,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
     results: 0,
     args: &[],
     effect: Effect::Communicate,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_end_coalescing,
@@ -125,6 +130,7 @@ pub const WAIT: OpSpec = OpSpec {
     results: 0,
     args: &[ArgSpec::operand(ArgKind::Handle)],
     effect: Effect::Communicate,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_wait,
@@ -139,6 +145,7 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     results: 0,
     args: &[],
     effect: Effect::Communicate,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_share_mem_handles,
@@ -160,6 +167,7 @@ pub const DISPATCH: OpSpec = OpSpec {
         ArgSpec::keyed_result("out"),
     ],
     effect: Effect::Communicate,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,
@@ -180,6 +188,7 @@ pub const COMBINE: OpSpec = OpSpec {
         ArgSpec::keyed_result("out"),
     ],
     effect: Effect::Communicate,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,

@@ -1,6 +1,6 @@
 //! Loops and branches.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan;
 use crate::verify::rules;
@@ -23,6 +23,7 @@ pub const FOR: OpSpec = OpSpec {
         ArgSpec::tight("step", AttrKey::Step, ArgKind::Expr).optional(),
     ],
     effect: Effect::Control,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: rules::loops::verify,
     lower: plan::lower_for,
@@ -42,6 +43,7 @@ pub const FOR_RANGE: OpSpec = OpSpec {
         ArgSpec::tight("step", AttrKey::Step, ArgKind::Expr).optional(),
     ],
     effect: Effect::Control,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: rules::loops::verify,
     lower: plan::lower_for_range,
@@ -59,6 +61,7 @@ pub const IF: OpSpec = OpSpec {
         ArgSpec::operand(ArgKind::Expr),
     ],
     effect: Effect::Control,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_if,

@@ -1,6 +1,6 @@
 //! Copies of whole tensors, with or without a permutation of their axes.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, Standalone};
 use crate::ir::AttrKey;
 use crate::plan;
 use crate::verify::rules;
@@ -20,6 +20,7 @@ pub const SET: OpSpec = OpSpec {
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::Yes,
     axes: rules::copy::axes,
     verify: rules::copy::verify,
     lower: plan::lower_set,
@@ -38,6 +39,7 @@ pub const SET_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::permute::axes,
     verify: rules::permute::verify,
     lower: plan::lower_set_permute,
@@ -55,6 +57,7 @@ pub const SEGMENTER_SET: OpSpec = OpSpec {
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::copy::axes,
     verify: rules::copy::verify,
     lower: plan::lower_set,
@@ -73,6 +76,7 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
         ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::permute::axes,
     verify: rules::permute::verify,
     lower: plan::lower_set_permute,

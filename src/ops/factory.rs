@@ -1,6 +1,6 @@
 //! Tensors made from scalars.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan;
 
@@ -16,6 +16,7 @@ pub const FULL: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::Fill, ArgKind::Expr),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_full,
@@ -35,6 +36,7 @@ pub const IOTA: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::OutType, ArgKind::DType),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_iota,

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone};
 use crate::plan;
 use crate::verify::rules;
 
@@ -13,6 +13,7 @@ pub const MATMUL: OpSpec = OpSpec {
     results: 1,
     args: &[ArgSpec::operand(ArgKind::Tensor), ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
+    standalone: Standalone::Yes,
     axes: rules::matmul::axes,
     verify: rules::matmul::verify,
     lower: plan::lower_matmul,
@@ -31,6 +32,7 @@ pub const LINEAR: OpSpec = OpSpec {
         ArgSpec::operand(ArgKind::Tensor).optional(),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::Yes,
     axes: rules::linear::axes,
     verify: rules::linear::verify,
     lower: plan::lower_linear,

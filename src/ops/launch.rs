@@ -1,6 +1,6 @@
 //! Fused groups and compiled kernels.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes, no_checks};
 use crate::ir::AttrKey;
 use crate::plan::{self, unsupported};
 use crate::verify::rules;
@@ -14,6 +14,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     results: 0,
     args: &[],
     effect: Effect::Opaque,
+    standalone: Standalone::No,
     axes: rules::post::axes,
     verify: rules::post::verify,
     lower: plan::lower_post_on_stream,
@@ -28,6 +29,7 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     results: 0,
     args: &[ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int)],
     effect: Effect::Opaque,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: unsupported,

@@ -1,6 +1,8 @@
 //! Memory: making, freeing and slicing it.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Equals, Layout, OpSpec, Padding, no_axes, no_checks};
+use super::spec::{
+    ArgKind, ArgSpec, Effect, Equals, Layout, OpSpec, Padding, Standalone, no_axes, no_checks,
+};
 use crate::ir::AttrKey;
 use crate::plan::{self, unsupported};
 use crate::verify::rules;
@@ -24,6 +26,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
         ArgSpec::tight("alias", AttrKey::Alias, ArgKind::Tensor).optional(),
     ],
     effect: Effect::Allocate,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: rules::allocate::verify,
     lower: plan::lower_allocate,
@@ -38,6 +41,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
     results: 0,
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Free,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_deallocate,
@@ -56,6 +60,7 @@ pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
         ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
     ],
     effect: Effect::Alias,
+    standalone: Standalone::No,
     axes: rules::select::axes,
     verify: rules::select::verify,
     lower: plan::lower_select,
@@ -74,6 +79,7 @@ pub const SELECT: OpSpec = OpSpec {
         ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
     ],
     effect: Effect::Alias,
+    standalone: Standalone::Yes,
     axes: rules::select::axes,
     verify: rules::select::verify,
     lower: plan::lower_select,
@@ -92,6 +98,7 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
             .with_equals(Equals::StreamIndex),
     ],
     effect: Effect::Alias,
+    standalone: Standalone::No,
     axes: rules::shard_by_stream::axes,
     verify: rules::shard_by_stream::verify,
     lower: plan::lower_shard_by_stream,
@@ -106,6 +113,7 @@ pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
     results: 1,
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Alias,
+    standalone: Standalone::No,
     axes: rules::copy::axes,
     verify: rules::copy::verify,
     lower: unsupported,

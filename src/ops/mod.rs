@@ -17,7 +17,7 @@ pub mod spec;
 pub mod stream;
 
 pub use spec::{
-    ArgKind, ArgSpec, AxisLink, Effect, Equals, Layout, Link, OpSpec, Padding, Presence,
+    ArgKind, ArgSpec, AxisLink, Effect, Equals, Layout, Link, OpSpec, Padding, Presence, Standalone,
 };
 
 macro_rules! op_table {

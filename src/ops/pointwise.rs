@@ -3,7 +3,7 @@
 //! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs hold the newest
 //! spelling (`max`, `__to_float`), whatever the file said; [`spelled`] turns it back.
 
-use super::spec::{Effect, Layout, OpSpec};
+use super::spec::{Effect, Layout, OpSpec, Standalone};
 use crate::ir::{AttrKey, Cast, Style};
 use crate::plan;
 use crate::verify::rules;
@@ -17,6 +17,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     results: 1,
     args: &[],
     effect: Effect::Pure,
+    standalone: Standalone::Binary,
     axes: rules::pointwise::axes,
     verify: rules::pointwise::verify,
     lower: plan::lower_pointwise,

@@ -1,6 +1,6 @@
 //! Reductions.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, Standalone};
 use crate::ir::AttrKey;
 use crate::plan;
 use crate::verify::rules;
@@ -35,6 +35,7 @@ pub const REDUCTION: OpSpec = OpSpec {
         ArgSpec::spaced("allreduce", AttrKey::Allreduce, ArgKind::Bool),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::Yes,
     axes: rules::reduction::axes,
     verify: rules::reduction::verify,
     lower: plan::lower_reduction,

@@ -1,6 +1,6 @@
 //! Scalar definitions.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes, no_checks};
 use crate::plan;
 
 /// `scalar definition`.
@@ -12,6 +12,7 @@ pub const DEFINE: OpSpec = OpSpec {
     results: 1,
     args: &[ArgSpec::operand(ArgKind::Expr)],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_set,

@@ -1,6 +1,6 @@
 //! Ops that change the shape of a tensor.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, Standalone};
 use crate::ir::AttrKey;
 use crate::plan::{self, unsupported};
 use crate::verify::rules;
@@ -17,6 +17,7 @@ pub const BROADCAST: OpSpec = OpSpec {
         ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::broadcast::axes,
     verify: rules::broadcast::verify,
     lower: plan::lower_broadcast,
@@ -34,6 +35,7 @@ pub const SQUEEZE: OpSpec = OpSpec {
         ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::squeeze::axes,
     verify: rules::squeeze::verify,
     lower: plan::lower_squeeze,
@@ -51,6 +53,7 @@ pub const EXPAND: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs).optional(),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::expand::axes,
     verify: rules::expand::verify,
     lower: plan::lower_expand,
@@ -65,6 +68,7 @@ pub const REPEAT: OpSpec = OpSpec {
     results: 1,
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::repeat::axes,
     verify: rules::repeat::verify,
     lower: unsupported,
@@ -79,6 +83,7 @@ pub const VIEW: OpSpec = OpSpec {
     results: 1,
     args: &[ArgSpec::operand(ArgKind::Tensor)],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::view::axes,
     verify: rules::view::verify,
     lower: plan::lower_view,
@@ -96,6 +101,7 @@ pub const SLICE: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::Ranges, ArgKind::Ranges),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::Yes,
     axes: rules::slice::axes,
     verify: rules::slice::verify,
     lower: plan::lower_slice,
@@ -114,6 +120,7 @@ pub const PAD: OpSpec = OpSpec {
         ArgSpec::spaced("value", AttrKey::Fill, ArgKind::Expr).optional(),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::pad::axes,
     verify: rules::pad::verify,
     lower: plan::lower_pad,
@@ -131,6 +138,7 @@ pub const CAT: OpSpec = OpSpec {
         ArgSpec::positional(AttrKey::Dim, ArgKind::Int),
     ],
     effect: Effect::Pure,
+    standalone: Standalone::No,
     axes: rules::cat::axes,
     verify: rules::cat::verify,
     lower: plan::lower_cat,

@@ -233,13 +233,26 @@ pub enum Effect {
     Opaque,
 }
 
-/// One input axis and the output axis it becomes: extents equal, index equal.
+/// Which ops of a kind stand in a host program by themselves (nvFuser's `isLowerableAsStandaloneHostOp`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standalone {
+    /// None.
+    No,
+    /// All.
+    Yes,
+    /// Those with two operands.
+    Binary,
+}
+
+/// An axis of one tensor that is an axis of another: extents equal, index equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AxisLink {
     /// Tensor and position among its logical axes (reductions included).
     pub from: (TensorId, u32),
     /// Tensor and position among its logical axes (reductions included).
     pub to: (TensorId, u32),
+    /// Whether exactly one of the two is a broadcast: they stand at one place, but the extents differ.
+    pub broadcast: bool,
 }
 
 /// A head word and whether a style asks for it.
@@ -261,7 +274,9 @@ pub struct OpSpec {
     pub args: &'static [ArgSpec],
     /// What it does.
     pub effect: Effect,
-    /// Which axes of operands and results correspond (extents are equal).
+    /// Whether nvFuser's lowering makes it an op of the host program; others go into HostUnits.
+    pub standalone: Standalone,
+    /// Which axes of operands and results correspond.
     pub axes: fn(&Program, OpId, &mut Vec<AxisLink>),
     /// Checks beyond the generic ones.
     pub verify: fn(&Program, OpId, &mut Diags),

@@ -1,6 +1,6 @@
 //! Streams.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, Standalone, no_axes, no_checks};
 use crate::plan;
 
 /// `GetCurrentStream`.
@@ -12,6 +12,7 @@ pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
     results: 0,
     args: &[],
     effect: Effect::Stream,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_get_current_stream,
@@ -26,6 +27,7 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
     results: 0,
     args: &[ArgSpec::operand(ArgKind::Stream)],
     effect: Effect::Stream,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_set_current_stream,
@@ -40,6 +42,7 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
     results: 0,
     args: &[ArgSpec::operand(ArgKind::Stream)],
     effect: Effect::Stream,
+    standalone: Standalone::No,
     axes: no_axes,
     verify: no_checks,
     lower: plan::lower_synchronize,

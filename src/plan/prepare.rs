@@ -226,6 +226,7 @@ fn reshards(program: &Program, axes: &AxesTable, id: OpId) -> bool {
     }
     let mut links = Vec::new();
     (op.kind.spec().axes)(program, id, &mut links);
+    links.retain(|link| !link.broadcast);
     links.iter().any(|link| {
         let side = |(tensor, axis): (TensorId, u32)| {
             let axis = axes.of(tensor).get(axis as usize)?;

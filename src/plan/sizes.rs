@@ -269,7 +269,7 @@ impl Solver<'_> {
         for op in ops {
             links.clear();
             (self.program.op(op).kind.spec().axes)(self.program, op, &mut links);
-            for link in &links {
+            for link in links.iter().filter(|link| !link.broadcast) {
                 self.link(link.from, link.to);
             }
             if self.program.op(op).kind == OpKind::PostOnStream {

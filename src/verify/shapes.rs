@@ -28,7 +28,7 @@ pub(super) fn related(program: &Program, id: OpId, diags: &mut Diags, relate: Re
 
 fn extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
     let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
-    for link in links {
+    for link in links.iter().filter(|link| !link.broadcast) {
         let (Some(a), Some(b)) = (from.extent(program, link.from), to.extent(program, link.to))
         else {
             continue;

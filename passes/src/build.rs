@@ -1,0 +1,327 @@
+//! New ops, tensors and scalars, as lowering makes them.
+
+use hostir::ir::edit::Edit;
+use hostir::ir::{
+    AttrKey, AttrValue, BinaryOp, BlockId, DomainId, Expr, ExprId, IterDomain, MemoryType, Op,
+    OpId, ParallelType, Program, Symbol, Tensor, TensorId, Value,
+};
+use hostir::ops::OpKind;
+
+/// Makes ops in an edit and numbers what it makes after everything the program has.
+pub(crate) struct Build<'e, 'p> {
+    pub(crate) edit: &'e mut Edit<'p>,
+    /// The op that new ops come from: they inherit its place in the text.
+    pub(crate) origin: OpId,
+    next_tensor: u32,
+    next_domain: u32,
+    next_number: u32,
+    next_stream: i64,
+}
+
+/// A communication that is about to be made.
+pub(crate) struct Collective<'a> {
+    /// `Allgather`.
+    pub(crate) kind: &'static str,
+    /// Devices in team order.
+    pub(crate) team: &'a [u32],
+    /// The device that sends or receives the whole.
+    pub(crate) root: Option<ExprId>,
+    /// What is sent.
+    pub(crate) input: TensorId,
+    /// What is received.
+    pub(crate) output: TensorId,
+    /// `NCCL`.
+    pub(crate) backend: &'a str,
+    /// The reduce operation where it is not the default, `sum`.
+    pub(crate) red_op: Option<&'static str>,
+}
+
+impl<'e, 'p> Build<'e, 'p> {
+    pub(crate) fn new(edit: &'e mut Edit<'p>) -> Self {
+        let program = edit.program();
+        let known = |number: u32| (number != u32::MAX).then_some(number + 1);
+        let tensors = program.tensors().iter().map(|(_, tensor)| tensor.number + 1);
+        let next_tensor = tensors.max().unwrap_or(0);
+        let domains = program.all_domains().filter_map(|domain| known(domain.number));
+        let next_domain = domains.max().unwrap_or(0);
+        let numbers = program.ops().iter().filter_map(|(_, op)| known(op.number));
+        let next_number = numbers.max().unwrap_or(0);
+        let next_stream = next_stream(program);
+        let origin = OpId(0);
+        Self { edit, origin, next_tensor, next_domain, next_number, next_stream }
+    }
+    pub(crate) fn program(&self) -> &Program {
+        self.edit.program()
+    }
+
+    // ---- scalars ----
+
+    pub(crate) fn int(&mut self, value: i64) -> ExprId {
+        self.edit.expr(Expr::Int(value))
+    }
+    pub(crate) fn name(&mut self, text: &str) -> ExprId {
+        let name = self.edit.name(text);
+        self.edit.expr(Expr::Name(name))
+    }
+    pub(crate) fn binary(&mut self, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
+        self.edit.expr(Expr::Binary(op, a, b))
+    }
+    /// `StreamIdx`
+    pub(crate) fn stream_index(&mut self) -> ExprId {
+        self.name("StreamIdx")
+    }
+    /// `( StreamIdx % numberOfStreams )`: the stream of an iteration.
+    pub(crate) fn worker_stream(&mut self) -> ExprId {
+        let (index, streams) = (self.stream_index(), self.name("numberOfStreams"));
+        self.binary(BinaryOp::Mod, index, streams)
+    }
+    /// The product of the extents of the stored domains, from the left; literals are folded together.
+    fn size(&mut self, tensor: TensorId) -> ExprId {
+        let domains = self.program().domains(tensor).to_vec();
+        let mut literal = 1i64;
+        let mut product: Option<ExprId> = None;
+        for domain in domains.iter().filter(|domain| !domain.is_reduction()) {
+            let extent = domain.extent;
+            match self.program().exprs().as_int(extent) {
+                Some(value) => literal = literal.wrapping_mul(value),
+                None => {
+                    product = Some(match product {
+                        Some(product) => self.binary(BinaryOp::Mul, product, extent),
+                        None => extent,
+                    });
+                }
+            }
+        }
+        match product {
+            Some(product) if literal == 1 => product,
+            Some(product) => {
+                let literal = self.int(literal);
+                self.binary(BinaryOp::Mul, product, literal)
+            }
+            None => self.int(literal),
+        }
+    }
+
+    // ---- tensors ----
+
+    /// A new number for a domain.
+    pub(crate) fn domain_number(&mut self) -> u32 {
+        self.next_domain += 1;
+        self.next_domain - 1
+    }
+    /// A new tensor of the type and mesh of `like`, with these domains under new numbers.
+    pub(crate) fn tensor(
+        &mut self,
+        like: TensorId,
+        memory: MemoryType,
+        domains: &[IterDomain],
+    ) -> TensorId {
+        let domains: Vec<IterDomain> = domains
+            .iter()
+            .map(|domain| IterDomain { number: self.domain_number(), ..*domain })
+            .collect();
+        let old = self.program().tensor(like);
+        let tensor = Tensor {
+            number: self.next_tensor,
+            name: None,
+            memory,
+            dtype: old.dtype,
+            domains_start: 0,
+            domains_end: 0,
+            positions: Symbol(0),
+            mesh: old.mesh,
+            perm: None,
+            permuted: false,
+            logical: None,
+            unit: old.unit,
+        };
+        self.next_tensor += 1;
+        let span = self.program().op_span(self.origin);
+        self.edit.tensor(tensor, &domains, span)
+    }
+    /// Puts a tensor into global memory.
+    pub(crate) fn make_global(&mut self, tensor: TensorId) {
+        let old = self.program().tensor(tensor);
+        if !matches!(old.memory, MemoryType::Global | MemoryType::Symmetric) {
+            let new = Tensor { memory: MemoryType::Global, ..old.clone() };
+            self.edit.set_tensor(tensor, new);
+        }
+    }
+
+    // ---- ops ----
+
+    pub(crate) fn push(&mut self, op: Op) -> OpId {
+        self.edit.op(op, self.origin)
+    }
+    fn word(&mut self, text: &str) -> AttrValue {
+        AttrValue::Word(self.edit.name(text))
+    }
+    fn number(&mut self) -> u32 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+    /// `T = ALLOCATE(...)` in global memory (in the tensor's, where that is symmetric).
+    pub(crate) fn allocate(&mut self, tensor: TensorId) -> OpId {
+        self.make_global(tensor);
+        let memory = self.program().tensor(tensor).memory;
+        let size = self.size(tensor);
+        let mut op = Op::new(OpKind::Allocate);
+        op.results.push(Value::Tensor(tensor));
+        op.attrs = vec![
+            (AttrKey::Buffer, AttrValue::Bool(true)),
+            (AttrKey::MemType, self.word(memory.word())),
+            (AttrKey::Size, AttrValue::Expr(size)),
+            (AttrKey::ZeroInit, AttrValue::Bool(false)),
+            (AttrKey::ResetsToZero, AttrValue::Bool(false)),
+        ];
+        self.push(op)
+    }
+    /// `out = HirAliasSelect( input, axis = domain, index = index )`
+    pub(crate) fn select(
+        &mut self,
+        out: TensorId,
+        input: TensorId,
+        axis: DomainId,
+        index: ExprId,
+    ) -> OpId {
+        let mut op = Op::new(OpKind::HirAliasSelect);
+        op.results.push(Value::Tensor(out));
+        op.operands.push(Value::Tensor(input));
+        op.attrs = vec![
+            (AttrKey::Axis, AttrValue::Domain(axis)),
+            (AttrKey::Index, AttrValue::Expr(index)),
+        ];
+        self.push(op)
+    }
+    /// `out = Set( input, cache_op=Streaming )`
+    pub(crate) fn set(&mut self, out: TensorId, input: TensorId) -> OpId {
+        let mut op = Op::new(OpKind::Set);
+        op.results.push(Value::Tensor(out));
+        op.operands.push(Value::Tensor(input));
+        op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
+        self.push(op)
+    }
+    /// A name for the stream that a GetCurrentStream binds.
+    pub(crate) fn user_stream(&mut self) -> ExprId {
+        self.next_stream += 1;
+        self.int(self.next_stream - 1)
+    }
+    pub(crate) fn get_current_stream(&mut self, stream: ExprId) -> OpId {
+        let mut op = Op::new(OpKind::GetCurrentStream);
+        op.results.push(Value::Stream(stream));
+        self.push(op)
+    }
+    pub(crate) fn set_current_stream(&mut self, stream: ExprId) -> OpId {
+        let mut op = Op::new(OpKind::SetCurrentStream);
+        op.operands.push(Value::Stream(stream));
+        self.push(op)
+    }
+    pub(crate) fn synchronize(&mut self, stream: ExprId) -> OpId {
+        let mut op = Op::new(OpKind::Synchronize);
+        op.operands.push(Value::Stream(stream));
+        self.push(op)
+    }
+    /// `FOR StreamIdx in iStreamIdx2{i0}:`
+    pub(crate) fn for_stream(&mut self, domain: DomainId, body: Vec<OpId>) -> OpId {
+        let index = self.stream_index();
+        let block = self.edit.block(body);
+        let mut op = Op::new(OpKind::For);
+        op.attrs = vec![
+            (AttrKey::Index, AttrValue::Expr(index)),
+            (AttrKey::Domain, AttrValue::Domain(domain)),
+        ];
+        op.blocks.push(block);
+        self.push(op)
+    }
+    /// `IF Manual ( a == b ):` with both branches.
+    pub(crate) fn if_equal(
+        &mut self,
+        (a, b): (ExprId, ExprId),
+        then: Vec<OpId>,
+        other: Vec<OpId>,
+    ) -> OpId {
+        let condition = self.binary(BinaryOp::Eq, a, b);
+        let blocks: [BlockId; 2] = [self.edit.block(then), self.edit.block(other)];
+        let mut op = Op::new(OpKind::If);
+        op.operands.push(Value::Scalar(condition));
+        op.attrs = vec![(AttrKey::Predicate, self.word("Manual"))];
+        op.blocks.extend(blocks);
+        self.push(op)
+    }
+    pub(crate) fn start_coalescing(&mut self) -> OpId {
+        self.push(Op::new(OpKind::StartCoalescing))
+    }
+    /// `EndCoalescing 32` and its number.
+    pub(crate) fn end_coalescing(&mut self) -> (OpId, u32) {
+        let number = self.number();
+        let op = Op { number, ..Op::new(OpKind::EndCoalescing) };
+        (self.push(op), number)
+    }
+    /// `P2PCommunication 30 (type=recv, buffer=.., peer=.., backend=..)` and its number.
+    pub(crate) fn p2p(
+        &mut self,
+        receive: bool,
+        buffer: TensorId,
+        peer: ExprId,
+        backend: &str,
+    ) -> (OpId, u32) {
+        let number = self.number();
+        let mut op = Op { number, ..Op::new(OpKind::P2PCommunication) };
+        let tensor = Value::Tensor(buffer);
+        if receive {
+            op.results.push(tensor);
+        } else {
+            op.operands.push(tensor);
+        }
+        op.attrs = vec![
+            (AttrKey::Type, self.word(if receive { "recv" } else { "send" })),
+            (AttrKey::Peer, AttrValue::Expr(peer)),
+            (AttrKey::Backend, self.word(backend)),
+        ];
+        (self.push(op), number)
+    }
+    /// `Communication 39 (type=Allgather, ...)` and its number.
+    pub(crate) fn communication(&mut self, what: &Collective<'_>) -> (OpId, u32) {
+        let number = self.number();
+        let mut op = Op { number, ..Op::new(OpKind::Communication) };
+        op.operands.push(Value::Tensor(what.input));
+        op.results.push(Value::Tensor(what.output));
+        let team = what.team.iter().map(|&device| i64::from(device)).collect();
+        op.attrs =
+            vec![(AttrKey::Type, self.word(what.kind)), (AttrKey::Team, AttrValue::Ints(team))];
+        if let Some(root) = what.root {
+            op.attrs.push((AttrKey::Root, AttrValue::Expr(root)));
+        }
+        if let Some(red_op) = what.red_op {
+            op.attrs.push((AttrKey::RedOp, self.word(red_op)));
+        }
+        op.attrs.push((AttrKey::Backend, self.word(what.backend)));
+        (self.push(op), number)
+    }
+    /// `Wait Communication 39`
+    pub(crate) fn wait(&mut self, number: u32) -> OpId {
+        let mut op = Op::new(OpKind::Wait);
+        op.operands.push(Value::Handle(number));
+        self.push(op)
+    }
+}
+
+/// One more than the largest constant stream.
+fn next_stream(program: &Program) -> i64 {
+    let streams = program.ops().iter().flat_map(|(_, op)| op.operands.iter().chain(&op.results));
+    let numbers = streams.filter_map(|value| match value {
+        Value::Stream(expr) => program.exprs().as_int(*expr),
+        _ => None,
+    });
+    numbers.max().map_or(0, |largest| largest.saturating_add(1))
+}
+
+/// The domain of a tensor at a place among its printed domains.
+pub(crate) fn domain_id(program: &Program, tensor: TensorId, printed: u32) -> DomainId {
+    DomainId(program.tensor(tensor).domains_start + printed)
+}
+
+/// Whether a domain is on the streams and stored.
+pub(crate) fn is_stream(domain: &IterDomain) -> bool {
+    domain.parallel == ParallelType::Stream
+}

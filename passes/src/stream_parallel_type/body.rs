@@ -1,0 +1,204 @@
+//! The ops of a loop on slices of one iteration.
+
+use super::Config;
+use super::exchange;
+use super::group::Loop;
+use crate::build::{Build, domain_id};
+use crate::codes;
+use hostir::analysis::{AxisMap, logical_axes};
+use hostir::diag::Diag;
+use hostir::ir::{AttrKey, AttrValue, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value};
+use hostir::ops::AxisLink;
+use hostir::print::domain_text;
+use rustc_hash::FxHashMap;
+
+/// The slices that one loop has made.
+#[derive(Default)]
+pub(super) struct Slices {
+    made: FxHashMap<TensorId, TensorId>,
+}
+
+/// An axis of a tensor that is sliced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sliced {
+    /// Logical position.
+    pub(super) axis: u32,
+    /// Printed position.
+    pub(super) printed: u32,
+}
+
+/// The axis of a tensor that is the loop's.
+pub(super) fn mapped_axis(
+    program: &Program,
+    map: &AxisMap,
+    tensor: TensorId,
+    class: u32,
+) -> Result<Option<Sliced>, String> {
+    let axes = logical_axes(program, tensor);
+    let hits: Vec<u32> = (0..axes.axes.len() as u32)
+        .filter(|&axis| map.class(tensor, axis) == Some(class))
+        .collect();
+    match hits.as_slice() {
+        [] => Ok(None),
+        _ if axes.split => Err(format!(
+            "the axes of {} are made by splits, so that it cannot be sliced",
+            program.tensor_name(tensor)
+        )),
+        &[axis] => Ok(Some(Sliced { axis, printed: axes.axes[axis as usize].printed })),
+        hits => {
+            let text = |&axis: &u32| {
+                let printed = axes.axes[axis as usize].printed as usize;
+                program.domains(tensor).get(printed).map(|domain| domain_text(program, domain))
+            };
+            let texts: Vec<String> = hits.iter().filter_map(text).collect();
+            Err(format!(
+                "{} axes of {} are the loop's: {}",
+                hits.len(),
+                program.tensor_name(tensor),
+                texts.join(", ")
+            ))
+        }
+    }
+}
+
+/// Appends an op of a loop, with the slices it needs before it.
+pub(super) fn op(
+    build: &mut Build<'_, '_>,
+    map: &AxisMap,
+    config: &Config,
+    found: &Loop,
+    id: OpId,
+    slices: &mut Slices,
+    out: &mut Vec<OpId>,
+) -> Result<(), Diag> {
+    let program = build.program();
+    let mut mapped: Vec<(TensorId, Sliced)> = Vec::new();
+    let op = program.op(id);
+    for tensor in op.input_tensors().chain(op.output_tensors()) {
+        let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
+            let note =
+                "a loop slices one axis of a tensor; write the result without the stream type";
+            Diag::error(codes::STREAM_TWICE, program.op_span(id), message).note(note)
+        })?;
+        if let Some(axis) = axis
+            && !mapped.iter().any(|(known, _)| *known == tensor)
+        {
+            mapped.push((tensor, axis));
+        }
+    }
+    let across = mapped.iter().copied().find(|&(tensor, axis)| {
+        op.input_tensors().any(|input| input == tensor) && is_device(program, tensor, axis)
+    });
+    if let Some((tensor, axis)) = across {
+        return exchange::pairwise(build, config, id, (tensor, axis), slices, out);
+    }
+    check_links(program, id, &mapped)?;
+    let mut new = build.program().op(id).clone();
+    for (tensor, axis) in mapped {
+        let slice = slice(build, tensor, axis, slices, out);
+        replace(build, &mut new, (tensor, axis), slice);
+    }
+    build.edit.set_op(id, new);
+    out.push(id);
+    Ok(())
+}
+
+fn is_device(program: &Program, tensor: TensorId, axis: Sliced) -> bool {
+    let domain = &program.domains(tensor)[axis.printed as usize];
+    domain.parallel.is_device() && !domain.is_reduction()
+}
+
+/// An op can work on slices only if it relates the sliced axes of operands and result itself: else the
+/// iterations would need each other's slices.
+fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, Sliced)]) -> Result<(), Diag> {
+    let op = program.op(id);
+    let Some(result) = op.output_tensors().next() else { return Ok(()) };
+    let Some((_, to)) = mapped.iter().find(|(tensor, _)| *tensor == result) else { return Ok(()) };
+    let mut links: Vec<AxisLink> = Vec::new();
+    (op.kind.spec().axes)(program, id, &mut links);
+    for (tensor, axis) in mapped.iter().filter(|(tensor, _)| *tensor != result) {
+        let pair = [(*tensor, axis.axis), (result, to.axis)];
+        if !links.iter().any(|link| [link.from, link.to] == pair) {
+            let message = format!(
+                "`{}` cannot be cut along `{}` of {}, which is the loop's axis by way of other ops",
+                op.kind.spec().name,
+                domain_text(program, &program.domains(*tensor)[axis.printed as usize]),
+                program.tensor_name(*tensor)
+            );
+            let note = "put the op in another loop: write its result without the stream type";
+            return Err(Diag::error(codes::STREAM_LINK, program.op_span(id), message).note(note));
+        }
+    }
+    Ok(())
+}
+
+/// The slice of a tensor in this iteration; the op that makes it is appended where it is new.
+pub(super) fn slice(
+    build: &mut Build<'_, '_>,
+    tensor: TensorId,
+    axis: Sliced,
+    slices: &mut Slices,
+    out: &mut Vec<OpId>,
+) -> TensorId {
+    if let Some(&slice) = slices.made.get(&tensor) {
+        return slice;
+    }
+    let index = build.stream_index();
+    let slice = new_slice(build, tensor, axis);
+    let domain = domain_id(build.program(), tensor, axis.printed);
+    out.push(build.select(slice, tensor, domain, index));
+    slices.made.insert(tensor, slice);
+    slice
+}
+
+/// A tensor without one axis, its domains in logical order.
+pub(super) fn new_slice(build: &mut Build<'_, '_>, tensor: TensorId, axis: Sliced) -> TensorId {
+    let program = build.program();
+    let domains: Vec<IterDomain> = program
+        .logical_axes(tensor)
+        .iter()
+        .filter(|&&printed| printed != axis.printed)
+        .map(|&printed| program.domains(tensor)[printed as usize])
+        .collect();
+    build.tensor(tensor, MemoryType::Local, &domains)
+}
+
+/// Puts a slice in the place of a tensor.
+fn replace(
+    build: &Build<'_, '_>,
+    op: &mut Op,
+    (tensor, axis): (TensorId, Sliced),
+    slice: TensorId,
+) {
+    let is_operand = op.input_tensors().any(|operand| operand == tensor);
+    for value in op.operands.iter_mut().chain(&mut op.results) {
+        if *value == Value::Tensor(tensor) {
+            *value = Value::Tensor(slice);
+        }
+    }
+    if !is_operand {
+        return;
+    }
+    for (key, value) in &mut op.attrs {
+        match value {
+            // A select's axis is one of its operand's domains.
+            AttrValue::Domain(domain) if *key == AttrKey::Axis => {
+                let program = build.program();
+                let printed = domain.0 - program.tensor(tensor).domains_start;
+                let order = program.logical_axes(tensor);
+                let place =
+                    order.iter().filter(|&&p| p != axis.printed).position(|&p| p == printed);
+                if let Some(place) = place {
+                    *domain = domain_id(program, slice, place as u32);
+                }
+            }
+            // A slice has one range for each axis.
+            AttrValue::Ranges(ranges) if (axis.axis as usize) < ranges.len() => {
+                let mut rest = ranges.to_vec();
+                rest.remove(axis.axis as usize);
+                *value = AttrValue::Ranges(rest.into());
+            }
+            _ => {}
+        }
+    }
+}
