@@ -143,10 +143,11 @@ fn stream_operand(cx: &Lowering<'_>, op: &Op) -> Result<ExprId, Diag> {
     stream.ok_or_else(|| cx.error(codes::NEEDED, "no stream is named"))
 }
 
-/// Binds a stream's name to the current stream.
+/// Binds a stream's name to the current stream, unless it is bound.
 pub fn lower_get_current_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let expr = stream_operand(cx, cx.program.op(id))?;
-    cx.named_streams.insert(expr, cx.stream);
+    let current = cx.stream;
+    cx.named_streams.entry(expr).or_insert(current);
     Ok(())
 }
 

@@ -101,6 +101,11 @@ pub fn assemble(
     }
     let needed: usize =
         port.axes.iter().filter(|axis| axis.device.is_some()).map(|a| a.extent).product();
+    if owners.is_empty() && needed > 0 && output >= prepared.results {
+        let message = format!("{} has no memory when the program ends", port.name);
+        return Err(Diag::global(codes::UNWRITTEN_OUTPUT, message)
+            .note("only a tensor that is not deallocated or bound anew can be handed out"));
+    }
     if owners.len() != needed {
         let message = format!(
             "{} has {} of its {needed} parts: nothing has written the others",

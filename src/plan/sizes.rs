@@ -8,7 +8,7 @@ use super::axes::{AxesTable, Axis};
 use super::scalar::{EvalError, Scope};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
-use crate::ir::{Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::OpKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -106,14 +106,17 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
     (!failed).then_some(env)
 }
 
-/// One more than the largest device id of any mesh, or what the user asked for.
+/// One more than the largest device id of any mesh or team, or what the user asked for.
 fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
-    let largest = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied()).max();
+    let meshes = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());
+    let teams = program.ops().iter().flat_map(|(_, op)| op.ints(AttrKey::Team).unwrap_or_default());
+    let teams = teams.filter_map(|&device| u32::try_from(device).ok());
+    let largest = meshes.chain(teams).max();
     let needed = largest.map_or(1, |device| device.saturating_add(1));
     let ranks = sizes.devices.unwrap_or(needed);
     if ranks < needed {
         let message = format!(
-            "the program needs {needed} devices (its meshes name device {}), but there are {ranks}",
+            "the program needs {needed} devices (its meshes and teams name device {}), but there are {ranks}",
             needed - 1
         );
         diags.push(

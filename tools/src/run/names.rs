@@ -14,10 +14,12 @@ use std::collections::BTreeMap;
 pub(super) struct Bound<'a> {
     /// By input.
     pub(super) inputs: Vec<Option<&'a Content>>,
-    /// By output.
+    /// By output, then by kept tensor.
     pub(super) outputs: Vec<Option<&'a DataFile>>,
-    /// By output.
+    /// By output, then by kept tensor.
     pub(super) expects: Vec<Option<&'a DataFile>>,
+    /// Tensors that are no outputs and that `--output` or `--expect` names.
+    pub(super) kept: Vec<TensorId>,
     /// By `T0`.
     shapes: BTreeMap<String, Vec<usize>>,
 }
@@ -33,12 +35,17 @@ impl Bound<'_> {
             ..Sizes::default()
         }
     }
+    /// By output and kept tensor: whether all files of it hold one rank's part each.
+    pub(super) fn in_parts(&self) -> Vec<bool> {
+        let files = self.outputs.iter().zip(&self.expects);
+        files.map(|(out, expect)| out.iter().chain(expect).all(|file| file.per_rank())).collect()
+    }
 }
 
 /// Binds all options to the program, or says what is wrong with any of them.
 pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<'a>, Failure> {
     let inputs = Side { program, tensors: tensors(program.inputs()), word: "input" };
-    let outputs = Side { program, tensors: tensors(program.outputs()), word: "output" };
+    let mut outputs = Side { program, tensors: tensors(program.outputs()), word: "output" };
     let mut diags = Vec::new();
     let shapes = inputs.bind("shape", &options.shapes, &outputs, &mut diags);
     let shapes = inputs
@@ -46,8 +53,13 @@ pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<
         .iter()
         .zip(shapes)
         .filter_map(|(tensor, shape)| Some((*tensor, shape?.clone())));
+    let generated = inputs.bind("input", &options.inputs, &outputs, &mut diags);
+    let results = outputs.tensors.len();
+    let named = options.outputs.iter().chain(&options.expects);
+    outputs.add_others(named.map(|(key, _)| key.as_str()));
     let bound = Bound {
-        inputs: inputs.bind("input", &options.inputs, &outputs, &mut diags),
+        inputs: generated,
+        kept: outputs.tensors[results..].to_vec(),
         outputs: outputs.bind("output", &options.outputs, &inputs, &mut diags),
         expects: outputs.bind("expect", &options.expects, &inputs, &mut diags),
         shapes: shapes.map(|(tensor, shape)| (number(program, tensor), shape)).collect(),
@@ -97,6 +109,17 @@ impl Side<'_> {
             }
         }
         bound
+    }
+    /// Adds tensors of the host program that are neither named nor counted among these yet.
+    fn add_others<'k>(&mut self, keys: impl Iterator<Item = &'k str>) {
+        for key in keys.filter(|key| key.parse::<usize>().is_err()) {
+            let named = |(id, tensor): &(TensorId, &hostir::ir::Tensor)| {
+                let name = self.program.tensor_name(*id);
+                tensor.unit.is_none() && (number(self.program, *id) == key || name == key)
+            };
+            let found = self.program.tensors().iter().find(named).map(|(id, _)| id);
+            self.tensors.extend(found.filter(|id| !self.tensors.contains(id)));
+        }
     }
     /// The tensor of a number, name or position.
     fn find(&self, key: &str) -> Option<usize> {
