@@ -219,7 +219,7 @@ fn unlowered(program: &Program, axes: &AxesTable) -> Result<bool, Diag> {
             );
             Err(Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
                 .label(program.op_span(other), format!("`{what}` belongs to a lowered program"))
-                .note("lower the whole program (`hir-opt --pass-pipeline=host-ir-lower`), or none of it"))
+                .note("lower the whole program, or none of it"))
         }
         (resharding, _) => Ok(resharding.is_some()),
     }

@@ -98,7 +98,12 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
     };
     solver.collect();
     solver.link_ops();
+    let meant = solver.diags.items.len();
     solver.apply_flags(sizes);
+    // A flag that is wrong leaves sizes open that it was meant to set.
+    if solver.diags.items.len() > meant {
+        return None;
+    }
     let env = solver.solve(ranks, sizes.streams);
     solver.check_all(&env);
     let failed =
@@ -454,6 +459,24 @@ impl Solver<'_> {
         }
     }
 
+    fn is_input(&self, tensor: TensorId) -> bool {
+        self.program.inputs().iter().any(|input| input.tensor() == Some(tensor))
+    }
+
+    /// `--shape T0=4x8`: the sizes that are known, and 8 for the others.
+    fn shape_flag(&mut self, tensor: TensorId) -> String {
+        let mut sizes = Vec::new();
+        for axis in 0..self.axes.of(tensor).len() as u32 {
+            if self.axes.of(tensor)[axis as usize].reduction {
+                continue;
+            }
+            let root = self.axis_node(tensor, axis).map(|node| self.root(node));
+            let known = root.and_then(|root| self.known[root as usize].as_ref());
+            sizes.push(known.map_or(8, |known| known.value).to_string());
+        }
+        format!("--shape {}={}", self.program.tensor_name(tensor), sizes.join("x"))
+    }
+
     fn report_open(&mut self, open: &[(String, u32, Option<UnitId>)]) {
         let names: Vec<String> = open.iter().map(|(name, ..)| format!("`{name}`")).collect();
         let header = self.program.source().header;
@@ -465,14 +488,16 @@ impl Solver<'_> {
         );
         for (name, root, _) in open {
             let mut places = Vec::new();
-            let mut shape = None;
+            let mut input = None;
             for tensor in self.program.tensors().ids() {
                 for index in 0..self.axes.of(tensor).len() as u32 {
                     let node = self.axis_node(tensor, index);
                     if node.map(|node| self.root(node)) == Some(*root) {
                         let tensor_name = self.program.tensor_name(tensor);
                         places.push(format!("axis {index} of {tensor_name}"));
-                        shape.get_or_insert(tensor);
+                        if self.is_input(tensor) {
+                            input.get_or_insert(tensor);
+                        }
                     }
                 }
             }
@@ -482,10 +507,8 @@ impl Solver<'_> {
             if more > 0 {
                 text = format!("{text} and {more} more");
             }
-            let shape = shape.map_or(String::new(), |tensor| {
-                let sizes: Vec<&str> = self.axes.stored(tensor).map(|_| "8").collect();
-                format!(" or `--shape {}={}`", self.program.tensor_name(tensor), sizes.join("x"))
-            });
+            let shape =
+                input.map_or(String::new(), |tensor| format!(" or `{}`", self.shape_flag(tensor)));
             diag = diag.note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
         }
         self.diags.push(diag);

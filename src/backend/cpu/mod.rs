@@ -164,7 +164,8 @@ fn check_types(prepared: &Prepared, plan: &Plan) -> Result<(), Vec<Diag>> {
                 prepared.labels.tensor(buffer.tensor),
                 buffer.dtype.name()
             );
-            return Err(vec![Diag::global(codes::BACKEND_TYPE, message)]);
+            let span = prepared.labels.tensor_span(buffer.tensor);
+            return Err(vec![Diag::error(codes::BACKEND_TYPE, span, message)]);
         }
     }
     Ok(())
@@ -199,12 +200,13 @@ fn finish(
             match rank.memory.take(rank.plan, view) {
                 Ok(tensor) => local.push(tensor),
                 Err(_) => {
-                    let name = prepared.outputs.get(index).map_or("an output", |port| &port.name);
+                    let Some(port) = prepared.outputs.get(index) else { continue };
                     let message = format!(
-                        "the output {name} has elements that nothing wrote on rank {}",
-                        rank.plan.rank
+                        "{} has elements that nothing wrote on rank {}",
+                        port.name, rank.plan.rank
                     );
-                    return Err(vec![Diag::global(codes::UNWRITTEN_OUTPUT, message)]);
+                    let span = prepared.labels.tensor_span(port.tensor);
+                    return Err(vec![Diag::error(codes::UNWRITTEN_OUTPUT, span, message)]);
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::data::{npy, safetensors};
 use crate::io::Io;
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, codes};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -43,8 +43,13 @@ impl Results {
         }
         let whole = parts.iter().enumerate().map(|(index, parts)| {
             let apart = index >= prepared.results && in_parts.get(index) == Some(&true);
-            let whole = || exec::assemble(prepared, index, parts.clone());
-            if apart { Ok(None) } else { whole().map(Some) }
+            match exec::assemble(prepared, index, parts.clone()) {
+                _ if apart => Ok(None),
+                Err(diag) if index >= prepared.results && diag.code == codes::REPLICAS => {
+                    Err(diag.note("`%r` in the file's name writes one file a rank"))
+                }
+                whole => whole.map(Some),
+            }
         });
         Ok(Self { whole: whole.collect::<Result<_, _>>()?, parts })
     }
