@@ -126,10 +126,14 @@ fn tolerance(result: &Comparison) -> String {
     format!("rtol={} atol={}", short(result.tolerance.rtol), short(result.tolerance.atol))
 }
 
-/// Two digits: `1.2e-7`, `4e-2`, `0`.
+/// Two digits: `1.2e-7`, `0.04`, `120`.
 pub(super) fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }
-    format!("{value:.1e}").replace(".0e", "e")
+    let text = format!("{value:.1e}").replace(".0e", "e");
+    match text.parse::<f64>() {
+        Ok(rounded) if (0.01..10_000.0).contains(&value.abs()) => rounded.to_string(),
+        _ => text,
+    }
 }

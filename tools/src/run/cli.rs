@@ -158,16 +158,20 @@ fn data_args() -> Vec<Arg> {
                 .value_parser(value_parser!(u64))
                 .default_value("0"),
         ),
-        group(many("output", "T2=FILE", "Writes an output, whole, or with %r one part a rank")),
+        group(many(
+            "output",
+            "T2=FILE",
+            "Writes an output or any tensor that has memory at the end, whole, or with %r one part a rank",
+        )),
         group(value("out-dir", "DIR", "Writes there all outputs that no --output names")),
     ]
 }
 
 fn check_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("Checks");
-    let reals = |arg: Arg| arg.value_parser(value_parser!(f64));
+    let reals = |arg: Arg| arg.value_parser(value_parser!(f64)).allow_negative_numbers(true);
     vec![
-        group(many("expect", "T2=FILE", "Compares an output with a file")),
+        group(many("expect", "T2=FILE", "Compares an output or any such tensor with a file")),
         group(value(
             "reference",
             "FILE",
@@ -183,8 +187,11 @@ fn check_args() -> Vec<Arg> {
             "X",
             "Absolute tolerance; the default follows the reference's root mean square",
         ))),
-        group(flag("check-only", "Checks the program and plans it, without running it")),
-        // Until `plan/check` exists there is nothing to leave out: the scheduler itself finds deadlocks.
+        group(flag(
+            "check-only",
+            "Checks the program, plans it and looks for deadlocks, without data",
+        )),
+        // Until `plan/check` looks for races there is nothing to leave out: the scheduler finds deadlocks.
         group(
             flag("no-check", "Runs without looking for races and deadlocks first")
                 .conflicts_with("check-only"),
