@@ -142,7 +142,7 @@ fn collective_kind(cx: &Lowering<'_>, op: &Op) -> Result<CollectiveKind, Diag> {
     })
 }
 
-/// Position of the root in the team; the text has its absolute device number.
+/// Position of the root in the team. The text has the root's device, in the spelling of 2026 its position.
 fn root(
     cx: &Lowering<'_>,
     op: &Op,
@@ -160,7 +160,11 @@ fn root(
         return Err(cx.error(codes::TEAM, format!("{} needs `root=`", kind.name())));
     };
     let root = cx.int(expr)?;
-    let place = team.iter().position(|&device| i64::from(device) == root);
+    let place = if cx.program.style().call_form {
+        usize::try_from(root).ok().filter(|&place| place < team.len())
+    } else {
+        team.iter().position(|&device| i64::from(device) == root)
+    };
     match place {
         Some(place) => Ok(Some(place)),
         None => Err(cx.error(codes::TEAM, format!("the root {root} is not in the team {team:?}"))),

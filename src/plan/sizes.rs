@@ -121,7 +121,7 @@ fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
     let ranks = sizes.devices.unwrap_or(needed);
     if ranks < needed {
         let message = format!(
-            "the program needs {needed} devices (its meshes and teams name device {}), but there are {ranks}",
+            "the program needs {needed} devices: its meshes and teams name device {}, but `--devices` is {ranks}",
             needed - 1
         );
         diags.push(
