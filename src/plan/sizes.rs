@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 pub struct Sizes {
     /// Extents by name: `--set i0=8`.
     pub set: BTreeMap<String, i64>,
+    /// Scalar inputs that are no integers: `--set d2=0.5`.
+    pub reals: BTreeMap<String, f64>,
     /// Logical global shapes by tensor name or `T0`: `--shape T0=4x8`.
     pub shapes: BTreeMap<String, Vec<usize>>,
     /// Number of ranks; `None`: as many as the meshes need.
@@ -32,6 +34,7 @@ impl Default for Sizes {
     fn default() -> Self {
         Self {
             set: BTreeMap::new(),
+            reals: BTreeMap::new(),
             shapes: BTreeMap::new(),
             devices: None,
             streams: 4,
@@ -44,6 +47,8 @@ impl Default for Sizes {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Env {
     values: FxHashMap<(Option<UnitId>, Symbol), i64>,
+    /// Bits of the scalar inputs that are no integers.
+    reals: FxHashMap<Symbol, u64>,
     /// Number of ranks.
     pub ranks: u32,
     /// What `numberOfStreams` is.
@@ -54,6 +59,10 @@ impl Env {
     /// The value of a name of the host program (`None`) or of a unit.
     pub fn value(&self, unit: Option<UnitId>, name: Symbol) -> Option<i64> {
         self.values.get(&(unit, name)).copied()
+    }
+    /// The value of a scalar input that is no integer.
+    pub fn real(&self, name: Symbol) -> Option<f64> {
+        self.reals.get(&name).map(|bits| f64::from_bits(*bits))
     }
     /// Binds a name.
     pub fn bind(&mut self, unit: Option<UnitId>, name: Symbol, value: i64) {
@@ -77,6 +86,9 @@ struct Solver<'a> {
     known: Vec<Option<Known>>,
     first_axis: FxHashMap<TensorId, u32>,
     names: Vec<(Option<UnitId>, Symbol, u32)>,
+    /// Scalar inputs that are no extents.
+    scalars: Vec<u32>,
+    reals: FxHashMap<Symbol, u64>,
     name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
     diags: &'a mut Diags,
 }
@@ -93,6 +105,8 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
         known: Vec::new(),
         first_axis: FxHashMap::default(),
         names: Vec::new(),
+        scalars: Vec::new(),
+        reals: FxHashMap::default(),
         name_nodes: FxHashMap::default(),
         diags,
     };
@@ -327,11 +341,23 @@ impl Solver<'_> {
                 }
                 (None, Some(symbol)) if scalar_input => {
                     let node = self.name_node(None, symbol);
+                    self.scalars.push(node);
                     let why = format!("`--set {name}={value}`");
                     self.fix(node, Known { value, span: None, why });
                 }
                 _ => {
                     let message = format!("`--set {name}={value}` names no extent of the program");
+                    self.diags.push(Diag::global(codes::SIZE, message));
+                }
+            }
+        }
+        for (name, value) in &sizes.reals {
+            match self.program.names().find(name) {
+                Some(symbol) if is_scalar_input(self.program, symbol) => {
+                    self.reals.insert(symbol, value.to_bits());
+                }
+                _ => {
+                    let message = format!("`--set {name}={value}`: an extent is a whole number");
                     self.diags.push(Diag::global(codes::SIZE, message));
                 }
             }
@@ -375,7 +401,8 @@ impl Solver<'_> {
 
     /// Evaluates compound extents until nothing changes.
     fn solve(&mut self, ranks: u32, streams: u32) -> Env {
-        let mut env = Env { ranks, streams, ..Env::default() };
+        let reals = std::mem::take(&mut self.reals);
+        let mut env = Env { ranks, streams, reals, ..Env::default() };
         loop {
             self.bind_known(&mut env);
             if !self.solve_compound(&env) {
@@ -427,7 +454,7 @@ impl Solver<'_> {
             let (unit, name, node) = self.names[index];
             let root = self.root(node);
             match &self.known[root as usize] {
-                Some(known) if known.value <= 0 => {
+                Some(known) if known.value <= 0 && !self.scalars.contains(&node) => {
                     let name = self.program.name(name);
                     let message =
                         format!("`{name}` is {} ({}); sizes are positive", known.value, known.why);
@@ -447,6 +474,7 @@ impl Solver<'_> {
         for expr in scalars {
             if let Expr::Name(name) = self.program.expr(expr)
                 && env.value(None, *name).is_none()
+                && env.real(*name).is_none()
                 && !self.name_nodes.contains_key(&(None, *name))
             {
                 let name = self.program.name(*name);

@@ -29,6 +29,22 @@ pub(super) enum Content {
     File(DataFile),
 }
 
+/// The value of a scalar.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Number {
+    Int(i64),
+    Real(f64),
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Number::Int(value) => value.fmt(f),
+            Number::Real(value) => value.fmt(f),
+        }
+    }
+}
+
 /// `T0=value`: an option about one thing.
 pub(super) type Keyed<T> = Vec<(String, T)>;
 
@@ -41,7 +57,7 @@ pub(super) struct Options {
     pub(super) backend: Backend,
     pub(super) streams: u32,
     pub(super) shapes: Keyed<Vec<usize>>,
-    pub(super) set: Keyed<i64>,
+    pub(super) set: Keyed<Number>,
     pub(super) inputs: Keyed<Content>,
     pub(super) seed: u64,
     pub(super) outputs: Keyed<DataFile>,
@@ -228,8 +244,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         },
         streams: matches.get_one("streams").copied().unwrap_or(4),
         shapes: values.keyed("shape", shape),
-        set: values
-            .keyed("set", |text| text.parse().map_err(|_| format!("`{text}` is no integer"))),
+        set: values.keyed("set", number),
         inputs: values.keyed("input", content),
         seed: matches.get_one("seed").copied().unwrap_or(0),
         outputs: values.keyed("output", data_file),
@@ -298,6 +313,11 @@ fn shape(text: &str) -> Result<Vec<usize>, String> {
         word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"))
     };
     text.split(['x', ',']).map(extent).collect()
+}
+
+fn number(text: &str) -> Result<Number, String> {
+    let real = || text.parse().map(Number::Real);
+    text.parse().map(Number::Int).or_else(|_| real()).map_err(|_| format!("`{text}` is no number"))
 }
 
 fn content(text: &str) -> Result<Content, String> {

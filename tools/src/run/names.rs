@@ -1,6 +1,6 @@
 //! Options that name tensors and scalars, bound to the program.
 
-use super::cli::{Content, Keyed, Options};
+use super::cli::{Content, Keyed, Number, Options};
 use super::errors;
 use super::failure::Failure;
 use super::files::DataFile;
@@ -28,7 +28,8 @@ impl Bound<'_> {
     /// The sizes that flags fix.
     pub(super) fn sizes(&self, options: &Options) -> Sizes {
         Sizes {
-            set: options.set.iter().cloned().collect(),
+            set: whole_numbers(&options.set),
+            reals: reals(&options.set),
             shapes: self.shapes.clone(),
             devices: options.devices,
             streams: options.streams,
@@ -66,6 +67,24 @@ pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<
     };
     check_scalars(program, &options.set, &mut diags);
     if diags.is_empty() { Ok(bound) } else { Err(diags.into()) }
+}
+
+/// The integers among the scalars that were set.
+pub(super) fn whole_numbers(set: &Keyed<Number>) -> BTreeMap<String, i64> {
+    let whole = |(name, value): &(String, Number)| match value {
+        Number::Int(value) => Some((name.clone(), *value)),
+        Number::Real(_) => None,
+    };
+    set.iter().filter_map(whole).collect()
+}
+
+/// The others.
+pub(super) fn reals(set: &Keyed<Number>) -> BTreeMap<String, f64> {
+    let real = |(name, value): &(String, Number)| match value {
+        Number::Real(value) => Some((name.clone(), *value)),
+        Number::Int(_) => None,
+    };
+    set.iter().filter_map(real).collect()
 }
 
 /// The tensors among inputs or outputs.
@@ -155,7 +174,7 @@ fn is_number(name: &str) -> bool {
 }
 
 /// Reports `--set` of names that the program does not have, or twice for one.
-fn check_scalars(program: &Program, set: &Keyed<i64>, diags: &mut Vec<Diag>) {
+fn check_scalars(program: &Program, set: &Keyed<Number>, diags: &mut Vec<Diag>) {
     let names: Vec<&str> = (0..program.exprs().len())
         .filter_map(|index| match program.expr(ExprId(index as u32)) {
             Expr::Name(name) => Some(program.name(*name)),

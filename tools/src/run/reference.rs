@@ -80,12 +80,21 @@ fn misfit(message: String) -> Diag {
         .note("inputs and outputs of the two programs are matched by position")
 }
 
-/// The reference's sizes are those of the inputs.
+/// The reference's sizes are those of the inputs; scalar inputs of one name have one value.
 fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<Prepared, Failure> {
     let tensors = names::tensors(loaded.program.inputs());
     let shapes = tensors.into_iter().zip(whole);
     let shapes = shapes
         .map(|(tensor, whole)| (names::number(&loaded.program, tensor), whole.shape().to_vec()));
-    let sizes = Sizes { shapes: shapes.collect(), streams: options.streams, ..Sizes::default() };
+    let scalars = || loaded.program.inputs().iter().filter_map(|input| input.scalar());
+    let is_scalar = |name: &String| {
+        let symbol = loaded.program.names().find(name);
+        symbol.is_some() && scalars().any(|expr| loaded.program.exprs().as_name(expr) == symbol)
+    };
+    let (mut set, mut reals) = (names::whole_numbers(&options.set), names::reals(&options.set));
+    set.retain(|name, _| is_scalar(name));
+    reals.retain(|name, _| is_scalar(name));
+    let (shapes, streams) = (shapes.collect(), options.streams);
+    let sizes = Sizes { set, reals, shapes, streams, ..Sizes::default() };
     exec::prepare(&loaded.program, &sizes, &[]).map_err(|diags| loaded.fail(diags))
 }
