@@ -344,3 +344,58 @@ fn collectives_of_different_kinds_do_not_match() {
     .fails();
     assert!(text.contains("H0508") && text.contains("do not agree"), "{text}");
 }
+
+/// In the spelling of 2026 the root is a position in the team.
+#[test]
+fn roots_of_2026_are_positions() {
+    let text = "%HostIrContainer { (T0_g_float[iS0{4}] (DeviceMesh{2})) -> (T1_g_float[iS1{4}] (DeviceMesh{0 1 2})) :
+  T1 = ALLOCATE(mem_type=global, zero_init=false)
+  Communication 9 (type=Broadcast, team=(2 0 1), root=0, input=T0, output=T1, backend=NCCL)
+  Wait(Communication 9)
+} // %HostIrContainer
+";
+    let (inputs, outputs) = Case::new(text, &[]).run();
+    assert_eq!(inputs, outputs);
+    let other =
+        text.replace("Wait(Communication 9)", "Wait Communication 9").replace("root=0", "root=2");
+    let (inputs, outputs) = Case::new(&other, &[]).run();
+    assert_eq!(inputs, outputs);
+}
+
+/// All outputs of a unit have memory when it is posted, or none.
+#[test]
+fn units_with_half_of_their_memory() {
+    let text =
+        "%HostIrContainer { (T0_g_float[iS0{2}]) -> (T1_g_float[iS1{2}], T2_g_float[iS2{2}]) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=2, zero_init=false, resets_to_zero=false)
+  PostOnStream (HostUnit0, Inputs:{T0, }, Outputs:{T1, T2, })
+
+HostUnit0: Inputs={T0_g_float[iS0{2}]} -> Outputs={T1_g_float[iS1{2}], T2_g_float[iS2{2}]}
+Inputs:
+  T0_g_float[iS0{2}]
+Outputs:
+  T1_g_float[iS1{2}]
+  T2_g_float[iS2{2}]
+
+%kernel {
+T1
+   = T0
+   + T0;
+T2
+   = T0
+   * T0;
+} // %kernel
+} // %HostIrContainer
+";
+    let message = Case::new(text, &[]).fails();
+    assert!(
+        message.contains("H0409") && message.contains("T1 has memory and T2 has none"),
+        "{message}"
+    );
+    let whole =
+        text.lines().filter(|line| !line.contains("ALLOCATE")).collect::<Vec<_>>().join("\n");
+    let (inputs, outputs) = Case::new(&whole, &[]).run();
+    let x = &inputs[0];
+    assert_eq!(outputs[0], x.iter().map(|x| x + x).collect::<Vec<_>>());
+    assert_eq!(outputs[1], x.iter().map(|x| x * x).collect::<Vec<_>>());
+}

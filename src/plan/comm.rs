@@ -4,7 +4,7 @@ use super::compute::emit_copy;
 use super::{Collective, CollectiveKind, CommSlot, InstKind, Lowering, RedOp, View};
 use crate::diag::codes;
 use crate::diag::{Diag, nearest};
-use crate::ir::{AttrKey, ExprId, Op, OpId, TensorId, Value};
+use crate::ir::{AttrKey, DType, ExprId, Op, OpId, TensorId, Value};
 
 /// The word of `backend=`; NCCL when left out.
 fn backend<'a>(cx: &Lowering<'a>, op: &Op) -> &'a str {
@@ -94,7 +94,7 @@ pub fn lower_communication(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> 
     let kind = collective_kind(cx, op)?;
     let team = team(cx, op)?;
     let root = root(cx, op, kind, &team)?;
-    let red_op = red_op(cx, op)?;
+    let red_op = red_op(cx, op, kind, cx.dtype(input))?;
     if cx.group.is_some() {
         return Err(
             cx.error(codes::POSTS, "only sends and receives can stand in a coalesced group")
@@ -117,7 +117,7 @@ pub fn lower_communication(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> 
     check_counts(cx, kind, team.len(), (input, output), &input_view, &output_view)?;
     let comm = cx.communicator(team, backend(cx, op));
     let work = cx.work();
-    post(cx, op, work);
+    post(cx, op, work)?;
     cx.emit(InstKind::Collective(Box::new(Collective {
         comm,
         kind,
@@ -142,7 +142,7 @@ fn collective_kind(cx: &Lowering<'_>, op: &Op) -> Result<CollectiveKind, Diag> {
     })
 }
 
-/// Position of the root in the team; the text has its absolute device number.
+/// Position of the root in the team. The text has the root's device, in the spelling of 2026 its position.
 fn root(
     cx: &Lowering<'_>,
     op: &Op,
@@ -160,19 +160,36 @@ fn root(
         return Err(cx.error(codes::TEAM, format!("{} needs `root=`", kind.name())));
     };
     let root = cx.int(expr)?;
-    let place = team.iter().position(|&device| i64::from(device) == root);
+    let place = if cx.program.style().call_form {
+        usize::try_from(root).ok().filter(|&place| place < team.len())
+    } else {
+        team.iter().position(|&device| i64::from(device) == root)
+    };
     match place {
         Some(place) => Ok(Some(place)),
         None => Err(cx.error(codes::TEAM, format!("the root {root} is not in the team {team:?}"))),
     }
 }
 
-fn red_op(cx: &Lowering<'_>, op: &Op) -> Result<RedOp, Diag> {
+fn red_op(cx: &Lowering<'_>, op: &Op, kind: CollectiveKind, dtype: DType) -> Result<RedOp, Diag> {
     let Some(word) = op.word(AttrKey::RedOp) else { return Ok(RedOp::Sum) };
     let word = cx.program.name(word);
-    RedOp::parse(word).ok_or_else(|| {
-        cx.error(codes::CANNOT_RUN, format!("the reduce operation `{word}` cannot run"))
-    })
+    let Some(found) = RedOp::parse(word) else {
+        return Err(
+            cx.error(codes::CANNOT_RUN, format!("the reduce operation `{word}` cannot run"))
+        );
+    };
+    let unfit = match found {
+        RedOp::And | RedOp::Or | RedOp::Xor => dtype.is_float(),
+        RedOp::Avg => dtype == DType::Bool,
+        RedOp::Sum | RedOp::Product | RedOp::Min | RedOp::Max => false,
+    };
+    if kind.reduces() && unfit {
+        let message =
+            format!("the reduce operation `{word}` has no meaning for `{}`", dtype.name());
+        return Err(cx.error(codes::CANNOT_RUN, message));
+    }
+    Ok(found)
 }
 
 /// The gathered or scattered axis must be the outermost one in memory: parts are ranges.
@@ -277,11 +294,17 @@ fn check_counts(
     Ok(())
 }
 
-/// Remembers the work for a Wait; a second post before the Wait replaces it.
-fn post(cx: &mut Lowering<'_>, op: &Op, work: super::WorkSlot) {
-    if let Some(number) = op.number() {
-        cx.pending.insert(number, work);
+/// Remembers the work for a Wait. A second post before the Wait is an error: one of the two would never
+/// be waited for. Members of a group are waited for with the group.
+fn post(cx: &mut Lowering<'_>, op: &Op, work: super::WorkSlot) -> Result<(), Diag> {
+    let Some(number) = op.number() else { return Ok(()) };
+    if cx.pending.insert(number, work).is_some() && cx.group.is_none() {
+        let message = format!("communication {number} is posted again before a Wait for it");
+        return Err(cx
+            .error(codes::POSTS, message)
+            .note(format!("put `Wait Communication {number}` before the second post")));
     }
+    Ok(())
 }
 
 /// An absolute peer.
@@ -319,7 +342,7 @@ pub fn lower_p2p(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     }
     let comm = if backend == "CUDA" { None } else { Some(world(cx, backend)) };
     let work = cx.work();
-    post(cx, op, work);
+    post(cx, op, work)?;
     match direction {
         "send" => {
             let view = read(cx, tensor)?;
@@ -359,7 +382,7 @@ pub fn lower_collective_permute(cx: &mut Lowering<'_>, id: OpId) -> Result<(), D
         return Err(cx.shape_error(input, &source.shape(), output, &target.shape()));
     }
     let work = cx.work();
-    post(cx, op, work);
+    post(cx, op, work)?;
     if (to == me) != (from == me) {
         return Err(cx.error(codes::TEAM, "one peer of a CollectivePermute is the rank itself"));
     }
@@ -400,7 +423,7 @@ pub fn lower_end_coalescing(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag>
     }
     let comm = world(cx, "NCCL");
     let work = cx.work();
-    post(cx, cx.program.op(id), work);
+    post(cx, cx.program.op(id), work)?;
     cx.emit(InstKind::GroupEnd { comm, work })
 }
 

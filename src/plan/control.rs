@@ -143,10 +143,11 @@ fn stream_operand(cx: &Lowering<'_>, op: &Op) -> Result<ExprId, Diag> {
     stream.ok_or_else(|| cx.error(codes::NEEDED, "no stream is named"))
 }
 
-/// Binds a stream's name to the current stream.
+/// Binds a stream's name to the current stream, unless it is bound.
 pub fn lower_get_current_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let expr = stream_operand(cx, cx.program.op(id))?;
-    cx.named_streams.insert(expr, cx.stream);
+    let current = cx.stream;
+    cx.named_streams.entry(expr).or_insert(current);
     Ok(())
 }
 
@@ -238,6 +239,7 @@ pub fn lower_post_on_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag>
             cx.rebind(inner, Some(view))?;
         }
     }
+    check_bound(cx, &call.outputs)?;
     cx.unit = Some(call.unit);
     let result = cx.run_block(unit.body);
     cx.unit = None;
@@ -247,6 +249,21 @@ pub fn lower_post_on_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag>
         cx.rebind(outer, Some(view))?;
     }
     end_unit(cx, call.unit)
+}
+
+/// Either all outputs of a unit have memory when it is posted, or none.
+fn check_bound(cx: &Lowering<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
+    let bound = |tensor: &&TensorId| cx.binding(**tensor).is_some();
+    match (outputs.iter().find(bound), outputs.iter().find(|tensor| !bound(tensor))) {
+        (Some(&with), Some(&without)) => {
+            let (with, without) = (cx.name(with), cx.name(without));
+            let message = format!("{with} has memory and {without} has none");
+            Err(cx
+                .error(codes::NO_MEMORY_HERE, message)
+                .note("allocate all outputs of a HostUnit before it is posted, or none"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Ends the bindings of a unit's tensors.

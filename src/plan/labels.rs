@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Names of a program's tensors, ops and loop indices.
 #[derive(Clone, Default, Debug)]
 pub struct Labels {
-    tensors: IdVec<TensorId, String>,
+    tensors: IdVec<TensorId, (String, Span)>,
     ops: IdVec<OpId, (String, Span)>,
     indices: BTreeMap<Symbol, String>,
 }
@@ -16,6 +16,10 @@ pub struct Labels {
 impl Labels {
     /// The labels of a program.
     pub fn new(program: &Program) -> Self {
+        let tensor = |id: TensorId| {
+            let span = program.source().tensors.get(id).copied().unwrap_or_default();
+            (program.tensor_name(id), span)
+        };
         let label = |id: OpId| {
             let op = program.op(id);
             let name = op.kind.spec().name;
@@ -29,7 +33,7 @@ impl Labels {
             (text, program.op_span(id))
         };
         Self {
-            tensors: program.tensors().ids().map(|id| program.tensor_name(id)).collect(),
+            tensors: program.tensors().ids().map(tensor).collect(),
             ops: program.ops().ids().map(label).collect(),
             indices: BTreeMap::new(),
         }
@@ -42,7 +46,11 @@ impl Labels {
     }
     /// The tensor's name.
     pub fn tensor(&self, id: TensorId) -> &str {
-        self.tensors.get(id).map_or("?", String::as_str)
+        self.tensors.get(id).map_or("?", |(name, _)| name)
+    }
+    /// The place in the text where the tensor is written in full.
+    pub fn tensor_span(&self, id: TensorId) -> Span {
+        self.tensors.get(id).map(|(_, span)| *span).unwrap_or_default()
     }
     /// `Communication 39`, `T3 = matmul`.
     pub fn op(&self, id: OpId) -> &str {

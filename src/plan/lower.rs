@@ -91,14 +91,15 @@ impl<'a> Lowering<'a> {
         Ok(cx)
     }
 
-    /// Lowers the whole program.
-    pub fn finish(mut self) -> Result<Plan, Diag> {
+    /// Lowers the whole program; the memory that `kept` tensors have at its end follows the outputs'.
+    pub fn finish(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
         self.run_block(self.program.body())?;
         if let Some(start) = self.group {
             self.op = start;
             return Err(self.error(codes::POSTS, "`StartCoalescing` has no `EndCoalescing`"));
         }
         let outputs = self.program.outputs().iter().filter_map(|output| output.tensor());
+        let outputs = outputs.chain(kept.iter().copied());
         self.plan.outputs = outputs.map(|tensor| self.bindings[tensor].clone()).collect();
         Ok(self.plan)
     }

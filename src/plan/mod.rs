@@ -40,7 +40,7 @@ pub use inst::{
 pub use labels::Labels;
 pub use lower::Lowering;
 pub use memory::{lower_allocate, lower_deallocate, lower_select, lower_shard_by_stream};
-pub use prepare::{Port, PortAxis, Prepared, prepare};
+pub use prepare::{Port, PortAxis, Prepared, prepare, prepare_keeping};
 pub use print::PlanText;
 pub use scalar::{EvalError, Scalar, apply};
 pub use shape::{

@@ -4,7 +4,7 @@ use super::axes::AxesTable;
 use super::{Env, Labels, Lowering, Plan, PlanText, Sizes, infer};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::{DType, Mesh, OpId, ParallelType, Program, TensorId};
+use crate::ir::{DType, Mesh, OpId, ParallelType, Program, TensorId, Value};
 use crate::ops::{Effect, OpKind};
 use rayon::prelude::*;
 
@@ -71,8 +71,10 @@ pub struct Prepared {
     pub unlowered: bool,
     /// Tensor inputs in order.
     pub inputs: Vec<Port>,
-    /// Tensor outputs in order.
+    /// Tensor outputs in order, then the tensors that were asked for besides.
     pub outputs: Vec<Port>,
+    /// How many of `outputs` are the program's own.
+    pub results: usize,
     /// One plan for each rank.
     pub plans: Vec<Plan>,
     /// Names for messages.
@@ -95,6 +97,15 @@ impl Prepared {
 
 /// Binds the sizes and lowers the program for every rank.
 pub fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Diags> {
+    prepare_keeping(program, sizes, &[])
+}
+
+/// [`prepare`], and what these tensors are bound to at the end comes out as if they were outputs.
+pub fn prepare_keeping(
+    program: &Program,
+    sizes: &Sizes,
+    kept: &[TensorId],
+) -> Result<Prepared, Diags> {
     let mut diags = Diags::default();
     let Some(env) = infer(program, sizes, &mut diags) else { return Err(diags) };
     let axes = AxesTable::new(program);
@@ -109,7 +120,7 @@ pub fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Diags> {
     let limit = sizes.memory_limit / u64::from(ranks.max(1));
     let lower = |rank: u32| {
         let rank = (!unlowered).then_some(rank);
-        Lowering::new(program, &env, &axes, rank, limit)?.finish()
+        Lowering::new(program, &env, &axes, rank, limit)?.finish(kept)
     };
     let results: Vec<Result<Plan, Diag>> = (0..ranks).into_par_iter().map(lower).collect();
     let mut labels = Labels::new(program);
@@ -124,11 +135,14 @@ pub fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Diags> {
         }
     }
     let inputs = ports(program, &env, &axes, unlowered, program.inputs(), &mut diags);
-    let outputs = ports(program, &env, &axes, unlowered, program.outputs(), &mut diags);
+    let mut outputs = ports(program, &env, &axes, unlowered, program.outputs(), &mut diags);
+    let results = outputs.len();
+    let kept: Vec<Value> = kept.iter().map(|&tensor| Value::Tensor(tensor)).collect();
+    outputs.extend(ports(program, &env, &axes, unlowered, &kept, &mut diags));
     if diags.has_errors() {
         return Err(diags);
     }
-    Ok(Prepared { env, ranks, unlowered, inputs, outputs, plans, labels })
+    Ok(Prepared { env, ranks, unlowered, inputs, outputs, results, plans, labels })
 }
 
 /// Keeps the first of the errors that differ only in rank and iteration.
@@ -144,7 +158,7 @@ fn ports(
     env: &Env,
     axes: &AxesTable,
     unlowered: bool,
-    values: &[crate::ir::Value],
+    values: &[Value],
     diags: &mut Diags,
 ) -> Vec<Port> {
     let mut found = Vec::new();
@@ -205,7 +219,7 @@ fn unlowered(program: &Program, axes: &AxesTable) -> Result<bool, Diag> {
             );
             Err(Diag::error(codes::HALF_LOWERED, program.op_span(op), message)
                 .label(program.op_span(other), format!("`{what}` belongs to a lowered program"))
-                .note("lower the whole program (`hir-opt --pass-pipeline=host-ir-lower`), or none of it"))
+                .note("lower the whole program, or none of it"))
         }
         (resharding, _) => Ok(resharding.is_some()),
     }

@@ -141,6 +141,9 @@ impl Scope<'_> {
         if let Some(value) = self.env.value(self.unit, name) {
             return Ok(Scalar::Int(value));
         }
+        if let Some(value) = self.env.real(name) {
+            return Ok(Scalar::Float(value));
+        }
         if let Some(&op) = self.definitions.get(&name) {
             return self.definition(op, depth + 1);
         }

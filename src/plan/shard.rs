@@ -92,7 +92,7 @@ pub fn assemble(
             return Err(Diag::global(codes::PORTS, message));
         }
         match owners.iter().find(|(other, ..)| *other == origin) {
-            Some((_, first, replica)) => compare(port, (*first, replica), (rank, &part))?,
+            Some((_, first, replica)) => compare(prepared, port, (*first, replica), (rank, &part))?,
             None => {
                 place(&mut whole, &origin, &part);
                 owners.push((origin, rank, part));
@@ -102,14 +102,32 @@ pub fn assemble(
     let needed: usize =
         port.axes.iter().filter(|axis| axis.device.is_some()).map(|a| a.extent).product();
     if owners.len() != needed {
-        let message = format!(
-            "{} has {} of its {needed} parts: nothing has written the others",
-            port.name,
-            owners.len()
-        );
-        return Err(Diag::global(codes::UNWRITTEN_OUTPUT, message));
+        return Err(unwritten(prepared, output, &owners));
     }
     Ok(whole)
+}
+
+/// The error for an output of which parts are missing.
+fn unwritten(prepared: &Prepared, output: usize, owners: &[(Vec<usize>, u32, HostTensor)]) -> Diag {
+    let port = &prepared.outputs[output];
+    let span = prepared.labels.tensor_span(port.tensor);
+    let missing = |rank: &u32| {
+        let origin = port.origin(*rank);
+        origin.is_some_and(|origin| owners.iter().all(|(other, ..)| *other != origin))
+    };
+    let missing: Vec<String> =
+        (0..prepared.ranks).filter(missing).map(|rank| rank.to_string()).collect();
+    let name = &port.name;
+    let message = match (owners.is_empty(), output < prepared.results) {
+        (true, true) => format!("nothing has written the output {name}"),
+        (true, false) => format!("{name} has no memory when the program ends"),
+        _ => format!("{name} has no memory on these ranks: {}", missing.join(", ")),
+    };
+    let diag = Diag::error(codes::UNWRITTEN_OUTPUT, span, message);
+    if output < prepared.results {
+        return diag;
+    }
+    diag.note("what is deallocated or bound to something else by then cannot be handed out")
 }
 
 fn place(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
@@ -122,7 +140,12 @@ fn place(whole: &mut HostTensor, origin: &[usize], part: &HostTensor) {
     }
 }
 
-fn compare(port: &Port, a: (u32, &HostTensor), b: (u32, &HostTensor)) -> Result<(), Diag> {
+fn compare(
+    prepared: &Prepared,
+    port: &Port,
+    a: (u32, &HostTensor),
+    b: (u32, &HostTensor),
+) -> Result<(), Diag> {
     if a.1.bytes() == b.1.bytes() {
         return Ok(());
     }
@@ -143,5 +166,6 @@ fn compare(port: &Port, a: (u32, &HostTensor), b: (u32, &HostTensor)) -> Result<
         b.0,
         b.1.get_f64(flat)
     );
-    Err(Diag::global(codes::REPLICAS, message))
+    Err(Diag::error(codes::REPLICAS, prepared.labels.tensor_span(port.tensor), message)
+        .note("a tensor without a device axis holds the same on every rank of its mesh"))
 }

@@ -8,7 +8,7 @@ use super::axes::{AxesTable, Axis};
 use super::scalar::{EvalError, Scope};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
-use crate::ir::{Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::OpKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 pub struct Sizes {
     /// Extents by name: `--set i0=8`.
     pub set: BTreeMap<String, i64>,
+    /// Scalar inputs that are no integers: `--set d2=0.5`.
+    pub reals: BTreeMap<String, f64>,
     /// Logical global shapes by tensor name or `T0`: `--shape T0=4x8`.
     pub shapes: BTreeMap<String, Vec<usize>>,
     /// Number of ranks; `None`: as many as the meshes need.
@@ -32,6 +34,7 @@ impl Default for Sizes {
     fn default() -> Self {
         Self {
             set: BTreeMap::new(),
+            reals: BTreeMap::new(),
             shapes: BTreeMap::new(),
             devices: None,
             streams: 4,
@@ -44,6 +47,8 @@ impl Default for Sizes {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Env {
     values: FxHashMap<(Option<UnitId>, Symbol), i64>,
+    /// Bits of the scalar inputs that are no integers.
+    reals: FxHashMap<Symbol, u64>,
     /// Number of ranks.
     pub ranks: u32,
     /// What `numberOfStreams` is.
@@ -54,6 +59,10 @@ impl Env {
     /// The value of a name of the host program (`None`) or of a unit.
     pub fn value(&self, unit: Option<UnitId>, name: Symbol) -> Option<i64> {
         self.values.get(&(unit, name)).copied()
+    }
+    /// The value of a scalar input that is no integer.
+    pub fn real(&self, name: Symbol) -> Option<f64> {
+        self.reals.get(&name).map(|bits| f64::from_bits(*bits))
     }
     /// Binds a name.
     pub fn bind(&mut self, unit: Option<UnitId>, name: Symbol, value: i64) {
@@ -77,6 +86,9 @@ struct Solver<'a> {
     known: Vec<Option<Known>>,
     first_axis: FxHashMap<TensorId, u32>,
     names: Vec<(Option<UnitId>, Symbol, u32)>,
+    /// Scalar inputs that are no extents.
+    scalars: Vec<u32>,
+    reals: FxHashMap<Symbol, u64>,
     name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
     diags: &'a mut Diags,
 }
@@ -93,12 +105,19 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
         known: Vec::new(),
         first_axis: FxHashMap::default(),
         names: Vec::new(),
+        scalars: Vec::new(),
+        reals: FxHashMap::default(),
         name_nodes: FxHashMap::default(),
         diags,
     };
     solver.collect();
     solver.link_ops();
+    let meant = solver.diags.items.len();
     solver.apply_flags(sizes);
+    // A flag that is wrong leaves sizes open that it was meant to set.
+    if solver.diags.items.len() > meant {
+        return None;
+    }
     let env = solver.solve(ranks, sizes.streams);
     solver.check_all(&env);
     let failed =
@@ -106,14 +125,17 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
     (!failed).then_some(env)
 }
 
-/// One more than the largest device id of any mesh, or what the user asked for.
+/// One more than the largest device id of any mesh or team, or what the user asked for.
 fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
-    let largest = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied()).max();
+    let meshes = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());
+    let teams = program.ops().iter().flat_map(|(_, op)| op.ints(AttrKey::Team).unwrap_or_default());
+    let teams = teams.filter_map(|&device| u32::try_from(device).ok());
+    let largest = meshes.chain(teams).max();
     let needed = largest.map_or(1, |device| device.saturating_add(1));
     let ranks = sizes.devices.unwrap_or(needed);
     if ranks < needed {
         let message = format!(
-            "the program needs {needed} devices (its meshes name device {}), but there are {ranks}",
+            "the program needs {needed} devices: its meshes and teams name device {}, but `--devices` is {ranks}",
             needed - 1
         );
         diags.push(
@@ -319,11 +341,23 @@ impl Solver<'_> {
                 }
                 (None, Some(symbol)) if scalar_input => {
                     let node = self.name_node(None, symbol);
+                    self.scalars.push(node);
                     let why = format!("`--set {name}={value}`");
                     self.fix(node, Known { value, span: None, why });
                 }
                 _ => {
                     let message = format!("`--set {name}={value}` names no extent of the program");
+                    self.diags.push(Diag::global(codes::SIZE, message));
+                }
+            }
+        }
+        for (name, value) in &sizes.reals {
+            match self.program.names().find(name) {
+                Some(symbol) if is_scalar_input(self.program, symbol) => {
+                    self.reals.insert(symbol, value.to_bits());
+                }
+                _ => {
+                    let message = format!("`--set {name}={value}`: an extent is a whole number");
                     self.diags.push(Diag::global(codes::SIZE, message));
                 }
             }
@@ -367,7 +401,8 @@ impl Solver<'_> {
 
     /// Evaluates compound extents until nothing changes.
     fn solve(&mut self, ranks: u32, streams: u32) -> Env {
-        let mut env = Env { ranks, streams, ..Env::default() };
+        let reals = std::mem::take(&mut self.reals);
+        let mut env = Env { ranks, streams, reals, ..Env::default() };
         loop {
             self.bind_known(&mut env);
             if !self.solve_compound(&env) {
@@ -419,7 +454,7 @@ impl Solver<'_> {
             let (unit, name, node) = self.names[index];
             let root = self.root(node);
             match &self.known[root as usize] {
-                Some(known) if known.value <= 0 => {
+                Some(known) if known.value <= 0 && !self.scalars.contains(&node) => {
                     let name = self.program.name(name);
                     let message =
                         format!("`{name}` is {} ({}); sizes are positive", known.value, known.why);
@@ -439,6 +474,7 @@ impl Solver<'_> {
         for expr in scalars {
             if let Expr::Name(name) = self.program.expr(expr)
                 && env.value(None, *name).is_none()
+                && env.real(*name).is_none()
                 && !self.name_nodes.contains_key(&(None, *name))
             {
                 let name = self.program.name(*name);
@@ -449,6 +485,24 @@ impl Solver<'_> {
                 );
             }
         }
+    }
+
+    fn is_input(&self, tensor: TensorId) -> bool {
+        self.program.inputs().iter().any(|input| input.tensor() == Some(tensor))
+    }
+
+    /// `--shape T0=4x8`: the sizes that are known, and 8 for the others.
+    fn shape_flag(&mut self, tensor: TensorId) -> String {
+        let mut sizes = Vec::new();
+        for axis in 0..self.axes.of(tensor).len() as u32 {
+            if self.axes.of(tensor)[axis as usize].reduction {
+                continue;
+            }
+            let root = self.axis_node(tensor, axis).map(|node| self.root(node));
+            let known = root.and_then(|root| self.known[root as usize].as_ref());
+            sizes.push(known.map_or(8, |known| known.value).to_string());
+        }
+        format!("--shape {}={}", self.program.tensor_name(tensor), sizes.join("x"))
     }
 
     fn report_open(&mut self, open: &[(String, u32, Option<UnitId>)]) {
@@ -462,14 +516,16 @@ impl Solver<'_> {
         );
         for (name, root, _) in open {
             let mut places = Vec::new();
-            let mut shape = None;
+            let mut input = None;
             for tensor in self.program.tensors().ids() {
                 for index in 0..self.axes.of(tensor).len() as u32 {
                     let node = self.axis_node(tensor, index);
                     if node.map(|node| self.root(node)) == Some(*root) {
                         let tensor_name = self.program.tensor_name(tensor);
                         places.push(format!("axis {index} of {tensor_name}"));
-                        shape.get_or_insert(tensor);
+                        if self.is_input(tensor) {
+                            input.get_or_insert(tensor);
+                        }
                     }
                 }
             }
@@ -479,10 +535,8 @@ impl Solver<'_> {
             if more > 0 {
                 text = format!("{text} and {more} more");
             }
-            let shape = shape.map_or(String::new(), |tensor| {
-                let sizes: Vec<&str> = self.axes.stored(tensor).map(|_| "8").collect();
-                format!(" or `--shape {}={}`", self.program.tensor_name(tensor), sizes.join("x"))
-            });
+            let shape =
+                input.map_or(String::new(), |tensor| format!(" or `{}`", self.shape_flag(tensor)));
             diag = diag.note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
         }
         self.diags.push(diag);

@@ -26,6 +26,11 @@ impl Case {
         self.sizes.devices = Some(devices);
         self
     }
+    /// With another limit on the buffers of all ranks together, in bytes.
+    pub(crate) fn memory(mut self, limit: u64) -> Self {
+        self.sizes.memory_limit = limit;
+        self
+    }
     /// The plans, or the rendered errors.
     pub(crate) fn prepare(&self) -> Result<Prepared, String> {
         plan::prepare(&self.program, &self.sizes).map_err(|diags| render(&self.text, &diags.items))

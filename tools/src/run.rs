@@ -69,12 +69,14 @@ fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
     }
     outputs::check_types(&prepared, options, &bound)?;
     if options.check_only {
+        exec::follow_order(&prepared).map_err(|diags| loaded.fail(diags))?;
         return Ok(summary::checked(&prepared, options));
     }
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
     let run = exec::run(&prepared, inputs::parts(&prepared, &inputs))
         .map_err(|diags| loaded.fail(diags))?;
-    let results = Results::assemble(&prepared, run).map_err(|diag| loaded.fail(vec![diag]))?;
+    let results = Results::assemble(&prepared, run, &bound.in_parts())
+        .map_err(|diag| loaded.fail(vec![diag]))?;
     let mut lines = check::expected(&prepared, &results, options, &bound, io)?;
     if let Some(file) = &options.reference {
         lines.extend(reference::check(file, &inputs, &prepared, &results, options, io)?);
@@ -91,11 +93,11 @@ fn prepare(
     whole: &inputs::Whole,
 ) -> Result<Prepared, Failure> {
     let mut sizes = bound.sizes(options);
-    if let Ok(prepared) = exec::prepare(&loaded.program, &sizes) {
+    if let Ok(prepared) = exec::prepare(&loaded.program, &sizes, &bound.kept) {
         return Ok(prepared);
     }
     inputs::add_shapes(&mut sizes, &loaded.program, whole);
-    exec::prepare(&loaded.program, &sizes).map_err(|diags| loaded.fail(diags))
+    exec::prepare(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.fail(diags))
 }
 
 /// The first line on standard error, then warnings.

@@ -98,12 +98,28 @@ fn run_collective(
     }
     let sides: Vec<(usize, u32, &Collective)> =
         parts.iter().map(|&(rank, _, index, collective)| (rank, index, collective)).collect();
-    let sent = gather_inputs(prepared, ranks, &sides)?;
-    check_sizes(prepared, ranks, &sides, &sent)?;
-    let origin = ranks[first].inst(index).origin;
-    let plan = ranks[first].plan;
-    let received =
-        transfer(collective, &sides, sent).map_err(|fault| fault.at(prepared, plan, origin))?;
+    if !ranks[first].dry {
+        move_data(prepared, ranks, (first, index), &sides, stats)?;
+    }
+    for &(rank, slot, index, _) in &parts {
+        ranks[rank].complete(slot, index);
+    }
+    Ok(true)
+}
+
+/// Reads what the members send, combines it and writes what they receive. `first` is a member and its
+/// instruction, for messages.
+fn move_data(
+    prepared: &Prepared,
+    ranks: &mut [Rank<'_>],
+    (first, index): (usize, u32),
+    sides: &[(usize, u32, &Collective)],
+    stats: &mut Stats,
+) -> Result<(), Diag> {
+    let sent = gather_inputs(prepared, ranks, sides)?;
+    check_sizes(prepared, ranks, sides, &sent)?;
+    let (plan, origin) = (ranks[first].plan, ranks[first].inst(index).origin);
+    let received = transfer(sides, sent).map_err(|fault| fault.at(prepared, plan, origin))?;
     for (&(rank, _, side), bytes) in sides.iter().zip(received) {
         stats.communications += 1;
         if let (Some(view), Some(bytes)) = (&side.output, bytes) {
@@ -111,10 +127,7 @@ fn run_collective(
             write(prepared, &mut ranks[rank], view, &bytes, index)?;
         }
     }
-    for &(rank, slot, index, _) in &parts {
-        ranks[rank].complete(slot, index);
-    }
-    Ok(true)
+    Ok(())
 }
 
 fn describe(collective: &Collective) -> String {
@@ -242,10 +255,10 @@ fn check_sizes(
 
 /// What each member receives.
 fn transfer(
-    collective: &Collective,
     sides: &[(usize, u32, &Collective)],
     sent: Vec<Option<Vec<u8>>>,
 ) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+    let Some(&(.., collective)) = sides.first() else { return Ok(Vec::new()) };
     let members = sides.len();
     let receives: Vec<bool> = sides.iter().map(|(.., side)| side.output.is_some()).collect();
     let all = |bytes: &Vec<u8>| receives.iter().map(|&r| r.then(|| bytes.clone())).collect();
@@ -360,6 +373,9 @@ fn deliver(
             target.dtype.name()
         );
         return Err(disagree(prepared, ranks, (from, send), (to, recv), message));
+    }
+    if ranks[from].dry {
+        return Ok(());
     }
     let bytes = read(prepared, &ranks[from], source, send)?;
     stats.communications += 2;

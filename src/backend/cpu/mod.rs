@@ -90,6 +90,20 @@ impl Backend for Cpu {
 /// input's mesh any tensor stands in. Outputs are `[rank][output]`.
 pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
     let mut ranks = start(prepared, inputs)?;
+    let stats = follow(prepared, &mut ranks)?;
+    finish(prepared, ranks, stats)
+}
+
+/// Follows the queues of all ranks without data, memory and arithmetic: finds deadlocks and members of
+/// a communication that do not agree.
+pub fn follow_order(prepared: &Prepared) -> Result<(), Vec<Diag>> {
+    let ranks: Result<Vec<Rank<'_>>, Fault> = prepared.plans.iter().map(Rank::dry).collect();
+    let mut ranks = ranks.map_err(|_| vec![Diag::global(codes::NO_MEMORY, "no memory left")])?;
+    follow(prepared, &mut ranks).map(|_| ())
+}
+
+/// Runs all queues to their ends.
+fn follow(prepared: &Prepared, ranks: &mut [Rank<'_>]) -> Result<Stats, Vec<Diag>> {
     let mut exchange = exchange::Exchange::new(prepared);
     let mut stats = Stats::default();
     loop {
@@ -99,13 +113,12 @@ pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResul
             return Err(distinct(faults));
         }
         if ranks.iter().all(Rank::is_done) {
-            break;
+            return Ok(stats);
         }
-        if !exchange.step(prepared, &mut ranks, &mut stats).map_err(|diag| vec![diag])? {
-            return Err(vec![deadlock::report(prepared, &exchange, &ranks)]);
+        if !exchange.step(prepared, ranks, &mut stats).map_err(|diag| vec![diag])? {
+            return Err(vec![deadlock::report(prepared, &exchange, ranks)]);
         }
     }
-    finish(prepared, ranks, stats)
 }
 
 fn start<'p>(
@@ -151,7 +164,8 @@ fn check_types(prepared: &Prepared, plan: &Plan) -> Result<(), Vec<Diag>> {
                 prepared.labels.tensor(buffer.tensor),
                 buffer.dtype.name()
             );
-            return Err(vec![Diag::global(codes::BACKEND_TYPE, message)]);
+            let span = prepared.labels.tensor_span(buffer.tensor);
+            return Err(vec![Diag::error(codes::BACKEND_TYPE, span, message)]);
         }
     }
     Ok(())
@@ -186,12 +200,13 @@ fn finish(
             match rank.memory.take(rank.plan, view) {
                 Ok(tensor) => local.push(tensor),
                 Err(_) => {
-                    let name = prepared.outputs.get(index).map_or("an output", |port| &port.name);
+                    let Some(port) = prepared.outputs.get(index) else { continue };
                     let message = format!(
-                        "the output {name} has elements that nothing wrote on rank {}",
-                        rank.plan.rank
+                        "{} has elements that nothing wrote on rank {}",
+                        port.name, rank.plan.rank
                     );
-                    return Err(vec![Diag::global(codes::UNWRITTEN_OUTPUT, message)]);
+                    let span = prepared.labels.tensor_span(port.tensor);
+                    return Err(vec![Diag::error(codes::UNWRITTEN_OUTPUT, span, message)]);
                 }
             }
         }

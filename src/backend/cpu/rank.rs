@@ -57,6 +57,8 @@ pub(super) struct Rank<'p> {
     pub(super) memory: Memory,
     /// Bytes that local instructions read and wrote.
     pub(super) local_bytes: u64,
+    /// Whether only the order is followed, without data.
+    pub(super) dry: bool,
     streams: Vec<Queue<u32>>,
     comms: Vec<Queue<Unit>>,
     works: Vec<bool>,
@@ -72,6 +74,7 @@ impl<'p> Rank<'p> {
             plan,
             memory: Memory::new(plan, inputs)?,
             local_bytes: 0,
+            dry: false,
             streams: vec![Queue::new(); plan.streams as usize],
             comms: vec![Queue::new(); plan.communicators.len()],
             works: vec![false; plan.works as usize],
@@ -139,6 +142,11 @@ impl<'p> Rank<'p> {
                 self.streams[inst.stream.0 as usize].items.push(index);
             }
         }
+    }
+
+    /// Cuts a plan into queues that are followed without data.
+    pub(super) fn dry(plan: &'p Plan) -> Result<Self, Fault> {
+        Ok(Self { dry: true, ..Self::new(plan, Vec::new())? })
     }
 
     /// An instruction.
@@ -269,6 +277,7 @@ impl<'p> Rank<'p> {
                 self.sends.push(StreamSend { inst: index, peer: *peer, taken: false });
             }
             InstKind::Record { event } => self.events[event.0 as usize] = true,
+            _ if self.dry => {}
             kind => {
                 let plan = self.plan;
                 self.execute(kind).map_err(|fault| fault.at(prepared, plan, inst.origin))?;

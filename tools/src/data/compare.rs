@@ -61,6 +61,8 @@ pub struct Comparison {
     pub worst: Option<Element>,
     /// What was applied.
     pub tolerance: Tolerance,
+    /// Whether a `float` does not hold the elements.
+    pub wide: bool,
 }
 
 impl Comparison {
@@ -194,7 +196,9 @@ fn scan(found: &HostTensor, expected: &HostTensor, tolerance: Tolerance) -> Comp
         expected: part(expected, index),
         difference,
     });
-    Comparison { elements: found.len(), mismatches, worst, tolerance }
+    let narrow = |dtype| matches!(dtype, DType::Float | DType::Half | DType::BFloat16);
+    let wide = !narrow(found.dtype()) || !narrow(expected.dtype());
+    Comparison { elements: found.len(), mismatches, worst, tolerance, wide }
 }
 
 #[cfg(test)]

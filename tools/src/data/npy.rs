@@ -1,12 +1,13 @@
 //! NumPy's `.npy` files.
 //!
 //! Read: booleans, integers, floats and complex numbers of 1 to 16 bytes, either byte order, C and
-//! Fortran order. Written: C order, little-endian. The format has no bfloat16 and no 8-bit floats.
+//! Fortran order. Written: C order, native byte order. The format has no bfloat16 and no 8-bit floats.
 
 use super::{DataError, byte_len};
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use npyz::{DType as Descr, Endianness, NpyFile, Order, TypeChar, WriterBuilder};
+use npyz::{DType as Descr, Endianness, NpyFile, Order, TypeChar};
+use std::fmt::Write as _;
 use std::io::Read;
 
 const HINT: &str = "use a .safetensors file for it";
@@ -131,19 +132,26 @@ fn to_row_major(data: &[u8], size: usize, shape: &[usize]) -> Vec<u8> {
 /// # Errors
 /// If its element type is none of the format's.
 pub fn write(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
-    match tensor.dtype() {
-        DType::Double => typed::<f64>(tensor),
-        DType::Float => typed::<f32>(tensor),
-        DType::Half => typed::<half::f16>(tensor),
-        DType::Int | DType::Index => typed::<i64>(tensor),
-        DType::Int32 => typed::<i32>(tensor),
-        DType::Int16 => typed::<i16>(tensor),
-        DType::Int8 => typed::<i8>(tensor),
-        DType::UInt64 => typed::<u64>(tensor),
-        DType::UInt32 => typed::<u32>(tensor),
-        DType::UInt16 => typed::<u16>(tensor),
-        DType::UInt8 => typed::<u8>(tensor),
-        DType::Bool => items(tensor, tensor.bytes().iter().map(|byte| *byte != 0)),
+    let Some(kind) = kind(tensor.dtype()) else {
+        let name = tensor.dtype().name();
+        return Err(DataError::new(format!("a .npy file cannot hold {name}")).note(HINT));
+    };
+    let mut out = header(kind, tensor.dtype().size(), tensor.shape());
+    if tensor.dtype() == DType::Bool {
+        out.extend(tensor.bytes().iter().map(|byte| u8::from(*byte != 0)));
+    } else {
+        out.extend_from_slice(tensor.bytes());
+    }
+    Ok(out)
+}
+
+/// NumPy's letter for a type; `None` for those it lacks.
+fn kind(dtype: DType) -> Option<char> {
+    match dtype {
+        DType::Double | DType::Float | DType::Half => Some('f'),
+        DType::Int | DType::Index | DType::Int32 | DType::Int16 | DType::Int8 => Some('i'),
+        DType::UInt64 | DType::UInt32 | DType::UInt16 | DType::UInt8 => Some('u'),
+        DType::Bool => Some('b'),
         DType::BFloat16
         | DType::Float8E4M3
         | DType::Float8E5M2
@@ -151,38 +159,48 @@ pub fn write(tensor: &HostTensor) -> Result<Vec<u8>, DataError> {
         | DType::Float4E2M1
         | DType::Float4E2M1x2
         | DType::ComplexFloat
-        | DType::ComplexDouble => {
-            Err(DataError::new(format!("a .npy file cannot hold {}", tensor.dtype().name()))
-                .note(HINT))
-        }
+        | DType::ComplexDouble => None,
     }
 }
 
+/// The header of version 1.0, byte for byte as NumPy writes it: room for the first extent to grow to 21
+/// digits, then blanks up to a multiple of 64 bytes.
+fn header(kind: char, size: usize, shape: &[usize]) -> Vec<u8> {
+    let order = match (size, cfg!(target_endian = "big")) {
+        (1, _) => '|',
+        (_, false) => '<',
+        (_, true) => '>',
+    };
+    let mut extents = String::new();
+    for extent in shape {
+        let _ = write!(extents, "{extent}, ");
+    }
+    let extents = match shape {
+        [_] => extents.trim_end(),
+        _ => extents.trim_end_matches(", "),
+    };
+    let mut text = format!(
+        "{{'descr': '{order}{kind}{size}', 'fortran_order': False, 'shape': ({extents}), }}"
+    );
+    if let Some(first) = shape.first() {
+        let room = 21usize.saturating_sub(first.to_string().len());
+        text.extend(std::iter::repeat_n(' ', room));
+    }
+    let unpadded = MAGIC.len() + 2 + text.len() + 1;
+    text.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(64) - unpadded));
+    text.push('\n');
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+    out
+}
+
+/// `\x93NUMPY`, version 1.0.
+const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
+
 /// Whether [`write()`] takes tensors of this type.
 pub fn can_hold(dtype: DType) -> bool {
-    write(&HostTensor::zeros(dtype, &[0])).is_ok()
-}
-
-fn typed<T: bytemuck::Pod + npyz::AutoSerialize>(
-    tensor: &HostTensor,
-) -> Result<Vec<u8>, DataError> {
-    items(tensor, tensor.as_slice::<T>().iter().copied())
-}
-
-fn items<T: npyz::AutoSerialize>(
-    tensor: &HostTensor,
-    data: impl Iterator<Item = T>,
-) -> Result<Vec<u8>, DataError> {
-    let shape: Vec<u64> = tensor.shape().iter().map(|extent| *extent as u64).collect();
-    let mut out = Vec::new();
-    let write = || {
-        let mut writer =
-            npyz::WriteOptions::new().default_dtype().shape(&shape).writer(&mut out).begin_nd()?;
-        writer.extend(data)?;
-        writer.finish()
-    };
-    write().map_err(|error| DataError::new(error.to_string()))?;
-    Ok(out)
+    kind(dtype).is_some()
 }
 
 #[cfg(test)]

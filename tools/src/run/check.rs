@@ -24,7 +24,9 @@ pub(super) fn expected(
     for (index, port) in prepared.outputs.iter().enumerate() {
         let Some(file) = bound.expects[index] else { continue };
         if !file.per_rank() {
-            checks.file(&port.name, &results.whole[index], &file.to_string(), file.read(io));
+            if let Some(whole) = &results.whole[index] {
+                checks.file(&port.name, whole, &file.to_string(), file.read(io));
+            }
             continue;
         }
         for (rank, part) in &results.parts[index] {
@@ -104,21 +106,34 @@ fn differs(name: &str, what: &str, result: &Comparison) -> Diag {
     if let Some(worst) = &result.worst {
         let (index, found, expected) = (brackets(&worst.index), worst.found, worst.expected);
         let absolute = short(worst.difference);
-        let relative = short(worst.difference / expected.abs());
-        let sizes = format!("|difference| {absolute}, relative {relative}");
+        let mut sizes = format!("|difference| {absolute}");
+        if expected != 0.0 && expected.is_finite() {
+            let relative = short(worst.difference / expected.abs());
+            sizes.push_str(&format!(", relative {relative}"));
+        }
+        let (found, expected) = (digits(found, result.wide), digits(expected, result.wide));
         diag = diag.note(format!("worst at {index}: {found} instead of {expected} ({sizes})"));
     }
     diag.note(format!("compared with {}; --rtol and --atol set others", tolerance(result)))
+}
+
+/// A number with as many digits as its type has.
+fn digits(value: f64, wide: bool) -> String {
+    if wide { value.to_string() } else { (value as f32).to_string() }
 }
 
 fn tolerance(result: &Comparison) -> String {
     format!("rtol={} atol={}", short(result.tolerance.rtol), short(result.tolerance.atol))
 }
 
-/// Two digits: `1.2e-7`, `4e-2`, `0`.
+/// Two digits: `1.2e-7`, `0.04`, `120`.
 pub(super) fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }
-    format!("{value:.1e}").replace(".0e", "e")
+    let text = format!("{value:.1e}").replace(".0e", "e");
+    match text.parse::<f64>() {
+        Ok(rounded) if (0.01..10_000.0).contains(&value.abs()) => rounded.to_string(),
+        _ => text,
+    }
 }

@@ -29,6 +29,22 @@ pub(super) enum Content {
     File(DataFile),
 }
 
+/// The value of a scalar.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Number {
+    Int(i64),
+    Real(f64),
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Number::Int(value) => value.fmt(f),
+            Number::Real(value) => value.fmt(f),
+        }
+    }
+}
+
 /// `T0=value`: an option about one thing.
 pub(super) type Keyed<T> = Vec<(String, T)>;
 
@@ -41,7 +57,7 @@ pub(super) struct Options {
     pub(super) backend: Backend,
     pub(super) streams: u32,
     pub(super) shapes: Keyed<Vec<usize>>,
-    pub(super) set: Keyed<i64>,
+    pub(super) set: Keyed<Number>,
     pub(super) inputs: Keyed<Content>,
     pub(super) seed: u64,
     pub(super) outputs: Keyed<DataFile>,
@@ -158,16 +174,20 @@ fn data_args() -> Vec<Arg> {
                 .value_parser(value_parser!(u64))
                 .default_value("0"),
         ),
-        group(many("output", "T2=FILE", "Writes an output, whole, or with %r one part a rank")),
+        group(many(
+            "output",
+            "T2=FILE",
+            "Writes an output or any tensor that has memory at the end, whole, or with %r one part a rank",
+        )),
         group(value("out-dir", "DIR", "Writes there all outputs that no --output names")),
     ]
 }
 
 fn check_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("Checks");
-    let reals = |arg: Arg| arg.value_parser(value_parser!(f64));
+    let reals = |arg: Arg| arg.value_parser(value_parser!(f64)).allow_negative_numbers(true);
     vec![
-        group(many("expect", "T2=FILE", "Compares an output with a file")),
+        group(many("expect", "T2=FILE", "Compares an output or any such tensor with a file")),
         group(value(
             "reference",
             "FILE",
@@ -183,8 +203,11 @@ fn check_args() -> Vec<Arg> {
             "X",
             "Absolute tolerance; the default follows the reference's root mean square",
         ))),
-        group(flag("check-only", "Checks the program and plans it, without running it")),
-        // Until `plan/check` exists there is nothing to leave out: the scheduler itself finds deadlocks.
+        group(flag(
+            "check-only",
+            "Checks the program, plans it and looks for deadlocks, without data",
+        )),
+        // Until `plan/check` looks for races there is nothing to leave out: the scheduler finds deadlocks.
         group(
             flag("no-check", "Runs without looking for races and deadlocks first")
                 .conflicts_with("check-only"),
@@ -221,8 +244,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         },
         streams: matches.get_one("streams").copied().unwrap_or(4),
         shapes: values.keyed("shape", shape),
-        set: values
-            .keyed("set", |text| text.parse().map_err(|_| format!("`{text}` is no integer"))),
+        set: values.keyed("set", number),
         inputs: values.keyed("input", content),
         seed: matches.get_one("seed").copied().unwrap_or(0),
         outputs: values.keyed("output", data_file),
@@ -291,6 +313,11 @@ fn shape(text: &str) -> Result<Vec<usize>, String> {
         word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"))
     };
     text.split(['x', ',']).map(extent).collect()
+}
+
+fn number(text: &str) -> Result<Number, String> {
+    let real = || text.parse().map(Number::Real);
+    text.parse().map(Number::Int).or_else(|_| real()).map_err(|_| format!("`{text}` is no number"))
 }
 
 fn content(text: &str) -> Result<Content, String> {

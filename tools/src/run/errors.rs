@@ -1,74 +1,76 @@
-//! Errors of the environment, of files and of the command line: `H06`.
-//!
-//! | code  | what                                                        | exit |
-//! |-------|-------------------------------------------------------------|------|
-//! | H0601 | a file cannot be read                                       | 3    |
-//! | H0602 | a file cannot be written                                    | 3    |
-//! | H0603 | a data file of an unknown kind, or unfit for a type         | 3    |
-//! | H0604 | a data file that is damaged                                 | 3    |
-//! | H0605 | a data file of another shape                                | 3    |
-//! | H0606 | a data file of another element type                         | 3    |
-//! | H0607 | a tensor that a safetensors file does not hold              | 3    |
-//! | H0610 | an option's value that is not well formed                   | 2    |
-//! | H0611 | an option that names no tensor of the program               | 2    |
-//! | H0612 | an option that names no scalar of the program               | 2    |
-//! | H0613 | an option given twice for one thing                         | 2    |
-//! | H0614 | options that do not go together                             | 2    |
-//! | H0620 | a backend that this build or machine does not have          | 3    |
-//! | H0621 | something that this build cannot do yet                     | 3    |
-//! | H0630 | an output that differs from what was expected               | 4    |
-//! | H0631 | a reference program that does not fit the program           | 2    |
-//! | H0632 | a file that holds no or several programs                    | 2    |
+//! Errors of the environment, of files and of the command line (`H06`), and exit statuses.
 
 use crate::io::Status;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, codes};
 use std::fmt::Display;
 
-/// A file cannot be read.
-pub const READ: &str = "H0601";
-/// A file cannot be written.
-pub const WRITE: &str = "H0602";
-/// A data file of an unknown kind, or unfit for a type.
-pub const KIND: &str = "H0603";
-/// A data file that is damaged.
-pub const DAMAGED: &str = "H0604";
-/// A data file of another shape.
-pub const SHAPE: &str = "H0605";
-/// A data file of another element type.
-pub const DTYPE: &str = "H0606";
-/// A tensor that a safetensors file does not hold.
-pub const ENTRY: &str = "H0607";
-/// An option's value that is not well formed.
-pub const VALUE: &str = "H0610";
-/// An option that names no tensor of the program.
-pub const TENSOR: &str = "H0611";
-/// An option that names no scalar of the program.
-pub const SCALAR: &str = "H0612";
-/// An option given twice for one thing.
-pub const TWICE: &str = "H0613";
-/// Options that do not go together.
-pub const CONFLICT: &str = "H0614";
-/// A backend that this build or machine does not have.
-pub const BACKEND: &str = "H0620";
-/// Something that this build cannot do yet.
-pub const NOT_YET: &str = "H0621";
-/// An output that differs from what was expected.
-pub const DIFFERS: &str = "H0630";
-/// A reference program that does not fit the program.
-pub const REFERENCE: &str = "H0631";
-/// A file that holds no or several programs.
-pub const CONTAINER: &str = "H0632";
+/// Declares codes by the exit status that they end with.
+macro_rules! codes {
+    ($($status:ident { $($(#[doc = $doc:literal])+ $name:ident = $code:literal;)* })*) => {
+        $($($(#[doc = $doc])+ pub const $name: &str = $code;)*)*
 
-/// The exit status of an error, by its code.
+        /// The exit status of a code of this table.
+        fn own_status(code: &str) -> Option<Status> {
+            match code {
+                $($($code)|* => Some(Status::$status),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+codes! {
+    Environment {
+        /// A file cannot be read.
+        READ = "H0601";
+        /// A file cannot be written.
+        WRITE = "H0602";
+        /// A data file of an unknown kind, or unfit for a type.
+        KIND = "H0603";
+        /// A data file that is damaged.
+        DAMAGED = "H0604";
+        /// A data file of another shape.
+        SHAPE = "H0605";
+        /// A data file of another element type.
+        DTYPE = "H0606";
+        /// A tensor that a safetensors file does not hold.
+        ENTRY = "H0607";
+        /// A backend that this build or machine does not have.
+        BACKEND = "H0620";
+        /// Something that this build cannot do yet.
+        NOT_YET = "H0621";
+    }
+    Usage {
+        /// An option's value that is not well formed.
+        VALUE = "H0610";
+        /// An option that names no tensor of the program.
+        TENSOR = "H0611";
+        /// An option that names no scalar of the program.
+        SCALAR = "H0612";
+        /// An option given twice for one thing.
+        TWICE = "H0613";
+        /// Options that do not go together.
+        CONFLICT = "H0614";
+        /// A reference program that does not fit the program.
+        REFERENCE = "H0631";
+        /// A file that holds no or several programs.
+        CONTAINER = "H0632";
+    }
+    Differs {
+        /// An output that differs from what was expected.
+        DIFFERS = "H0630";
+    }
+}
+
+/// The exit status of an error, by its code. Sizes come from the command line.
 pub fn status(code: &str) -> Status {
     match code {
-        READ | WRITE | KIND | DAMAGED | SHAPE | DTYPE | ENTRY | BACKEND | NOT_YET => {
-            Status::Environment
+        codes::SIZE_UNKNOWN | codes::SIZE_CONFLICT | codes::SIZE | codes::TOO_FEW_DEVICES => {
+            Status::Usage
         }
-        VALUE | TENSOR | SCALAR | TWICE | CONFLICT | REFERENCE | CONTAINER => Status::Usage,
-        DIFFERS => Status::Differs,
-        hostir::diag::codes::DEADLOCK => Status::Deadlock,
-        _ => Status::Program,
+        codes::NO_MEMORY => Status::Environment,
+        codes::DEADLOCK => Status::Deadlock,
+        _ => own_status(code).unwrap_or(Status::Program),
     }
 }
 

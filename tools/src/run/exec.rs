@@ -3,15 +3,19 @@
 use hostir::backend::{Backend as _, RunResult, cpu};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
-use hostir::ir::Program;
+use hostir::ir::{Program, TensorId};
 use hostir::plan::{self, Sizes};
 use std::fmt::Write as _;
 
 pub(super) use hostir::plan::{Port, Prepared};
 
-/// Binds sizes and plans all ranks.
-pub(super) fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Vec<Diag>> {
-    plan::prepare(program, sizes).map_err(|mut diags| {
+/// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.
+pub(super) fn prepare(
+    program: &Program,
+    sizes: &Sizes,
+    kept: &[TensorId],
+) -> Result<Prepared, Vec<Diag>> {
+    plan::prepare_keeping(program, sizes, kept).map_err(|mut diags| {
         diags.sort();
         diags.items
     })
@@ -49,6 +53,11 @@ pub(super) fn run(
     inputs: Vec<Vec<HostTensor>>,
 ) -> Result<RunResult, Vec<Diag>> {
     cpu::Cpu.run(prepared, inputs)
+}
+
+/// Follows all ranks' queues without data.
+pub(super) fn follow_order(prepared: &Prepared) -> Result<(), Vec<Diag>> {
+    cpu::follow_order(prepared)
 }
 
 /// The whole output from its ranks' parts.

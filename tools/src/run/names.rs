@@ -1,6 +1,6 @@
 //! Options that name tensors and scalars, bound to the program.
 
-use super::cli::{Content, Keyed, Options};
+use super::cli::{Content, Keyed, Number, Options};
 use super::errors;
 use super::failure::Failure;
 use super::files::DataFile;
@@ -14,10 +14,12 @@ use std::collections::BTreeMap;
 pub(super) struct Bound<'a> {
     /// By input.
     pub(super) inputs: Vec<Option<&'a Content>>,
-    /// By output.
+    /// By output, then by kept tensor.
     pub(super) outputs: Vec<Option<&'a DataFile>>,
-    /// By output.
+    /// By output, then by kept tensor.
     pub(super) expects: Vec<Option<&'a DataFile>>,
+    /// Tensors that are no outputs and that `--output` or `--expect` names.
+    pub(super) kept: Vec<TensorId>,
     /// By `T0`.
     shapes: BTreeMap<String, Vec<usize>>,
 }
@@ -26,19 +28,25 @@ impl Bound<'_> {
     /// The sizes that flags fix.
     pub(super) fn sizes(&self, options: &Options) -> Sizes {
         Sizes {
-            set: options.set.iter().cloned().collect(),
+            set: whole_numbers(&options.set),
+            reals: reals(&options.set),
             shapes: self.shapes.clone(),
             devices: options.devices,
             streams: options.streams,
             ..Sizes::default()
         }
     }
+    /// By output and kept tensor: whether all files of it hold one rank's part each.
+    pub(super) fn in_parts(&self) -> Vec<bool> {
+        let files = self.outputs.iter().zip(&self.expects);
+        files.map(|(out, expect)| out.iter().chain(expect).all(|file| file.per_rank())).collect()
+    }
 }
 
 /// Binds all options to the program, or says what is wrong with any of them.
 pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<'a>, Failure> {
     let inputs = Side { program, tensors: tensors(program.inputs()), word: "input" };
-    let outputs = Side { program, tensors: tensors(program.outputs()), word: "output" };
+    let mut outputs = Side { program, tensors: tensors(program.outputs()), word: "output" };
     let mut diags = Vec::new();
     let shapes = inputs.bind("shape", &options.shapes, &outputs, &mut diags);
     let shapes = inputs
@@ -46,14 +54,37 @@ pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<
         .iter()
         .zip(shapes)
         .filter_map(|(tensor, shape)| Some((*tensor, shape?.clone())));
+    let generated = inputs.bind("input", &options.inputs, &outputs, &mut diags);
+    let results = outputs.tensors.len();
+    let named = options.outputs.iter().chain(&options.expects);
+    outputs.add_others(named.map(|(key, _)| key.as_str()));
     let bound = Bound {
-        inputs: inputs.bind("input", &options.inputs, &outputs, &mut diags),
+        inputs: generated,
+        kept: outputs.tensors[results..].to_vec(),
         outputs: outputs.bind("output", &options.outputs, &inputs, &mut diags),
         expects: outputs.bind("expect", &options.expects, &inputs, &mut diags),
         shapes: shapes.map(|(tensor, shape)| (number(program, tensor), shape)).collect(),
     };
     check_scalars(program, &options.set, &mut diags);
     if diags.is_empty() { Ok(bound) } else { Err(diags.into()) }
+}
+
+/// The integers among the scalars that were set.
+pub(super) fn whole_numbers(set: &Keyed<Number>) -> BTreeMap<String, i64> {
+    let whole = |(name, value): &(String, Number)| match value {
+        Number::Int(value) => Some((name.clone(), *value)),
+        Number::Real(_) => None,
+    };
+    set.iter().filter_map(whole).collect()
+}
+
+/// The others.
+pub(super) fn reals(set: &Keyed<Number>) -> BTreeMap<String, f64> {
+    let real = |(name, value): &(String, Number)| match value {
+        Number::Real(value) => Some((name.clone(), *value)),
+        Number::Int(_) => None,
+    };
+    set.iter().filter_map(real).collect()
 }
 
 /// The tensors among inputs or outputs.
@@ -98,6 +129,17 @@ impl Side<'_> {
         }
         bound
     }
+    /// Adds tensors of the host program that are neither named nor counted among these yet.
+    fn add_others<'k>(&mut self, keys: impl Iterator<Item = &'k str>) {
+        for key in keys.filter(|key| key.parse::<usize>().is_err()) {
+            let named = |(id, tensor): &(TensorId, &hostir::ir::Tensor)| {
+                let name = self.program.tensor_name(*id);
+                tensor.unit.is_none() && (number(self.program, *id) == key || name == key)
+            };
+            let found = self.program.tensors().iter().find(named).map(|(id, _)| id);
+            self.tensors.extend(found.filter(|id| !self.tensors.contains(id)));
+        }
+    }
     /// The tensor of a number, name or position.
     fn find(&self, key: &str) -> Option<usize> {
         let named = |tensor: &TensorId| {
@@ -132,7 +174,7 @@ fn is_number(name: &str) -> bool {
 }
 
 /// Reports `--set` of names that the program does not have, or twice for one.
-fn check_scalars(program: &Program, set: &Keyed<i64>, diags: &mut Vec<Diag>) {
+fn check_scalars(program: &Program, set: &Keyed<Number>, diags: &mut Vec<Diag>) {
     let names: Vec<&str> = (0..program.exprs().len())
         .filter_map(|index| match program.expr(ExprId(index as u32)) {
             Expr::Name(name) => Some(program.name(*name)),

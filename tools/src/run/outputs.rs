@@ -10,22 +10,27 @@ use crate::data::{npy, safetensors};
 use crate::io::Io;
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, codes};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What a run computed.
 #[derive(Debug)]
 pub(super) struct Results {
-    /// Whole tensors by output.
-    pub(super) whole: Vec<HostTensor>,
+    /// Whole tensors by output; `None` where only the ranks' parts are asked for.
+    pub(super) whole: Vec<Option<HostTensor>>,
     /// By output: the parts of the ranks that hold one.
     pub(super) parts: Vec<Vec<(u32, HostTensor)>>,
 }
 
 impl Results {
-    /// Puts the ranks' parts together; replicas must agree.
-    pub(super) fn assemble(prepared: &Prepared, run: RunResult) -> Result<Self, Diag> {
+    /// Puts the ranks' parts together; replicas must agree. Tensors that are no outputs of the program
+    /// stay apart where `in_parts` says so.
+    pub(super) fn assemble(
+        prepared: &Prepared,
+        run: RunResult,
+        in_parts: &[bool],
+    ) -> Result<Self, Diag> {
         let mut parts: Vec<Vec<(u32, HostTensor)>> =
             prepared.outputs.iter().map(|_| Vec::new()).collect();
         for (rank, outputs) in run.outputs.into_iter().enumerate() {
@@ -36,10 +41,16 @@ impl Results {
                 }
             }
         }
-        let whole = parts
-            .iter()
-            .enumerate()
-            .map(|(index, parts)| exec::assemble(prepared, index, parts.clone()));
+        let whole = parts.iter().enumerate().map(|(index, parts)| {
+            let apart = index >= prepared.results && in_parts.get(index) == Some(&true);
+            match exec::assemble(prepared, index, parts.clone()) {
+                _ if apart => Ok(None),
+                Err(diag) if index >= prepared.results && diag.code == codes::REPLICAS => {
+                    Err(diag.note("`%r` in the file's name writes one file a rank"))
+                }
+                whole => whole.map(Some),
+            }
+        });
         Ok(Self { whole: whole.collect::<Result<_, _>>()?, parts })
     }
 }
@@ -49,6 +60,9 @@ fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Opt
     let target = |(index, port): (usize, &exec::Port)| {
         if let Some(file) = bound.outputs[index] {
             return Some(file.clone());
+        }
+        if index >= prepared.results {
+            return None;
         }
         let (kind, extension) = if npy::can_hold(port.dtype) {
             (Kind::Npy, "npy")
@@ -110,16 +124,25 @@ pub(super) fn write(
                     files.add(&file.of_rank(*rank), &port.name, part);
                 }
             }
-            Some(file) => files.add(file, &port.name, &results.whole[index]),
+            Some(file) => {
+                if let Some(whole) = &results.whole[index] {
+                    files.add(file, &port.name, whole);
+                }
+            }
             None => {}
         }
     }
-    if let Some(folder) = &options.out_dir {
-        std::fs::create_dir_all(io.path(folder))
-            .map_err(|error| errors::cannot_write(folder, &error))?;
+    let folder = options.out_dir.as_ref().map(|folder| (folder, io.path(folder)));
+    let new = folder.as_ref().filter(|(_, path)| !path.exists());
+    if let Some((folder, path)) = &folder {
+        std::fs::create_dir_all(path).map_err(|error| errors::cannot_write(folder, &error))?;
     }
-    files.write(io)?;
-    Ok(())
+    files.write(io).map_err(|diag| {
+        if let Some((_, path)) = new {
+            let _ = std::fs::remove_dir(path);
+        }
+        diag.into()
+    })
 }
 
 /// Files to write, by their paths.
@@ -168,6 +191,9 @@ struct Staged {
 
 impl Staged {
     fn add(&mut self, path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
+        if path.is_dir() {
+            return Err(std::io::ErrorKind::IsADirectory.into());
+        }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let beside =
             path.with_file_name(format!(".{name}.{}.{}.tmp", std::process::id(), self.files.len()));

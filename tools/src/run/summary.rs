@@ -31,7 +31,7 @@ pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     }
     let (ranks, instructions) =
         (count(prepared.ranks as usize, "rank"), exec::instructions(prepared));
-    format!("checked: {ranks}, {}\n", count(instructions, "instruction"))
+    format!("checked: {ranks}, {}, no deadlock\n", count(instructions, "instruction"))
 }
 
 /// What a run prints: outputs, and a line for each comparison.
@@ -55,6 +55,11 @@ pub(super) fn done(
         }
     }
     for (port, whole) in prepared.outputs.iter().zip(&results.whole) {
+        let Some(whole) = whole else {
+            let shape = brackets(&port.local_shape());
+            let _ = writeln!(text, "{}: {} {shape} on each rank", port.name, port.dtype.name());
+            continue;
+        };
         let shape = brackets(whole.shape());
         let more = if options.summary { statistics(whole) } else { String::new() };
         let _ = writeln!(text, "{}: {} {shape}{more}", port.name, whole.dtype().name());

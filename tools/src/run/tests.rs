@@ -1,1 +1,83 @@
-//! Command lines that end before anything runs.
+//! Exit statuses: which error ends with which, whatever else a run says.
+
+use crate::io::Io;
+use std::ffi::OsString;
+
+/// An allgather on two ranks; the size `i1` is open.
+const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i1}] (DeviceMesh{0 1})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=( 2 * i1 ), zero_init=false, resets_to_zero=false)
+  Communication 1 (type=Allgather, team=(0 1), input=T0, output=T1, backend=NCCL)
+  Wait Communication 1
+} // %HostIrContainer
+";
+
+/// Runs `hir-run - ARGS` on a text in an empty folder: the exit status, standard output, standard error,
+/// and how many files there are afterwards.
+fn run(text: &str, args: &[&str]) -> (i32, String, String, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let words: Vec<OsString> = ["hir-run", "-"].iter().chain(args).map(Into::into).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut io = Io {
+        stdin: &mut text.as_bytes(),
+        stdout: &mut out,
+        stderr: &mut err,
+        cwd: folder.path().to_path_buf(),
+        color: false,
+    };
+    let status = super::main_with(&words, &mut io);
+    let files = std::fs::read_dir(folder.path()).unwrap().count();
+    (status, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap(), files)
+}
+
+#[test]
+fn statuses() {
+    let deadlock = GATHER
+        .replace("  Comm", "  IF Manual ( rank == 0 ):\n    Comm")
+        .replace("  Wait", "    Wait");
+    let wrong = GATHER.replace("input=T0", "input=T5");
+    let late = GATHER.replace("  Wait", "  Wait Communication 1\n  Wait");
+    let cases: [(&str, &[&str], i32, &str); 12] = [
+        (GATHER, &["--set", "i1=3"], 0, ""),
+        (&wrong, &["--set", "i1=3"], 1, "H0110"),
+        (&late, &["--set", "i1=3"], 1, "H0414"),
+        (GATHER, &[], 2, "H0401"),
+        (GATHER, &["--set", "i1=3", "--devices", "1"], 2, "H0405"),
+        (GATHER, &["--set", "i1=3", "--input", "T4=ones"], 2, "H0611"),
+        (GATHER, &["--set", "i1=3", "--no-such-flag"], 2, "no-such-flag"),
+        (GATHER, &["--set", "i1=3", "--backend=cuda"], 3, "H0620"),
+        (GATHER, &["--set", "i1=3", "--input", "T0=x.npy"], 3, "H0601"),
+        (&deadlock, &["--set", "i1=3"], 5, "H0510"),
+        (&deadlock, &["--set", "i1=3", "--check-only"], 5, "H0510"),
+        (GATHER, &["--help"], 0, ""),
+    ];
+    for (text, args, expected, code) in cases {
+        let (status, out, err, _) = run(text, args);
+        assert_eq!(status, expected, "{args:?}: {err}");
+        assert!(err.contains(code), "{args:?}: {err}");
+        assert_eq!(out.is_empty(), expected != 0, "{args:?}: {out}");
+    }
+}
+
+#[test]
+fn failures_write_nothing() {
+    let differs =
+        ["--set", "i1=3", "--output", "T1=y.npy", "--out-dir", "d", "--expect", "T1=y.%r.npy"];
+    let (status, _, err, files) = run(GATHER, &differs);
+    assert_eq!((status, files), (3, 0), "{err}");
+    let missing = ["--set", "i1=3", "--output", "T1=y.npy", "--output", "T0=nowhere/x.npy"];
+    let (status, _, err, files) = run(GATHER, &missing);
+    assert_eq!((status, files), (3, 0), "{err}");
+    let folder = ["--set", "i1=3", "--out-dir", "d", "--output", "T0=nowhere/x.npy"];
+    let (status, _, err, files) = run(GATHER, &folder);
+    assert_eq!((status, files), (3, 0), "{err}");
+    let (status, _, err, files) = run(GATHER, &["--set", "i1=3", "--output", "T1=y.npy"]);
+    assert_eq!((status, files), (0, 1), "{err}");
+}
+
+#[test]
+fn runs_repeat() {
+    let args = ["--set", "i1=3", "--summary"];
+    assert_eq!(run(GATHER, &args), run(GATHER, &args));
+    let args = ["--set", "i1=3", "--print-plan"];
+    assert_eq!(run(GATHER, &args), run(GATHER, &args));
+}
