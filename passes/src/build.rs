@@ -39,8 +39,8 @@ pub(crate) struct Collective<'a> {
 impl<'e, 'p> Build<'e, 'p> {
     pub(crate) fn new(edit: &'e mut Edit<'p>) -> Self {
         let program = edit.program();
-        let known = |number: u32| (number != u32::MAX).then_some(number + 1);
-        let tensors = program.tensors().iter().map(|(_, tensor)| tensor.number + 1);
+        let known = |number: u32| number.checked_add(1);
+        let tensors = program.tensors().iter().filter_map(|(_, tensor)| known(tensor.number));
         let next_tensor = tensors.max().unwrap_or(0);
         let domains = program.all_domains().filter_map(|domain| known(domain.number));
         let next_domain = domains.max().unwrap_or(0);
