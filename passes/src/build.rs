@@ -174,6 +174,9 @@ impl<'e, 'p> Build<'e, 'p> {
             (AttrKey::ZeroInit, AttrValue::Bool(false)),
             (AttrKey::ResetsToZero, AttrValue::Bool(false)),
         ];
+        if self.program().style().short_allocate {
+            op.attrs.retain(|(key, _)| matches!(key, AttrKey::MemType | AttrKey::ZeroInit));
+        }
         self.push(op)
     }
     /// `out = HirAliasSelect( input, axis = domain, index = index )`
@@ -295,8 +298,18 @@ impl<'e, 'p> Build<'e, 'p> {
         if let Some(red_op) = what.red_op {
             op.attrs.push((AttrKey::RedOp, self.word(red_op)));
         }
-        op.attrs.push((AttrKey::Backend, self.word(what.backend)));
+        if self.program().style().backend || what.backend != "NCCL" {
+            op.attrs.push((AttrKey::Backend, self.word(what.backend)));
+        }
         (self.push(op), number)
+    }
+    /// The root of a team as the program's style writes it: the device, since 2026 its position.
+    pub(crate) fn root(&mut self, team: &[u32], device: u32) -> ExprId {
+        let position = team.iter().position(|&member| member == device);
+        match position.filter(|_| self.program().style().call_form) {
+            Some(position) => self.int(position as i64),
+            None => self.int(i64::from(device)),
+        }
     }
     /// `Wait Communication 39`
     pub(crate) fn wait(&mut self, number: u32) -> OpId {

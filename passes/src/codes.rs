@@ -64,4 +64,26 @@ codes! {
     STREAM_LINK = "H0328";
     /// stream-parallel-type: a sharded axis that cannot become the stream axis.
     STREAM_EXCHANGE = "H0329";
+    /// convert-op-to-communication: an op with several operands that needs data of other devices.
+    CONVERT_OPERANDS = "H0340";
+    /// convert-op-to-communication: an op that is neither a copy nor a reduction.
+    CONVERT_OP = "H0341";
+    /// convert-op-to-communication: a gathered or scattered axis that is not the outermost one.
+    CONVERT_INNER = "H0342";
+    /// convert-op-to-communication: more than one axis changes its sharding.
+    CONVERT_AXES = "H0343";
+    /// convert-op-to-communication: what is reduced is not exactly one sharded axis.
+    CONVERT_REDUCED = "H0344";
+    /// convert-op-to-communication: a ReduceScatter between different meshes.
+    CONVERT_MESHES = "H0345";
+    /// convert-op-to-communication: a mesh of several dimensions where one is needed.
+    CONVERT_DIMENSIONS = "H0346";
+    /// convert-op-to-communication: a Scatter without a device that can be its root.
+    CONVERT_ROOT = "H0347";
+    /// convert-op-to-communication: devices that do not pair off.
+    CONVERT_SIZES = "H0348";
+    /// convert-op-to-communication: a reduce operation that communications do not have.
+    CONVERT_RED_OP = "H0349";
+    /// convert-op-to-communication: a tensor without a mesh where the other side has one.
+    CONVERT_NO_MESH = "H0350";
 }

@@ -7,6 +7,7 @@
 mod build;
 mod canonicalize;
 pub mod codes;
+mod convert_op_to_communication;
 mod cse;
 mod dce;
 pub mod doc;
@@ -31,4 +32,5 @@ pub const PASSES: &[&PassInfo] = &[
     &dce::PASS,
     &strip_comments::PASS,
     &stream_parallel_type::PASS,
+    &convert_op_to_communication::PASS,
 ];

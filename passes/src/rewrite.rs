@@ -3,7 +3,7 @@
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, Comment, CommentPlace, OpId};
 use hostir::ops::Effect;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Unlinks the ops of `block`, and of the blocks inside, for which `keep` is false, and control ops
 /// whose blocks are empty then (they have no effect of their own). Returns whether ops are left.
@@ -63,6 +63,41 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
         .collect();
     if kept.len() != program.source().comments.len() {
         edit.set_comments(kept);
+    }
+}
+
+/// Where the comments of ops go that are replaced by others.
+#[derive(Default)]
+pub(crate) struct Moves {
+    /// By the op that goes: the op whose line gets the comments above it, and the one that gets its
+    /// trailing comment. For look-ups only.
+    to: FxHashMap<OpId, (OpId, OpId)>,
+}
+
+impl Moves {
+    /// Hands the comments of `from` on.
+    pub(crate) fn add(&mut self, from: OpId, above: OpId, trailing: OpId) {
+        self.to.insert(from, (above, trailing));
+    }
+}
+
+/// Hands the comments of replaced ops to those in their place.
+pub(crate) fn move_comments(edit: &mut Edit<'_>, moves: &Moves) {
+    let mut comments = edit.program().source().comments.clone();
+    let mut moved = false;
+    for comment in &mut comments {
+        let place = match comment.place {
+            CommentPlace::Above(op) => moves.to.get(&op).map(|to| CommentPlace::Above(to.0)),
+            CommentPlace::Trailing(op) => moves.to.get(&op).map(|to| CommentPlace::Trailing(to.1)),
+            _ => None,
+        };
+        if let Some(place) = place {
+            comment.place = place;
+            moved = true;
+        }
+    }
+    if moved {
+        edit.set_comments(comments);
     }
 }
 

@@ -1,0 +1,220 @@
+//! convert-op-to-communication: turns ops that move data between devices into communications.
+//!
+//! [`change`] finds what an op changes about the sharding, [`table`] decides which communications that
+//! takes, and this file puts them into the program.
+
+mod change;
+mod table;
+
+use crate::build::{Build, Collective};
+use crate::options::{OptionSpec, OptionType, Options};
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::rewrite::{self, Moves};
+use hostir::analysis::is_resharding;
+use hostir::diag::Diags;
+use hostir::ir::edit::Edit;
+use hostir::ir::{BlockId, OpId, Program};
+use hostir::ops::comm::BACKENDS;
+use table::{Decision, Post};
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "convert-op-to-communication",
+    summary: "Turn ops that move data between devices into communications",
+    description: "\
+Every op that needs data of other devices (a *resharding* op: its operand and its result lie on different
+devices or are sharded along different axes) becomes an allocation of its result, a Communication and a
+Wait. Both tensors become global memory. All other ops stay as they are.
+
+| op | operand | result | meshes | becomes |
+|---|---|---|---|---|
+| `Set` | sharded | replicated | same | Allgather |
+| `Set` | sharded | replicated | different | a Gather for each receiver |
+| `Set` | replicated | sharded | any | Scatter from the first sender that also receives |
+| `Set` | sharded | sharded | different | a SendRecv for each pair of devices |
+| `Set` | replicated | replicated | different | Broadcast from the first sender |
+| `reduction` | sharded along the reduced axis | replicated | same | Allreduce |
+| `reduction` | sharded along the reduced axis | replicated | different | a Reduce for each receiver |
+| `reduction` | sharded along the reduced axis | sharded | same | ReduceScatter |
+
+A tensor on a mesh of one device counts as replicated. A root that is not in the mesh of the others is
+appended to the team. `op = add` becomes the default `red_op`, `mul` product, `min` and `max` themselves,
+`bitwise_and`, `bitwise_or` and `bitwise_xor` band, bor and bxor.
+
+Errors, all in one run: ops other than `Set` and `reduction`; a gathered or scattered axis that is not the
+outermost one (devices, reductions and broadcasts do not count); more than one axis that changes; more than
+one reduced axis; meshes of several dimensions except for Allgather, Allreduce and ReduceScatter; SendRecv
+between meshes of different sizes; Scatter between meshes without a common device; reduce operations that
+communications do not have.
+
+One text serves all ranks: on a mesh of several dimensions there is one Communication for each row (or
+column) along the device type that changes. `rank=R` keeps the communications whose team has R.
+
+Deviations from nvFuser: the team lies along the device type that changes, which need not be
+`deviceIdx.x`; an axis that is outermost only because a device domain was moved to the front of the printed
+order is refused, for its parts are not ranges of memory; ops in branches and nested loops are converted
+too, since a program with both communications and resharding ops cannot run.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[
+        OptionSpec {
+            name: "communicator_backend",
+            ty: OptionType::Choice(BACKENDS),
+            default: Some("NCCL"),
+            help: "Backend of the communications that the pass makes",
+        },
+        OptionSpec {
+            name: "rank",
+            ty: OptionType::Int { min: -1, max: i64::MAX },
+            default: Some("-1"),
+            help: "Print nvFuser's program of this rank; -1 gives one program for all ranks",
+        },
+    ],
+    statistics: &[
+        StatisticSpec { name: "ops-converted", help: "resharding ops replaced" },
+        StatisticSpec { name: "communications", help: "communications made" },
+    ],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_l_float[ideviceIdx.x0{i0}, iS1{i1}] (DeviceMesh{0 1})) -> (T1_l_float[iS2{i0}, iS3{i1}] (DeviceMesh{0 1})) :
+  T1_l_float[iS2{i0}, iS3{i1}] (DeviceMesh{0 1})
+     = Set( T0_l_float[ideviceIdx.x0{i0}, iS1{i1}] (DeviceMesh{0 1}), cache_op=Streaming )
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[ideviceIdx.x0{i0}, iS1{i1}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{i0}, iS3{i1}] (DeviceMesh{0 1})) :
+  T1_g_float[iS2{i0}, iS3{i1}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T1, mem_type=global, size=( i0 * i1 ), zero_init=false, resets_to_zero=false)
+  Communication 0 (type=Allgather, team=(0 1), input=T0, output=T1, backend=NCCL)
+  Wait Communication 0
+} // %HostIrContainer
+";
+
+/// The options.
+struct Config {
+    backend: String,
+    /// The rank to print for; `None` for all.
+    rank: Option<u32>,
+}
+
+impl Config {
+    fn new(options: &Options) -> Self {
+        Self {
+            backend: options.word("communicator_backend").to_owned(),
+            rank: u32::try_from(options.int("rank")).ok(),
+        }
+    }
+}
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let config = Config::new(cx.options());
+    let decisions = decide(edit.program())?;
+    if decisions.is_empty() {
+        return Ok(());
+    }
+    let mut blocks: Vec<(BlockId, Vec<OpId>)> = Vec::new();
+    let mut moves = Moves::default();
+    let mut build = Build::new(edit);
+    // Decisions are in the order of the ops, and those of one block stand together or nearly so.
+    for (block, ops) in by_block(build.program(), &decisions) {
+        let mut out = Vec::with_capacity(ops.len() * 2);
+        for op in ops {
+            match decisions.binary_search_by_key(&op, |(id, _)| *id) {
+                Ok(found) => {
+                    let made =
+                        emit(&mut build, &config, op, &decisions[found].1, &mut out, &mut moves);
+                    cx.count("ops-converted", 1);
+                    cx.count("communications", made);
+                }
+                Err(_) => out.push(op),
+            }
+        }
+        blocks.push((block, out));
+    }
+    for (block, ops) in blocks {
+        edit.set_block(block, ops);
+    }
+    rewrite::move_comments(edit, &moves);
+    rewrite::drop_lost_comments(edit);
+    Ok(())
+}
+
+/// The resharding ops of the host program with what they become, by id. Reports all that cannot be
+/// converted.
+fn decide(program: &Program) -> Result<Vec<(OpId, Decision)>, Diags> {
+    let mut decisions = Vec::new();
+    let mut diags = Diags::default();
+    program.walk(program.body(), &mut |op| {
+        if !is_resharding(program, op) {
+            return;
+        }
+        match table::decide(program, op) {
+            Ok(decision) => decisions.push((op, decision)),
+            Err(diag) => diags.push(*diag),
+        }
+    });
+    decisions.sort_by_key(|(op, _)| *op);
+    if diags.has_errors() { Err(diags) } else { Ok(decisions) }
+}
+
+/// The blocks that hold ops to convert, in text order, with their ops.
+fn by_block(program: &Program, decisions: &[(OpId, Decision)]) -> Vec<(BlockId, Vec<OpId>)> {
+    let mut blocks = vec![program.body()];
+    program.walk(program.body(), &mut |op| blocks.extend(program.op(op).blocks.iter().copied()));
+    let converted = |op: &OpId| decisions.binary_search_by_key(op, |(id, _)| *id).is_ok();
+    blocks.retain(|block| program.block(*block).ops.iter().any(converted));
+    blocks.into_iter().map(|block| (block, program.block(block).ops.clone())).collect()
+}
+
+/// Appends what an op becomes. Returns the number of communications.
+fn emit(
+    build: &mut Build<'_, '_>,
+    config: &Config,
+    id: OpId,
+    decision: &Decision,
+    out: &mut Vec<OpId>,
+    moves: &mut Moves,
+) -> u64 {
+    build.origin = id;
+    let (input, output) = (decision.input, decision.output);
+    build.make_global(input);
+    build.make_global(output);
+    let off_mesh = |rank: u32| {
+        let mesh = build.program().tensor_mesh(output);
+        mesh.is_some_and(|mesh| !mesh.contains(rank))
+    };
+    let allocates = !config.rank.is_some_and(off_mesh);
+    let first = out.len();
+    let mut posted = None;
+    let mut made = 0;
+    for post in decision.posts.iter().filter(|post| takes_part(config, post)) {
+        // Of several communications each gets its allocation, as in nvFuser; those that stand for one
+        // communication of nvFuser's share it.
+        if allocates && (made == 0 || !decision.rows) {
+            out.push(build.allocate(output));
+        }
+        let root = post.root.map(|root| build.root(&post.team, root));
+        let (post, number) = build.communication(&Collective {
+            kind: decision.kind,
+            team: &post.team,
+            root,
+            input,
+            output,
+            backend: &config.backend,
+            red_op: decision.red_op,
+        });
+        let wait = build.wait(number);
+        out.extend([post, wait]);
+        posted.get_or_insert(post);
+        made += 1;
+    }
+    if let (Some(&above), Some(trailing)) = (out.get(first), posted) {
+        moves.add(id, above, trailing);
+    }
+    made
+}
+
+/// Whether the program's rank is in the team.
+fn takes_part(config: &Config, post: &Post) -> bool {
+    config.rank.is_none_or(|rank| post.team.contains(&rank))
+}

@@ -1,0 +1,380 @@
+//! Which communications an op becomes: nvFuser's decision table.
+
+use super::change::{Change, changes, links, outer_axis};
+use crate::codes;
+use hostir::analysis::{logical_axes, sharding};
+use hostir::diag::Diag;
+use hostir::ir::{AttrKey, Mesh, OpId, ParallelType, Program, TensorId};
+use hostir::ops::OpKind;
+use hostir::print::{domain_text, mesh_text};
+
+/// What an op becomes.
+#[derive(Debug)]
+pub(super) struct Decision {
+    /// `Allgather`.
+    pub(super) kind: &'static str,
+    /// The reduce operation, where it is not the default.
+    pub(super) red_op: Option<&'static str>,
+    pub(super) input: TensorId,
+    pub(super) output: TensorId,
+    /// In the order they are posted.
+    pub(super) posts: Vec<Post>,
+    /// Whether each rank takes part in exactly one of the posts: one a row of the mesh.
+    pub(super) rows: bool,
+}
+
+/// One communication.
+#[derive(Debug)]
+pub(super) struct Post {
+    /// Devices in team order.
+    pub(super) team: Vec<u32>,
+    /// The root's device.
+    pub(super) root: Option<u32>,
+}
+
+type Found<T> = Result<T, Box<Diag>>;
+
+/// One op with what the table asks about it.
+struct Question<'a> {
+    program: &'a Program,
+    id: OpId,
+    input: TensorId,
+    output: TensorId,
+    sender: &'a Mesh,
+    receiver: &'a Mesh,
+}
+
+/// The communications of a resharding op.
+pub(super) fn decide(program: &Program, id: OpId) -> Found<Decision> {
+    let (input, output) = single_tensors(program, id)?;
+    let (sender, receiver) = (mesh(program, id, input)?, mesh(program, id, output)?);
+    let question = Question { program, id, input, output, sender, receiver };
+    // Communications copy or reduce: no effect or axis link says that an op does nothing else.
+    match program.op(id).kind {
+        OpKind::Set => question.set(),
+        OpKind::Reduction => question.reduction(),
+        _ => Err(question.error(
+            codes::CONVERT_OP,
+            format!(
+                "`{}` needs data of other devices; only `Set` and `reduction` can become communications",
+                program.op(id).kind.spec().name
+            ),
+            "move the data with a `Set` before or after it: --pass=insert-reshardings",
+        )),
+    }
+}
+
+/// One tensor in, one tensor out.
+fn single_tensors(program: &Program, id: OpId) -> Found<(TensorId, TensorId)> {
+    let op = program.op(id);
+    let name = op.kind.spec().name;
+    if let (&[a], &[b]) = (op.operands.as_slice(), op.results.as_slice())
+        && let (Some(input), Some(output)) = (a.tensor(), b.tensor())
+    {
+        return Ok((input, output));
+    }
+    let message = format!(
+        "`{name}` needs data of other devices and has {} operands; a communication has one",
+        op.operands.len()
+    );
+    let note = "move the data of each operand with a `Set` before it: --pass=insert-reshardings";
+    Err(Box::new(Diag::error(codes::CONVERT_OPERANDS, program.op_span(id), message).note(note)))
+}
+
+fn mesh(program: &Program, id: OpId, tensor: TensorId) -> Found<&Mesh> {
+    program.tensor_mesh(tensor).ok_or_else(|| {
+        let message = format!(
+            "{} has no device mesh, so that nothing says which devices send or receive",
+            program.tensor_name(tensor)
+        );
+        let note = "give both tensors a mesh: `(DeviceMesh{0 1})` behind the domains";
+        Box::new(Diag::error(codes::CONVERT_NO_MESH, program.op_span(id), message).note(note))
+    })
+}
+
+/// The device type that a tensor is sharded by for the table: none on a mesh of one device.
+fn is_sharded(program: &Program, tensor: TensorId, mesh: &Mesh) -> bool {
+    mesh.devices.len() > 1 && sharding(program, tensor).is_sharded()
+}
+
+impl Question<'_> {
+    fn error(&self, code: &'static str, message: String, note: impl Into<String>) -> Box<Diag> {
+        Box::new(Diag::error(code, self.program.op_span(self.id), message).note(note))
+    }
+    fn mesh_text(&self, tensor: TensorId) -> String {
+        mesh_text(self.program, self.program.tensor(tensor).mesh)
+    }
+    fn same_mesh(&self) -> bool {
+        self.sender == self.receiver
+    }
+
+    fn set(&self) -> Found<Decision> {
+        let change = self.change()?;
+        let (mut from, mut to) = (
+            is_sharded(self.program, self.input, self.sender),
+            is_sharded(self.program, self.output, self.receiver),
+        );
+        if let Some(change) = change.filter(|_| self.same_mesh()) {
+            // Other device types may stay as they are.
+            from &= !change.gained;
+            to &= change.gained;
+        }
+        match (from, to, change) {
+            (false, true, _) => self.scatter(),
+            (true, false, Some(change)) if self.same_mesh() => {
+                Ok(self.rows("Allgather", None, change.device))
+            }
+            (true, false, _) => self.gather(),
+            (true, true, _) => self.send_receive(),
+            (false, false, _) => self.broadcast(),
+        }
+    }
+
+    fn reduction(&self) -> Found<Decision> {
+        let device = self.reduced_device()?;
+        let change = self.change()?;
+        let red_op = self.red_op()?;
+        if is_sharded(self.program, self.output, self.receiver)
+            && (change.is_some() || !self.same_mesh())
+        {
+            return self.reduce_scatter(device, change, red_op);
+        }
+        if self.same_mesh() {
+            return Ok(self.rows("Allreduce", red_op, device));
+        }
+        self.reduce(red_op)
+    }
+
+    /// The one axis that changes its device type, if there is one. It must be the outermost one.
+    fn change(&self) -> Found<Option<Change>> {
+        let found = changes(self.program, self.id, self.input, self.output);
+        if let [_, _, ..] = found.as_slice() {
+            let message = format!(
+                "{} axes change their sharding from {} to {}; a communication changes one",
+                found.len(),
+                self.program.tensor_name(self.input),
+                self.program.tensor_name(self.output)
+            );
+            let note = "replicate the tensor with one `Set` and shard the result with another";
+            return Err(self.error(codes::CONVERT_AXES, message, note));
+        }
+        let Some(change) = found.first().copied() else { return Ok(None) };
+        for (tensor, axis) in std::iter::once(change.sharded).chain(change.whole) {
+            if let Some(outer) = outer_axis(self.program, tensor, axis) {
+                return Err(self.inner(tensor, axis, domain_text(self.program, &outer)));
+            }
+        }
+        Ok(Some(change))
+    }
+
+    fn inner(&self, tensor: TensorId, axis: u32, outer: String) -> Box<Diag> {
+        let printed = logical_axes(self.program, tensor).axes[axis as usize].printed;
+        let message = format!(
+            "`{}` of {} is gathered or scattered but lies inside of `{outer}`",
+            domain_text(self.program, &self.program.domains(tensor)[printed as usize]),
+            self.program.tensor_name(tensor),
+        );
+        let note = "permute the axis to the front, move the data, and permute back: \
+                    --pass=reorder-sharded-axis; or spread the outer axis over streams: \
+                    --pass=stream-parallel-type";
+        self.error(codes::CONVERT_INNER, message, note)
+    }
+
+    /// The device type of the one axis that a reduction reduces.
+    fn reduced_device(&self) -> Found<ParallelType> {
+        let (from, to) =
+            (logical_axes(self.program, self.input), logical_axes(self.program, self.output));
+        let name = self.program.tensor_name(self.input);
+        let reduced = to.axes.iter().filter(|axis| axis.is_reduction()).count();
+        if reduced != 1 {
+            let message =
+                format!("the reduction needs data of other devices and reduces {reduced} axes");
+            let note =
+                "reduce what a device holds by itself first, and the sharded axis in a second op";
+            return Err(self.error(codes::CONVERT_REDUCED, message, note));
+        }
+        let links = links(self.program, self.id);
+        let link = links.iter().find(|link| to.axes[link.to.1 as usize].is_reduction());
+        let device = match link {
+            Some(link) => from.axes[link.from.1 as usize].device(),
+            // Loops of splits: the device loop that the result has no more.
+            None => changes(self.program, self.id, self.input, self.output)
+                .iter()
+                .find(|change| !change.gained)
+                .map(|change| change.device),
+        };
+        device.ok_or_else(|| {
+            let message = format!("the reduced axis of {name} is not sharded");
+            let note = "insert a `Set` before the reduction that shards the axis, or one after it \
+                        that moves the result: --pass=insert-reshardings";
+            self.error(codes::CONVERT_REDUCED, message, note)
+        })
+    }
+
+    fn red_op(&self) -> Found<Option<&'static str>> {
+        let op = self.program.op(self.id);
+        let word = op.word(AttrKey::ReduceOp).map_or("add", |word| self.program.name(word));
+        Ok(match word {
+            "add" => None,
+            "mul" => Some("product"),
+            "min" | "fmin" => Some("min"),
+            "max" | "fmax" => Some("max"),
+            "bitwise_and" => Some("band"),
+            "bitwise_or" => Some("bor"),
+            "bitwise_xor" => Some("bxor"),
+            _ => {
+                let message = format!("communications cannot reduce with `{word}`");
+                let note = "they have add, mul, min, max, bitwise_and, bitwise_or and bitwise_xor; \
+                            gather the operand with a `Set` and reduce it on each device";
+                return Err(self.error(codes::CONVERT_RED_OP, message, note));
+            }
+        })
+    }
+
+    // ---- rows of the table ----
+
+    fn decision(&self, kind: &'static str, posts: Vec<Post>) -> Decision {
+        let (input, output) = (self.input, self.output);
+        Decision { kind, red_op: None, input, output, posts, rows: false }
+    }
+
+    /// One communication along each row of the mesh.
+    fn rows(
+        &self,
+        kind: &'static str,
+        red_op: Option<&'static str>,
+        device: ParallelType,
+    ) -> Decision {
+        let posts = rows(self.sender, device);
+        let posts = posts.into_iter().map(|team| Post { team, root: None }).collect();
+        Decision { red_op, rows: true, ..self.decision(kind, posts) }
+    }
+
+    fn reduce_scatter(
+        &self,
+        device: ParallelType,
+        change: Option<Change>,
+        red_op: Option<&'static str>,
+    ) -> Found<Decision> {
+        if !self.same_mesh() {
+            let message = format!(
+                "the sharded sum lies on {} and its parts on {}; a ReduceScatter has one mesh",
+                self.mesh_text(self.output),
+                self.mesh_text(self.input)
+            );
+            let note = "insert a `Set` before or after the reduction that moves to the other mesh";
+            return Err(self.error(codes::CONVERT_MESHES, message, note));
+        }
+        if let Some(change) = change.filter(|change| change.device != device) {
+            let message = format!(
+                "the reduced axis lies along `{}` and the result is sharded along `{}`",
+                device.name(),
+                change.device.name()
+            );
+            let note = "reduce with one op and shard the result with a `Set`";
+            return Err(self.error(codes::CONVERT_AXES, message, note));
+        }
+        Ok(self.rows("ReduceScatter", red_op, device))
+    }
+
+    fn reduce(&self, red_op: Option<&'static str>) -> Found<Decision> {
+        self.one_dimensional("Reduce", &[self.input, self.output])?;
+        let decision = self.decision("Reduce", self.one_a_receiver());
+        Ok(Decision { red_op, ..decision })
+    }
+
+    fn gather(&self) -> Found<Decision> {
+        self.one_dimensional("Gather", &[self.input])?;
+        Ok(self.decision("Gather", self.one_a_receiver()))
+    }
+
+    /// For each receiving device one communication of the senders with it as the root.
+    fn one_a_receiver(&self) -> Vec<Post> {
+        let receivers = self.receiver.devices.iter();
+        receivers.map(|&root| rooted(&self.sender.devices, root)).collect()
+    }
+
+    fn scatter(&self) -> Found<Decision> {
+        self.one_dimensional("Scatter", &[self.output])?;
+        let mut senders = self.sender.devices.iter();
+        let Some(&root) = senders.find(|&&device| self.receiver.contains(device)) else {
+            let message = format!(
+                "no device of {} is in {}, so that none can scatter {}",
+                self.mesh_text(self.input),
+                self.mesh_text(self.output),
+                self.program.tensor_name(self.input)
+            );
+            let note = "copy the tensor to one of the receivers with a `Set` first";
+            return Err(self.error(codes::CONVERT_ROOT, message, note));
+        };
+        Ok(self.decision("Scatter", vec![rooted(&self.receiver.devices, root)]))
+    }
+
+    fn send_receive(&self) -> Found<Decision> {
+        self.one_dimensional("SendRecv", &[self.input, self.output])?;
+        let (senders, receivers) = (&self.sender.devices, &self.receiver.devices);
+        if senders.len() != receivers.len() {
+            let message = format!(
+                "{} has {} devices and {} has {}: they do not pair off",
+                self.mesh_text(self.input),
+                senders.len(),
+                self.mesh_text(self.output),
+                receivers.len()
+            );
+            let note = "use meshes of one size, or replicate the tensor in between with a `Set`";
+            return Err(self.error(codes::CONVERT_SIZES, message, note));
+        }
+        let pair = |(&from, &to): (&u32, &u32)| {
+            let team = if from == to { vec![from] } else { vec![from, to] };
+            Post { team, root: Some(from) }
+        };
+        Ok(self.decision("SendRecv", senders.iter().zip(receivers).map(pair).collect()))
+    }
+
+    fn broadcast(&self) -> Found<Decision> {
+        self.one_dimensional("Broadcast", &[self.input, self.output])?;
+        let posts = self.sender.devices.first().map(|&root| rooted(&self.receiver.devices, root));
+        Ok(self.decision("Broadcast", posts.into_iter().collect()))
+    }
+
+    fn one_dimensional(&self, kind: &str, tensors: &[TensorId]) -> Found<()> {
+        for &tensor in tensors {
+            let mesh = self.program.tensor_mesh(tensor);
+            let dimensions = mesh.map_or(1, |mesh| mesh.shape.len());
+            if dimensions != 1 {
+                let message = format!(
+                    "this takes a {kind}, which needs meshes of one dimension, but {} lies on {}",
+                    self.program.tensor_name(tensor),
+                    self.mesh_text(tensor)
+                );
+                let note =
+                    "gather and reduce within the mesh first, or write the mesh with one dimension";
+                return Err(self.error(codes::CONVERT_DIMENSIONS, message, note));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The devices, and the root behind them where it is not one of them.
+fn rooted(devices: &[u32], root: u32) -> Post {
+    let mut team = devices.to_vec();
+    if !team.contains(&root) {
+        team.push(root);
+    }
+    Post { team, root: Some(root) }
+}
+
+/// The rows of a mesh along a device type, each in mesh order, by their first devices.
+fn rows(mesh: &Mesh, device: ParallelType) -> Vec<Vec<u32>> {
+    let inside = device.mesh_axis_from_inside().unwrap_or(0);
+    let extents = mesh.shape.iter().rev().map(|&extent| extent as usize);
+    let step: usize = extents.clone().take(inside).product();
+    let length = extents.clone().nth(inside).unwrap_or(1).max(1);
+    let first = |&at: &usize| (at / step) % length == 0;
+    let starts = (0..mesh.devices.len()).filter(first);
+    let row = |start: usize| {
+        (0..length).filter_map(|k| mesh.devices.get(start + k * step).copied()).collect()
+    };
+    starts.map(row).collect()
+}
