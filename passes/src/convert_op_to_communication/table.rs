@@ -57,17 +57,23 @@ pub(super) fn decide(program: &Program, id: OpId) -> Found<Decision> {
             codes::CONVERT_OP,
             format!(
                 "`{}` needs data of other devices; only `Set` and `reduction` can become communications",
-                program.op(id).kind.spec().name
+                op_name(program, id)
             ),
             "move the data with a `Set` before or after it: --pass=insert-reshardings",
         )),
     }
 }
 
+/// How people call an op: by its function, where it computes one.
+fn op_name(program: &Program, id: OpId) -> &str {
+    let op = program.op(id);
+    op.word(AttrKey::Function).map_or(op.kind.spec().name, |word| program.name(word))
+}
+
 /// One tensor in, one tensor out.
 fn single_tensors(program: &Program, id: OpId) -> Found<(TensorId, TensorId)> {
     let op = program.op(id);
-    let name = op.kind.spec().name;
+    let name = op_name(program, id);
     if let (&[a], &[b]) = (op.operands.as_slice(), op.results.as_slice())
         && let (Some(input), Some(output)) = (a.tensor(), b.tensor())
     {
@@ -258,7 +264,7 @@ impl Question<'_> {
     ) -> Found<Decision> {
         if !self.same_mesh() {
             let message = format!(
-                "the sharded sum lies on {} and its parts on {}; a ReduceScatter has one mesh",
+                "the sharded sum lies on {} and its summands on {}; a ReduceScatter has one mesh",
                 self.mesh_text(self.output),
                 self.mesh_text(self.input)
             );
