@@ -245,10 +245,37 @@ impl<'t> Parser<'t> {
                 _ if !inside => {}
                 None => return frame.column = Some(token.column),
                 Some(column) if column == token.column => return,
-                Some(column) => return self.bad_indentation(token, column),
+                Some(column) => return self.misaligned(token, column),
             }
             self.pop_frame(false);
         }
+    }
+
+    fn misaligned(&mut self, token: Token, column: u32) {
+        if token.column < column || !self.block_of_error(token) {
+            self.bad_indentation(token, column);
+        }
+    }
+
+    /// Deeper lines behind a statement with an error are its block: what is wrong was said there.
+    fn block_of_error(&mut self, token: Token) -> bool {
+        let last = self.frames.last().and_then(|frame| frame.stmts.last().copied());
+        let Some(stmt) = last.filter(|stmt| {
+            let stmt = &self.b.ast.stmts[stmt.index()];
+            stmt.shape == Shape::Error && stmt.body.is_none()
+        }) else {
+            return false;
+        };
+        if self.frames.len() > MAX_BLOCKS {
+            return false;
+        }
+        let column = self.frames.last().and_then(|frame| frame.column).unwrap_or(0);
+        let block = self.push_frame(Kind::Nested, column, None);
+        if let Some(frame) = self.frames.last_mut() {
+            frame.column = Some(token.column);
+        }
+        self.b.ast.stmts[stmt.index()].body = Some(block);
+        true
     }
 
     fn bad_indentation(&mut self, token: Token, column: u32) {

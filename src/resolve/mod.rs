@@ -20,7 +20,7 @@ use crate::ir::{
 };
 use crate::ops::OpKind;
 use hostir_grammar::ast::{self, ArgRange, Ast};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
 /// A number past the last container gives an empty program.
@@ -73,6 +73,8 @@ struct Resolver<'a> {
     domains: Vec<Option<DomainId>>,
     /// The last full text of each number, kept only if the file has short references.
     latest: FxHashMap<u32, TensorId>,
+    /// Undefined numbers that were reported, with their scope.
+    undefined: FxHashSet<(u32, u32)>,
     short_form: bool,
     /// 1 in the host program, then one more for each unit.
     scope: u32,
@@ -104,6 +106,7 @@ impl<'a> Resolver<'a> {
             tensors: vec![(0, TensorId(0)); ast.tensors.len()],
             domains: vec![None; ast.domains.len()],
             latest: FxHashMap::default(),
+            undefined: FxHashSet::default(),
             short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
             scope: 1,
             unit: None,

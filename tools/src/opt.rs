@@ -19,6 +19,7 @@ use cli::Cli;
 use dump::Dump;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
+use hostir::print::PrintOptions;
 use hostir_passes::manager::{self, Failure, Report};
 use hostir_passes::pipeline::Pipeline;
 use std::ffi::OsString;
@@ -135,6 +136,10 @@ impl<'a> Session<'a> {
             }
             diags.items.extend(found.items);
         }
+        if diags.has_errors() {
+            // Syntax first, then names, then types is our order; people read a file from the top.
+            diags.items.sort_by_key(|diag| diag.primary.as_ref().map(|label| label.span));
+        }
         diags
     }
 
@@ -150,7 +155,8 @@ impl<'a> Session<'a> {
         }
         cli::restyle(&mut program, self.cli);
         let start = Instant::now();
-        self.out.push_str(&hostir::print::print(&program));
+        let options = PrintOptions { form: self.cli.form };
+        hostir::print::print_into(&program, options, &mut self.out);
         self.phases[3] += start.elapsed().as_secs_f64();
     }
 
