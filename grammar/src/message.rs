@@ -57,7 +57,8 @@ fn no_statement(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<Synta
     let word = &b.text[first.span.range()];
     let near = nearest_keyword(word);
     let second = tokens.get(1).map(|token| token.tok);
-    let words = index == 2 && matches!(second, Some(Tok::Word(_)));
+    let handle = tokens.get(1).is_some_and(|token| &b.text[token.span.range()] == "Communication");
+    let words = index == 2 && matches!(second, Some(Tok::Word(_))) && !handle;
     let block = tokens.last().is_some_and(|token| token.tok == Tok::Colon);
     if index > 2 || index == 0 || !(words || block || near.is_some()) {
         return None;

@@ -420,18 +420,18 @@ impl<'t> Parser<'t> {
     fn block_header(&mut self) {
         let extent = self.extent(Until::Block);
         let stmt = self.simple(extent);
-        self.open_block(stmt, false);
+        self.open_block(stmt, None);
     }
 
     /// The `:` and `{` behind a header, and the frame of its block.
-    fn open_block(&mut self, stmt: StmtId, is_else: bool) {
+    fn open_block(&mut self, stmt: StmtId, else_end: Option<u32>) {
         let header = self.b.ast.stmts[stmt.index()];
+        let is_else = else_end.is_some();
         let colon = self.eat(Tok::Colon);
         let next = self.peek(0);
         let brace = if next.starts_line() { None } else { self.eat(Tok::LBrace) };
         if colon.is_none() && brace.is_none() && (is_else || header.shape != Shape::Error) {
-            let at =
-                if is_else { self.b.ast.stmts[stmt.index()].span.end } else { header.span.end };
+            let at = else_end.unwrap_or(header.span.end);
             let name = if is_else { "ELSE" } else { "this header" };
             self.b.error(
                 SyntaxError::new(
@@ -466,7 +466,7 @@ impl<'t> Parser<'t> {
         self.src.advance(1);
         if let Some(stmt) = owner {
             self.last = CommentPlace::Trailing(stmt);
-            return self.open_block(stmt, true);
+            return self.open_block(stmt, Some(token.span.end));
         }
         self.b.error(
             SyntaxError::new(Code::LoneElse, token.span, "this `ELSE` follows no `IF`")
@@ -474,7 +474,7 @@ impl<'t> Parser<'t> {
         );
         let stmt = self.b.bad(token.span);
         self.add(stmt, token.span);
-        self.open_block(stmt, false);
+        self.open_block(stmt, None);
     }
 
     /// Gives up on a container whose blocks are nested too deeply.

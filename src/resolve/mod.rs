@@ -73,6 +73,8 @@ struct Resolver<'a> {
     domains: Vec<Option<DomainId>>,
     /// The last full text of each number, kept only if the file has short references.
     latest: FxHashMap<u32, TensorId>,
+    /// Whether this statement was reported for operations inside one another.
+    nested_reported: bool,
     /// Undefined numbers that were reported, with their scope.
     undefined: FxHashSet<(u32, u32)>,
     short_form: bool,
@@ -107,6 +109,7 @@ impl<'a> Resolver<'a> {
             domains: vec![None; ast.domains.len()],
             latest: FxHashMap::default(),
             undefined: FxHashSet::default(),
+            nested_reported: false,
             short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
             scope: 1,
             unit: None,

@@ -272,7 +272,11 @@ impl Resolver<'_> {
         self.report(diag.note("structs are not supported in a host program"));
     }
 
+    /// Once for each statement.
     pub(super) fn tensor_in_scalar(&mut self, span: Span) {
+        if std::mem::replace(&mut self.nested_reported, true) {
+            return;
+        }
         let diag = Diag::error(
             codes::NESTED_TENSOR_OP,
             span,
