@@ -11,7 +11,7 @@ use hostir_passes::{PASSES, manager, pipeline};
 use random::{Random, canonical, damage, programs};
 use std::time::Instant;
 
-/// How often each program is damaged.
+/// How often each program is damaged, unless `HIR_MUTATIONS` says so.
 const ROUNDS: usize = 150;
 
 /// The programs of a text, if all of them are valid.
@@ -26,10 +26,12 @@ fn valid(name: &str, text: &str) -> Option<Vec<Program>> {
 
 #[test]
 fn damaged_programs() {
+    let rounds = std::env::var("HIR_MUTATIONS").ok().and_then(|text| text.parse().ok());
+    let rounds = rounds.unwrap_or(ROUNDS);
     let mut random = Random(5);
     let mut good = 0;
     for (name, text) in programs() {
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let text = damage(&text, &mut random);
             let start = Instant::now();
             let Some(programs) = valid(&name, &text) else { continue };

@@ -73,6 +73,8 @@ struct Resolver<'a> {
     domains: Vec<Option<DomainId>>,
     /// The last full text of each number, kept only if the file has short references.
     latest: FxHashMap<u32, TensorId>,
+    /// The last declaration of each number in this scope.
+    declared: FxHashMap<u32, TensorId>,
     /// Whether this statement was reported for operations inside one another.
     nested_reported: bool,
     /// Undefined numbers that were reported, with their scope.
@@ -109,6 +111,7 @@ impl<'a> Resolver<'a> {
             domains: vec![None; ast.domains.len()],
             latest: FxHashMap::default(),
             undefined: FxHashSet::default(),
+            declared: FxHashMap::default(),
             nested_reported: false,
             short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
             scope: 1,
@@ -151,6 +154,7 @@ impl<'a> Resolver<'a> {
     fn host_unit(&mut self, node: &ast::Unit) {
         self.scope += 1;
         self.latest.clear();
+        self.declared.clear();
         let body = self.program.blocks.push(ir::Block::default());
         let unit = HostUnit { number: node.number, inputs: Vec::new(), outputs: Vec::new(), body };
         let id = self.program.units.push(unit);
