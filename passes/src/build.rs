@@ -19,6 +19,7 @@ pub(crate) struct Build<'e, 'p> {
 }
 
 /// A communication that is about to be made.
+#[expect(dead_code, reason = "the pass that makes communications follows")]
 pub(crate) struct Collective<'a> {
     /// `Allgather`.
     pub(crate) kind: &'static str,
@@ -281,6 +282,7 @@ impl<'e, 'p> Build<'e, 'p> {
         (self.push(op), number)
     }
     /// `Communication 39 (type=Allgather, ...)` and its number.
+    #[expect(dead_code, reason = "the pass that makes communications follows")]
     pub(crate) fn communication(&mut self, what: &Collective<'_>) -> (OpId, u32) {
         let number = self.number();
         let mut op = Op { number, ..Op::new(OpKind::Communication) };

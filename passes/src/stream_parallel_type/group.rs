@@ -47,13 +47,7 @@ pub(super) fn group(program: &Program, map: &AxisMap, ops: &[OpId]) -> Result<Ve
 }
 
 /// Adds an op to the loop right before it, or opens a new one.
-fn place(
-    program: &Program,
-    items: &mut Vec<Item>,
-    op: OpId,
-    tensor: TensorId,
-    axis: &StreamAxis,
-) {
+fn place(program: &Program, items: &mut Vec<Item>, op: OpId, tensor: TensorId, axis: &StreamAxis) {
     if let Some(Item::Loop(last)) = items.last_mut()
         && last.class == axis.class
         && program.domain(last.domain).extent == extent(program, tensor, axis.printed)
