@@ -19,7 +19,6 @@ pub(crate) struct Build<'e, 'p> {
 }
 
 /// A communication that is about to be made.
-#[expect(dead_code, reason = "the pass that makes communications follows")]
 pub(crate) struct Collective<'a> {
     /// `Allgather`.
     pub(crate) kind: &'static str,
