@@ -241,6 +241,10 @@ impl<'e, 'p> Build<'e, 'p> {
         other: Vec<OpId>,
     ) -> OpId {
         let condition = self.binary(BinaryOp::Eq, a, b);
+        self.branch(condition, then, other)
+    }
+    /// `IF Manual <condition>:` with both branches.
+    pub(crate) fn branch(&mut self, condition: ExprId, then: Vec<OpId>, other: Vec<OpId>) -> OpId {
         let blocks: [BlockId; 2] = [self.edit.block(then), self.edit.block(other)];
         let mut op = Op::new(OpKind::If);
         op.operands.push(Value::Scalar(condition));
@@ -281,7 +285,6 @@ impl<'e, 'p> Build<'e, 'p> {
         (self.push(op), number)
     }
     /// `Communication 39 (type=Allgather, ...)` and its number.
-    #[expect(dead_code, reason = "the pass that makes communications follows")]
     pub(crate) fn communication(&mut self, what: &Collective<'_>) -> (OpId, u32) {
         let number = self.number();
         let mut op = Op { number, ..Op::new(OpKind::Communication) };
