@@ -43,7 +43,7 @@ fn names() {
     );
     check(
         "  Communication 1 (type=AllGater, team=(0 1), input=T0_g_float[], output=T1_g_float[], backend=NCLL)",
-        "H0109 at `type=AllGater`: unknown type `AllGater`; did you mean `Allgather`?\nH0109 at `backend=NCLL`: unknown backend `NCLL`; did you mean `NCCL`?\n",
+        "H0109 at `AllGater`: unknown type `AllGater`; did you mean `Allgather`?\nH0109 at `NCLL`: unknown backend `NCLL`; did you mean `NCCL`?\n",
     );
 }
 

@@ -162,7 +162,7 @@ fn iter_type(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<u8> {
         let span = Span::new(at, at + 1);
         b.error(
             SyntaxError::new(Code::IterType, span, format!("unknown iteration type `{text}`"))
-                .note("iteration types are i (iteration), r (reduction), b (broadcast), s (stride), n (gather, scatter), v (vector component) and ? (symbolic); did you mean `i`?"),
+                .note("iteration types are i (iteration), r (reduction), b (broadcast), s (stride), n (gather, scatter), v (vector component) and ? (symbolic)"),
         );
     }
     Some(first)

@@ -25,7 +25,10 @@ impl Parser<'_> {
             }
         }
         self.comments.place(CommentPlace::EndOfFile, &mut self.b.ast);
-        if self.b.ast.containers.is_empty() && self.b.errors.is_empty() {
+        let outside = |error: &SyntaxError| error.code == Code::Outside.text();
+        if self.b.ast.containers.is_empty() && self.b.errors.iter().all(outside) {
+            // A log without a program: which lines are none does not matter.
+            self.b.errors.clear();
             let end = self.b.text.len();
             self.b.error(
                 SyntaxError::new(

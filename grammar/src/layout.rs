@@ -154,6 +154,7 @@ impl Layout {
             token.tok,
             Tok::For | Tok::If | Tok::Else | Tok::Container | Tok::Kernel | Tok::End
         );
+        let block = block || token.tok == Tok::RBrace && is_labelled(b.text, token.span.end);
         let opened = before.closer().is_some();
         let outside = !first.starts_line() || token.column <= first.column;
         if cut.is_none() && (block || outside && !joined && !opened && !token.tok.is_closer()) {
@@ -247,6 +248,12 @@ impl Layout {
             at += 1;
         }
     }
+}
+
+/// Whether a `}` ends a section: `} // %HostIrContainer`.
+fn is_labelled(text: &str, end: u32) -> bool {
+    let line = text[end as usize..].lines().next().unwrap_or("").trim();
+    matches!(line, "// %HostIrContainer" | "// %kernel")
 }
 
 fn unmatched(b: &mut Builder<'_>, span: Span) {

@@ -4,6 +4,7 @@ use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
 use crate::lex::shorten;
 use crate::span::Span;
+use crate::spelling::nearest;
 use crate::token::{Tok, Token};
 use lalrpop_util::ParseError;
 
@@ -25,6 +26,9 @@ pub(crate) fn describe(
         ParseError::User { .. } => (None, Vec::new()),
     };
     let index = at.map_or(tokens.len(), |at| tokens.partition_point(|token| token.span.start < at));
+    if let Some(error) = no_statement(b, tokens, index) {
+        return error;
+    }
     let wanted = wanted(&expected, index == 0);
     let Some(found) = tokens.get(index) else { return ends_early(tokens, whole, &wanted) };
     let before = index.checked_sub(1).map(|at| tokens[at]);
@@ -46,6 +50,37 @@ pub(crate) fn describe(
     error.note(hint(found.tok, before.map(|token| token.tok), index))
 }
 
+/// Two words that are followed by no number: nothing that a statement starts with. Words that are
+/// nearly FOR, IF or ELSE are answered with those.
+fn no_statement(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<SyntaxError> {
+    let first = tokens.first().filter(|token| matches!(token.tok, Tok::Word(_)))?;
+    let word = &b.text[first.span.range()];
+    let near = nearest_keyword(word);
+    let second = tokens.get(1).map(|token| token.tok);
+    let handle = tokens.get(1).is_some_and(|token| &b.text[token.span.range()] == "Communication");
+    let words = index == 2 && matches!(second, Some(Tok::Word(_))) && !handle;
+    let block = tokens.last().is_some_and(|token| token.tok == Tok::Colon);
+    if index > 2 || index == 0 || !(words || block || near.is_some()) {
+        return None;
+    }
+    let message = format!("`{word}` starts no statement");
+    let error = SyntaxError::new(Code::Unexpected, first.span, message);
+    Some(match near {
+        Some(near) => error.note(format!("did you mean `{near}`?")),
+        None => error.note(STATEMENTS),
+    })
+}
+
+/// `FOR` for `for` and `FORR`.
+fn nearest_keyword(word: &str) -> Option<&'static str> {
+    let near = nearest(word, &["FOR", "IF", "ELSE"])?;
+    let same = near.eq_ignore_ascii_case(word);
+    (same || near.len() > 2 && word.len() > near.len()).then_some(near)
+}
+
+const STATEMENTS: &str =
+    "a statement is `name( ... )`, `T1 = name( ... )`, `T1 = a + b;`, FOR or IF";
+
 fn ends_early(tokens: &[Token], whole: Span, wanted: &str) -> SyntaxError {
     let end = tokens.last().map_or(whole.end, |token| token.span.end);
     let span = Span { start: end, end };
@@ -62,16 +97,22 @@ fn ends_early(tokens: &[Token], whole: Span, wanted: &str) -> SyntaxError {
 /// How to repair it.
 fn hint(found: Tok, before: Option<Tok>, index: usize) -> String {
     match (found, before) {
+        (Tok::Equal, Some(Tok::Equal)) => "remove one of them".to_owned(),
         (Tok::Equal, _) => {
             "an operand before `=` has to be a name, a tensor or a stream".to_owned()
         }
-        (_, _) if index == 0 => {
-            "a statement is `name( ... )`, `T1 = name( ... )`, `T1 = a + b;`, FOR or IF".to_owned()
+        (_, _) if index == 0 => STATEMENTS.to_owned(),
+        (Tok::Comma, Some(Tok::Int(_))) => {
+            "the devices of a team stand behind each other without commas: `team=(0 1 2 3)`"
+                .to_owned()
         }
         (
             Tok::Word(_) | Tok::Tensor(_),
             Some(Tok::Word(_) | Tok::Tensor(_) | Tok::RParen | Tok::Int(_)),
         ) => "a `,` may be missing before it, or a line break between two statements".to_owned(),
+        (_, Some(Tok::If)) if index == 1 => {
+            "the kind of the predicate stands in front of it: `IF Manual ( i == rank ):`".to_owned()
+        }
         _ => "remove it, or complete what stands before it".to_owned(),
     }
 }

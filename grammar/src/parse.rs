@@ -245,10 +245,37 @@ impl<'t> Parser<'t> {
                 _ if !inside => {}
                 None => return frame.column = Some(token.column),
                 Some(column) if column == token.column => return,
-                Some(column) => return self.bad_indentation(token, column),
+                Some(column) => return self.misaligned(token, column),
             }
             self.pop_frame(false);
         }
+    }
+
+    fn misaligned(&mut self, token: Token, column: u32) {
+        if token.column < column || !self.block_of_error(token) {
+            self.bad_indentation(token, column);
+        }
+    }
+
+    /// Deeper lines behind a statement with an error are its block: what is wrong was said there.
+    fn block_of_error(&mut self, token: Token) -> bool {
+        let last = self.frames.last().and_then(|frame| frame.stmts.last().copied());
+        let Some(stmt) = last.filter(|stmt| {
+            let stmt = &self.b.ast.stmts[stmt.index()];
+            stmt.shape == Shape::Error && stmt.body.is_none()
+        }) else {
+            return false;
+        };
+        if self.frames.len() > MAX_BLOCKS {
+            return false;
+        }
+        let column = self.frames.last().and_then(|frame| frame.column).unwrap_or(0);
+        let block = self.push_frame(Kind::Nested, column, None);
+        if let Some(frame) = self.frames.last_mut() {
+            frame.column = Some(token.column);
+        }
+        self.b.ast.stmts[stmt.index()].body = Some(block);
+        true
     }
 
     fn bad_indentation(&mut self, token: Token, column: u32) {
@@ -393,18 +420,18 @@ impl<'t> Parser<'t> {
     fn block_header(&mut self) {
         let extent = self.extent(Until::Block);
         let stmt = self.simple(extent);
-        self.open_block(stmt, false);
+        self.open_block(stmt, None);
     }
 
     /// The `:` and `{` behind a header, and the frame of its block.
-    fn open_block(&mut self, stmt: StmtId, is_else: bool) {
+    fn open_block(&mut self, stmt: StmtId, else_end: Option<u32>) {
         let header = self.b.ast.stmts[stmt.index()];
+        let is_else = else_end.is_some();
         let colon = self.eat(Tok::Colon);
         let next = self.peek(0);
         let brace = if next.starts_line() { None } else { self.eat(Tok::LBrace) };
         if colon.is_none() && brace.is_none() && (is_else || header.shape != Shape::Error) {
-            let at =
-                if is_else { self.b.ast.stmts[stmt.index()].span.end } else { header.span.end };
+            let at = else_end.unwrap_or(header.span.end);
             let name = if is_else { "ELSE" } else { "this header" };
             self.b.error(
                 SyntaxError::new(
@@ -439,7 +466,7 @@ impl<'t> Parser<'t> {
         self.src.advance(1);
         if let Some(stmt) = owner {
             self.last = CommentPlace::Trailing(stmt);
-            return self.open_block(stmt, true);
+            return self.open_block(stmt, Some(token.span.end));
         }
         self.b.error(
             SyntaxError::new(Code::LoneElse, token.span, "this `ELSE` follows no `IF`")
@@ -447,7 +474,7 @@ impl<'t> Parser<'t> {
         );
         let stmt = self.b.bad(token.span);
         self.add(stmt, token.span);
-        self.open_block(stmt, false);
+        self.open_block(stmt, None);
     }
 
     /// Gives up on a container whose blocks are nested too deeply.

@@ -7,14 +7,14 @@ use crate::builder::{Builder, Node};
 use crate::domain::{self, Cursor};
 use crate::error::{Code, SyntaxError};
 use crate::span::Span;
-use crate::spelling::{nearest, nearest_note};
+use crate::spelling::nearest;
 use crate::token::Start;
 
 /// Memory letters as printed in a reference.
 pub const MEMORIES: [&str; 5] = ["g", "l", "s", "t", "sym"];
 
 /// Element types as printed in a reference.
-pub const DTYPES: [&str; 25] = [
+pub const DTYPES: [&str; 22] = [
     "double",
     "float",
     "__half",
@@ -37,9 +37,27 @@ pub const DTYPES: [&str; 25] = [
     "std::complex<float>",
     "std::complex<double>",
     "null_type",
-    "int32_t",
-    "bfloat16",
-    "half",
+];
+
+/// What people and other tools call element types.
+const OTHER_DTYPES: [(&str, &str); 17] = [
+    ("half", "__half"),
+    ("float16", "__half"),
+    ("fp16", "__half"),
+    ("f16", "__half"),
+    ("bfloat16", "__bfloat"),
+    ("__bfloat16", "__bfloat"),
+    ("bf16", "__bfloat"),
+    ("float32", "float"),
+    ("fp32", "float"),
+    ("f32", "float"),
+    ("float64", "double"),
+    ("f64", "double"),
+    ("int32_t", "int"),
+    ("int32", "int"),
+    ("i32", "int"),
+    ("i64", "int64_t"),
+    ("index", "nvfuser_index_t"),
 ];
 
 /// How deep references may stand inside each other (`iS0Ragged{extents=T1_g_int[...]}`).
@@ -186,7 +204,7 @@ fn memory(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Symbol {
                 span,
                 format!("unknown memory `{text}` in a tensor reference"),
             )
-            .note(nearest_note(text, &MEMORIES))
+            .note("memories are g (global), l (local), s (shared), t (tensor) and sym (symmetric)")
             .note("a reference is written `T3_g_float[...]`: memory, element type, domains"),
         );
     }
@@ -206,9 +224,10 @@ fn dtype(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<(Symbol, Span)>
     let plain = text.trim_end_matches('*');
     let compound = plain.starts_with("struct") || plain.contains(['<', '{']);
     if !compound && !DTYPES.contains(&plain) {
-        let note = match nearest(plain, &DTYPES) {
+        let other = OTHER_DTYPES.iter().find(|(other, _)| *other == plain).map(|(_, ours)| *ours);
+        let note = match other.or_else(|| nearest(plain, &DTYPES)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("element types are {}", DTYPES[..22].join(", ")),
+            None => format!("element types are {}", DTYPES[..21].join(", ")),
         };
         b.error(
             SyntaxError::new(

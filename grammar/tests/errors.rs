@@ -125,3 +125,12 @@ fn bytes_that_are_no_text() {
     assert!(parsed.errors[0].message.starts_with("line 2 "));
     assert_eq!(&text[parsed.errors[0].span.range()], "\u{fffd}");
 }
+
+/// Spans are 32 bits. The zeros are never written to, so they take no memory.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn too_large() {
+    let text = String::from_utf8(vec![0; u32::MAX as usize]).unwrap_or_default();
+    let parsed = parse(&text);
+    assert_eq!(parsed.errors.iter().map(|error| error.code).collect::<Vec<_>>(), ["H0022"]);
+}

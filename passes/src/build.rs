@@ -244,6 +244,10 @@ impl<'e, 'p> Build<'e, 'p> {
         other: Vec<OpId>,
     ) -> OpId {
         let condition = self.binary(BinaryOp::Eq, a, b);
+        self.branch(condition, then, other)
+    }
+    /// `IF Manual <condition>:` with both branches.
+    pub(crate) fn branch(&mut self, condition: ExprId, then: Vec<OpId>, other: Vec<OpId>) -> OpId {
         let blocks: [BlockId; 2] = [self.edit.block(then), self.edit.block(other)];
         let mut op = Op::new(OpKind::If);
         op.operands.push(Value::Scalar(condition));

@@ -7,7 +7,7 @@ use crate::codes;
 use crate::fold::Folder;
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::rewrite;
-use crate::storage::{Access, accesses, interface, walk_all};
+use crate::storage::{Access, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
@@ -73,7 +73,8 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     control.block(edit, cx, body);
     control.move_comments(edit);
     let mut dropped = FxHashSet::default();
-    streams(edit.program(), body, None, &mut dropped);
+    let once = bound_once(edit.program(), body);
+    Streams { program: edit.program(), once, dropped: &mut dropped }.block(body, None);
     cx.count("stream-ops-removed", dropped.len() as u64);
     rewrite::retain(edit, body, &|op| !dropped.contains(&op));
     rewrite::drop_lost_comments(edit);
@@ -311,11 +312,11 @@ enum Key {
     Handle(u32),
 }
 
-#[derive(Clone, Copy, Default)]
-struct Uses {
-    definitions: u32,
-    mentions: u32,
-}
+/// Ops that name something, in text order, and whether each defines it.
+type Uses = Vec<(OpId, bool)>;
+
+/// Stands for the caller, who defines the inputs first and reads the outputs last.
+const CALLER: OpId = OpId(u32::MAX);
 
 /// Who defines and who names what, to tell whether a region may go.
 struct Regions {
@@ -325,132 +326,171 @@ struct Regions {
 impl Regions {
     fn of(program: &Program) -> Self {
         let mut all: FxHashMap<Key, Uses> = FxHashMap::default();
-        for tensor in interface(program) {
-            all.entry(Key::Tensor(tensor)).or_default().mentions += 1;
-        }
         for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
-            all.entry(Key::Tensor(tensor)).or_default().definitions += 1;
+            all.entry(Key::Tensor(tensor)).or_default().push((CALLER, true));
         }
         walk_all(program, &mut |op| {
-            uses(program, op, &mut all);
+            uses(program, op, &mut |key, defines| {
+                all.entry(key).or_default().push((op, defines));
+            });
         });
+        for tensor in interface(program).chain(described(program)) {
+            all.entry(Key::Tensor(tensor)).or_default().push((CALLER, false));
+        }
         Self { all }
     }
 
     /// Forgets the blocks if nothing else needs what they define; else says `false`.
     fn remove(&mut self, program: &Program, blocks: &[BlockId]) -> bool {
-        let mut inside: FxHashMap<Key, Uses> = FxHashMap::default();
+        let mut ops = FxHashSet::default();
+        let mut keys = Vec::new();
         let mut scalars = false;
         for &block in blocks {
             program.walk(block, &mut |op| {
-                uses(program, op, &mut inside);
-                scalars |= program.op(op).results.iter().any(|value| value.scalar().is_some());
+                ops.insert(op);
+                uses(program, op, &mut |key, _| keys.push(key));
+                scalars |= defines_scalar(program.op(op));
             });
         }
-        let free = |(key, inside): (&Key, &Uses)| {
-            let all = self.all.get(key).copied().unwrap_or_default();
-            inside.definitions == 0
-                || all.definitions > inside.definitions
-                || all.mentions == inside.mentions
+        // What is left of the uses has to start with a definition, as all of them do now.
+        let free = |key: &Key| {
+            let all = self.all.get(key).map_or(&[][..], Vec::as_slice);
+            all.iter().find(|(op, _)| !ops.contains(op)).is_none_or(|(_, defines)| *defines)
+                || !all.iter().any(|(op, defines)| *defines && ops.contains(op))
         };
-        if scalars || !inside.iter().all(free) {
+        if scalars || !keys.iter().all(free) {
             return false;
         }
-        // The order does not matter: each entry is lowered on its own.
-        inside.into_iter().collect::<Vec<_>>().into_iter().for_each(|(key, inside)| {
-            if let Some(all) = self.all.get_mut(&key) {
-                all.definitions -= inside.definitions;
-                all.mentions -= inside.mentions;
+        for key in &keys {
+            if let Some(all) = self.all.get_mut(key) {
+                all.retain(|(op, _)| !ops.contains(op));
             }
-        });
+        }
         true
     }
 }
 
-fn uses(program: &Program, id: OpId, out: &mut FxHashMap<Key, Uses>) {
-    accesses(program, id, &mut |tensor, access| {
-        let uses = out.entry(Key::Tensor(tensor)).or_default();
-        uses.mentions += 1;
-        uses.definitions +=
-            u32::from(matches!(access, Access::Write | Access::Both | Access::Bind));
-    });
+/// Calls `visit` for all that an op names, and whether it defines that.
+fn uses(program: &Program, id: OpId, visit: &mut dyn FnMut(Key, bool)) {
     let op = program.op(id);
+    accesses(program, id, &mut |tensor, access| {
+        let defines = match access {
+            Access::Write | Access::Bind => true,
+            Access::Both => op.output_tensors().any(|result| result == tensor),
+            Access::Read | Access::Free | Access::Name => false,
+        };
+        visit(Key::Tensor(tensor), defines);
+    });
     for value in &op.operands {
         if let Value::Handle(number) = value {
-            out.entry(Key::Handle(*number)).or_default().mentions += 1;
+            visit(Key::Handle(*number), false);
         }
     }
     if let Some(number) = op.number() {
-        let uses = out.entry(Key::Handle(number)).or_default();
-        uses.mentions += 1;
-        uses.definitions += 1;
+        visit(Key::Handle(number), true);
     }
 }
 
 // ---- streams ----
 
-/// Collects stream ops without effect. `current` is the stream known to be current when the block
-/// starts. Returns the one known to be current when it ends. Asks for kinds: the effect of all three
-/// ops is the same, what they do to the current stream is not.
-fn streams(
-    program: &Program,
-    block: BlockId,
-    mut current: Option<ExprId>,
-    dropped: &mut FxHashSet<OpId>,
-) -> Option<ExprId> {
-    // A SetCurrentStream directly before the op at hand, with the stream that was current before it.
-    let mut pending: Option<(OpId, Option<ExprId>)> = None;
-    for &id in &program.block(block).ops {
+/// Names that are bound by one GetCurrentStream outside of loops. Another one leaves an older binding
+/// alone, so that the name need not mean the stream that is current there.
+fn bound_once(program: &Program, block: BlockId) -> FxHashSet<ExprId> {
+    let mut counts: FxHashMap<ExprId, u32> = FxHashMap::default();
+    program.walk(block, &mut |id| {
         let op = program.op(id);
-        let stream = op.operands.iter().chain(&op.results).find_map(|value| match value {
-            Value::Stream(stream) => Some(*stream),
-            Value::Tensor(_)
-            | Value::Scalar(_)
-            | Value::Handle(_)
-            | Value::Unit(_)
-            | Value::Op(_) => None,
-        });
-        match op.kind {
-            OpKind::SetCurrentStream => {
-                if let Some((overwritten, before)) = pending.take() {
-                    dropped.insert(overwritten);
-                    current = before;
-                }
-                if current.is_some() && current == stream {
-                    dropped.insert(id);
-                } else {
-                    pending = Some((id, current));
-                    current = stream;
-                }
-                continue;
+        let mut count = |id: OpId, by: u32| {
+            let op = program.op(id);
+            if let (OpKind::GetCurrentStream, Some(stream)) = (op.kind, stream_of(op)) {
+                *counts.entry(stream).or_default() += by;
             }
-            OpKind::Synchronize if current.is_some() && current == stream => {
-                dropped.insert(id);
-                continue;
-            }
-            OpKind::GetCurrentStream => current = current.or(stream),
-            _ if !op.blocks.is_empty() => current = inside(program, op, current, dropped),
-            // A scalar defined anew may change what `Stream x` means.
-            _ if op.results.iter().any(|value| value.scalar().is_some()) => current = None,
-            _ => {}
+        };
+        count(id, 1);
+        if matches!(op.kind, OpKind::For | OpKind::ForRange) {
+            op.blocks.iter().for_each(|&block| program.walk(block, &mut |inner| count(inner, 1)));
         }
-        pending = None;
-    }
-    current
+    });
+    // The order does not matter: each entry is looked at on its own.
+    let all = counts.into_iter().collect::<Vec<_>>();
+    all.into_iter().filter(|(_, count)| *count == 1).map(|(stream, _)| stream).collect()
 }
 
-fn inside(
-    program: &Program,
-    op: &Op,
-    current: Option<ExprId>,
-    dropped: &mut FxHashSet<OpId>,
-) -> Option<ExprId> {
-    // The body of a loop runs after itself, and its index may hide a name.
-    let entry = if op.kind == OpKind::If { current } else { None };
-    let mut changes = false;
-    for &block in &op.blocks {
-        streams(program, block, entry, dropped);
-        program.walk(block, &mut |op| changes |= program.op(op).kind == OpKind::SetCurrentStream);
+fn stream_of(op: &Op) -> Option<ExprId> {
+    op.operands.iter().chain(&op.results).find_map(|value| match value {
+        Value::Stream(stream) => Some(*stream),
+        Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
+            None
+        }
+    })
+}
+
+/// Collects stream ops without effect. Asks for kinds: the effect of all three ops is the same, what
+/// they do to the current stream is not.
+struct Streams<'a> {
+    program: &'a Program,
+    /// See [`bound_once`].
+    once: FxHashSet<ExprId>,
+    dropped: &'a mut FxHashSet<OpId>,
+}
+
+impl Streams<'_> {
+    /// `current` is the stream known to be current when the block starts. Returns the one known to be
+    /// current when it ends.
+    fn block(&mut self, block: BlockId, mut current: Option<ExprId>) -> Option<ExprId> {
+        // A SetCurrentStream directly before the op at hand, with the stream current before it.
+        let mut pending: Option<(OpId, Option<ExprId>)> = None;
+        let program = self.program;
+        for &id in &program.block(block).ops {
+            let op = program.op(id);
+            let stream = stream_of(op);
+            match op.kind {
+                OpKind::SetCurrentStream => {
+                    if let Some((overwritten, before)) = pending.take() {
+                        self.dropped.insert(overwritten);
+                        current = before;
+                    }
+                    if current.is_some() && current == stream {
+                        self.dropped.insert(id);
+                    } else {
+                        pending = Some((id, current));
+                        current = stream;
+                    }
+                    continue;
+                }
+                OpKind::Synchronize if current.is_some() && current == stream => {
+                    self.dropped.insert(id);
+                    continue;
+                }
+                OpKind::GetCurrentStream => {
+                    current = current.or(stream.filter(|stream| self.once.contains(stream)));
+                }
+                _ if !op.blocks.is_empty() => current = self.inside(op, current),
+                // A scalar defined anew may change what `Stream x` means.
+                _ if defines_scalar(op) => current = None,
+                _ => {}
+            }
+            pending = None;
+        }
+        current
     }
-    if changes { None } else { current }
+
+    fn inside(&mut self, op: &Op, current: Option<ExprId>) -> Option<ExprId> {
+        // The body of a loop runs after itself, and its index may hide a name.
+        let entry = if op.kind == OpKind::If { current } else { None };
+        let program = self.program;
+        let mut changes = false;
+        for &block in &op.blocks {
+            self.block(block, entry);
+            program.walk(block, &mut |id| {
+                let op = program.op(id);
+                let binds = matches!(op.kind, OpKind::SetCurrentStream | OpKind::GetCurrentStream);
+                changes |= binds || defines_scalar(op);
+            });
+        }
+        if changes { None } else { current }
+    }
+}
+
+fn defines_scalar(op: &Op) -> bool {
+    op.results.iter().any(|value| value.scalar().is_some())
 }

@@ -64,6 +64,10 @@ codes! {
     STREAM_LINK = "H0328";
     /// stream-parallel-type: a sharded axis that cannot become the stream axis.
     STREAM_EXCHANGE = "H0329";
+    /// stream-parallel-type: options that contradict each other.
+    STREAM_OPTIONS = "H0330";
+    /// stream-parallel-type: a collective in a loop whose ranks work on different parts.
+    STREAM_RING = "H0331";
     /// convert-op-to-communication: an op with several operands that needs data of other devices.
     CONVERT_OPERANDS = "H0340";
     /// convert-op-to-communication: an op that is neither a copy nor a reduction.

@@ -57,6 +57,10 @@ pub fn find(
     let near = nearest(&dashed, table.iter().map(|info| info.name))
         .or_else(|| table.iter().map(|info| info.name).find(|known| is_class_name(known, name)));
     Err(match near {
+        // `--pass=dce{a=1,b=2}` without quotes: the shell has made two words of it.
+        Some(near) if name.starts_with(near) => diag
+            .here(format!("did you mean `{near}`?"))
+            .note(format!("quote options for the shell: --pass='{near}{{name=value}}'")),
         Some(near) => diag.here(format!("did you mean `{near}`?")),
         None => diag.note("`hir-opt --list-passes` lists all passes"),
     })

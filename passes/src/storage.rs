@@ -125,9 +125,11 @@ pub(crate) fn walk_all(program: &Program, visit: &mut dyn FnMut(OpId)) {
     program.walk(program.body(), visit);
 }
 
-/// Inputs and outputs that are tensors.
+/// What the caller sees: tensors among the inputs and outputs, and in the table of aliases.
 pub(crate) fn interface(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
-    program.inputs().iter().chain(program.outputs()).filter_map(|value| value.tensor())
+    let aliases = program.aliases().unwrap_or_default().iter().flat_map(|(a, b)| [*a, *b]);
+    let values = program.inputs().iter().chain(program.outputs());
+    values.filter_map(|value| value.tensor()).chain(aliases)
 }
 
 /// Tensors that a `getMetaData(T)` names anywhere.

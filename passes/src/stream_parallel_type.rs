@@ -16,7 +16,7 @@ use group::{Item, Loop};
 use hostir::analysis::AxisMap;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{DomainId, ExprId, IterDomain, OpId, Program, TensorId};
+use hostir::ir::{BinaryOp, DomainId, ExprId, IterDomain, OpId, Program, TensorId};
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -29,7 +29,11 @@ each other and share the axis share the loop; results get an allocation before i
 streams wait for the stream that was current, and each iteration ends with that stream waiting for its own.
 
 An operand whose mapped axis lies across devices (`ideviceIdx.x0{i0}` beside `iStreamIdx2{i0}`) is
-exchanged: in iteration i, rank r sends its part to rank i and receives rank i's.
+gathered part by part. `allgather=pairwise`, the seeds' way: in iteration i rank r sends its part to rank i
+and receives rank i's. `ring`: in iteration i rank r works on part `( rank + i ) % D`, which it receives
+while it sends its own to rank `( D + rank - i ) % D`, so that no two ranks wait for one peer; a loop that also
+holds a collective is an error then, because ranks would bring different slices to it. `broadcast`: in
+iteration i rank i sends its part to all.
 
 Inputs with a stream-parallel axis, stream axes that are reduced or made by splits, and ops that only run
 inside a HostUnit are errors. Loops that the program has are left alone.",
@@ -42,8 +46,26 @@ inside a HostUnit are errors. Loops that the program has are left alone.",
             help: "Synchronise with the current stream in a loop of its own, before the first iteration starts; false gives the one loop of early 2025, in which iterations wait for each other",
         },
         OptionSpec {
+            name: "allgather",
+            ty: OptionType::Choice(&["pairwise", "ring", "broadcast"]),
+            default: Some("pairwise"),
+            help: "How a sharded axis that becomes the stream axis is gathered",
+        },
+        OptionSpec {
+            name: "offset_stream_indexing_by_rank",
+            ty: OptionType::Bool,
+            default: Some("false"),
+            help: "nvFuser's name for allgather=ring",
+        },
+        OptionSpec {
+            name: "inter_stream_synchronization",
+            ty: OptionType::Bool,
+            default: Some("false"),
+            help: "Make the stream of iteration i+1 wait for the communication of iteration i, so that communications do not compete",
+        },
+        OptionSpec {
             name: "communicator_backend",
-            ty: OptionType::Choice(&["NCCL"]),
+            ty: OptionType::Choice(&["NCCL", "UCC"]),
             default: Some("NCCL"),
             help: "Backend of the communications that the pass makes",
         },
@@ -81,23 +103,52 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
+/// How a sharded axis is gathered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Allgather {
+    Pairwise,
+    Ring,
+    Broadcast,
+}
+
 /// The options.
-pub(crate) struct Config {
+struct Config {
     split_initial_sync: bool,
+    allgather: Allgather,
+    inter_stream_synchronization: bool,
     backend: String,
 }
 
 impl Config {
-    fn new(options: &Options) -> Self {
-        Self {
-            split_initial_sync: options.bool("split_initial_sync"),
-            backend: options.word("communicator_backend").to_owned(),
+    fn new(options: &Options) -> Result<Self, Diags> {
+        const OFFSET: &str = "offset_stream_indexing_by_rank";
+        let offset = options.bool(OFFSET);
+        let word = options.word("allgather");
+        let contradicts = options.is_given("allgather") && options.is_given(OFFSET);
+        if contradicts && offset != (word == "ring") {
+            let message = format!("`allgather={word}` contradicts `{OFFSET}={offset}`");
+            let note = "both say the order in which parts are gathered: leave one out";
+            let mut diags = Diags::default();
+            diags.push(Diag::global(codes::STREAM_OPTIONS, message).note(note));
+            return Err(diags);
         }
+        let allgather = match word {
+            "broadcast" => Allgather::Broadcast,
+            "ring" => Allgather::Ring,
+            _ if offset => Allgather::Ring,
+            _ => Allgather::Pairwise,
+        };
+        Ok(Self {
+            split_initial_sync: options.bool("split_initial_sync"),
+            allgather,
+            inter_stream_synchronization: options.bool("inter_stream_synchronization"),
+            backend: options.word("communicator_backend").to_owned(),
+        })
     }
 }
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let config = Config::new(cx.options());
+    let config = Config::new(cx.options())?;
     refuse_inputs(edit.program())?;
     let body = edit.program().body();
     let ops = edit.program().block(body).ops.clone();
@@ -173,7 +224,7 @@ fn emit(
     } else {
         ops.extend([get, build.set_current_stream(worker), build.synchronize(user)]);
     }
-    let mut slices = Slices::default();
+    let mut slices = Slices::new(part_index(build, config, found));
     for &op in &found.ops {
         build.origin = op;
         if let Err(diag) = body::op(build, map, config, found, op, &mut slices, &mut ops) {
@@ -183,6 +234,17 @@ fn emit(
     build.origin = first;
     ops.extend([build.set_current_stream(user), build.synchronize(worker)]);
     out.push(build.for_stream(domain, ops));
+}
+
+/// The part that an iteration works on: `StreamIdx`, on a ring `( ( rank + StreamIdx ) % i0 )`.
+fn part_index(build: &mut Build<'_, '_>, config: &Config, found: &Loop) -> ExprId {
+    let index = build.stream_index();
+    if config.allgather != Allgather::Ring {
+        return index;
+    }
+    let (rank, stop) = (build.name("rank"), build.program().domain(found.domain).extent);
+    let sum = build.binary(BinaryOp::Add, rank, index);
+    build.binary(BinaryOp::Mod, sum, stop)
 }
 
 fn outputs(program: &Program, op: OpId) -> Vec<TensorId> {

@@ -56,7 +56,16 @@ static BOTH: PassInfo = PassInfo {
     )
 };
 static ENDLESS: PassInfo = info("endless", Action::Pipeline(|_| "endless".to_owned()));
-static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS];
+static NEEDS: PassInfo = PassInfo {
+    options: &[OptionSpec {
+        name: "size",
+        ty: OptionType::Int { min: 0, max: 9 },
+        default: None,
+        help: "how much",
+    }],
+    ..info("needs", Action::Rewrite(|_, _| Ok(())))
+};
+static TABLE: &[&PassInfo] = &[&NOTHING, &REJECT, &DROP_LAST, &BOTH, &ENDLESS, &NEEDS];
 
 fn drop_last(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let body = edit.program().body();
@@ -141,6 +150,29 @@ fn an_invalid_result_is_a_bug() {
     assert_eq!(text, TEXT);
     assert_eq!(failure.errors.items[0].code, codes::INVALID_RESULT);
     assert!(failure.errors.items[0].message.contains("`drop-last` left an invalid program"));
+}
+
+/// What can be wrong with options, in the words of the message.
+#[test]
+fn wrong_options() {
+    let error = |text: &str| {
+        let diags = pipeline::parse(text, TABLE).expect_err(text);
+        let diag = &diags.items[0];
+        format!("{}: {}; {}", diag.code, diag.message, diag.notes.join("; "))
+    };
+    let cases = [
+        ("drop-last{count=ten}", "H0304: `ten` is no value for `count` of `drop-last`"),
+        ("drop-last{count=10}", "H0304: `10` is no value for `count` of `drop-last`"),
+        ("drop-last{count}", "H0304: the option `count` of `drop-last` needs a value"),
+        ("drop-last{count=1,count=2}", "H0305"),
+        ("needs", "H0306"),
+        ("needs{siez=1}", "H0303: `needs` has no option `siez`"),
+    ];
+    for (text, expected) in cases {
+        let found = error(text);
+        assert!(found.starts_with(expected) && found.len() > expected.len(), "{text}: {found}");
+    }
+    assert_eq!(codes::INVALID_RESULT, "H0307");
 }
 
 /// A pipeline pass that stands for itself ends in an error.

@@ -22,20 +22,37 @@ pub fn communication(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> 
         return Ok(());
     }
     let kind = program.op(op).word(AttrKey::Type).map_or("", |word| program.name(word));
-    if reduces(kind) {
-        reduce(program, op, &from, &to, links)
-    } else {
-        keep(program, op, &from, &to, links)
+    match kind {
+        _ if reduces(kind) => reduce(program, op, &from, &to, links),
+        "Broadcast" => part(program, op, &from, &to, links),
+        _ => keep(program, op, &from, &to, links),
     }
 }
 
-/// CollectivePermute: position by position.
+/// CollectivePermute: position by position, or one part to one part.
 pub fn permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
     let (from, to) = both(program, op)?;
     if split(&[&from, &to]) {
         return Ok(());
     }
-    keep(program, op, &from, &to, links)
+    part(program, op, &from, &to, links)
+}
+
+/// Where the output has no device axis and one axis less than the input, a rank's part is what travels.
+fn part(program: &Program, op: OpId, from: &Side, to: &Side, links: &mut Vec<AxisLink>) -> Related {
+    let (a, b) = (from.stored(), to.stored());
+    let rest = unsharded(from, &a);
+    if rest.len() == b.len() && rest.len() < a.len() {
+        pair(from, to, &rest, &b, links);
+        return Ok(());
+    }
+    keep(program, op, from, to, links)
+}
+
+/// The axes that do not lie across devices.
+fn unsharded(side: &Side, axes: &[u32]) -> Positions {
+    let sharded = |k: &u32| side.axes.axes[*k as usize].device().is_some();
+    axes.iter().copied().filter(|k| !sharded(k)).collect()
 }
 
 fn keep(program: &Program, op: OpId, from: &Side, to: &Side, links: &mut Vec<AxisLink>) -> Related {
@@ -63,8 +80,7 @@ fn reduce(
         pair(from, to, &a, &stored, links);
         return Ok(());
     }
-    let sharded = |k: &u32| from.axes.axes[*k as usize].device().is_some();
-    let rest: Positions = a.iter().copied().filter(|k| !sharded(k)).collect();
+    let rest = unsharded(from, &a);
     if rest.len() == stored.len() && rest.len() < a.len() {
         pair(from, to, &rest, &stored, links);
         return Ok(());

@@ -126,13 +126,16 @@ impl Diags {
 }
 
 /// The nearest of `candidates` to `text`, if one is near enough to be a slip of the pen: at most a
-/// third of the letters differ (Damerau-Levenshtein distance), or only their case does.
+/// third of the letters differ (Damerau-Levenshtein distance), whatever their case.
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (text.chars().count() / 3).max(1);
     candidates
         .into_iter()
-        .map(|candidate| (distance(text, candidate), candidate))
-        .filter(|(found, candidate)| *found <= limit || candidate.eq_ignore_ascii_case(text))
+        .map(|candidate| {
+            let loose = distance(&text.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
+            ((loose, distance(text, candidate)), candidate)
+        })
+        .filter(|((loose, _), _)| *loose <= limit)
         .min_by_key(|(found, _)| *found)
         .map(|(_, candidate)| candidate)
 }

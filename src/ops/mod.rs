@@ -7,6 +7,7 @@ pub mod control;
 pub mod copy;
 pub mod factory;
 pub mod gemm;
+pub mod index;
 pub mod launch;
 pub mod memory;
 pub mod pointwise;
@@ -74,6 +75,10 @@ op_table! {
     Slice => shape::SLICE,
     Pad => shape::PAD,
     Cat => shape::CAT,
+    IndexSelect => index::INDEX_SELECT,
+    IndexPutAccumulate => index::INDEX_PUT_ACCUMULATE,
+    TakeAlongAxis => index::TAKE_ALONG_AXIS,
+    TorchGather => index::TORCH_GATHER,
     Matmul => gemm::MATMUL,
     Linear => gemm::LINEAR,
     Full => factory::FULL,

@@ -355,6 +355,13 @@ impl Printer<'_> {
     }
 
     pub(super) fn tensor(&mut self, id: TensorId) {
+        if let Some(known) = &mut self.known {
+            let number = self.program.tensor(id).number;
+            if known.insert(number, id) == Some(id) {
+                self.out.push('T');
+                return push_number(self.out, u64::from(number));
+            }
+        }
         self.out.push_str(self.texts.tensor(self.program, id));
     }
 

@@ -9,7 +9,7 @@ mod layouts;
 mod program;
 mod text;
 
-use crate::ir::{BlockId, CommentPlace, OpId, Program};
+use crate::ir::{BlockId, CommentPlace, OpId, Program, TensorId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use text::Texts;
@@ -21,6 +21,8 @@ pub enum Form {
     /// nvFuser's: every tensor in full.
     #[default]
     Full,
+    /// For people: `T3` alone once its text is known.
+    Short,
 }
 
 /// How to print.
@@ -39,8 +41,11 @@ pub fn print(program: &Program) -> String {
 
 /// Appends the text of a program to `out`.
 pub fn print_into(program: &Program, options: PrintOptions, out: &mut String) {
-    let Form::Full = options.form;
-    Printer::new(program, out).program();
+    let mut printer = Printer::new(program, out);
+    if options.form == Form::Short {
+        printer.known = Some(FxHashMap::default());
+    }
+    printer.program();
 }
 
 /// Appends the text of one op and its blocks, without indentation or a final line break.
@@ -60,6 +65,8 @@ struct Printer<'p> {
     texts: Texts,
     /// Comments by place; empty for most programs.
     comments: FxHashMap<CommentPlace, SmallVec<[u32; 1]>>,
+    /// The short form: the tensor that each number means at this place.
+    known: Option<FxHashMap<u32, TensorId>>,
     /// Blanks in front of statements.
     indent: usize,
 }
@@ -70,7 +77,7 @@ impl<'p> Printer<'p> {
         for (index, comment) in program.source.comments.iter().enumerate() {
             comments.entry(comment.place).or_default().push(index as u32);
         }
-        Self { program, out, texts: Texts::new(program), comments, indent: 0 }
+        Self { program, out, texts: Texts::new(program), comments, known: None, indent: 0 }
     }
 
     fn push(&mut self, text: &str) {

@@ -21,9 +21,15 @@ impl Printer<'_> {
         self.indent = 2;
         self.block(program.body());
         self.indent = 0;
+        // A unit is a name space of its own.
+        let known = self.known.clone();
         for (_, unit) in program.units().iter() {
+            if let Some(known) = &mut self.known {
+                known.clear();
+            }
             self.unit(unit);
         }
+        self.known = known;
         self.push("} // %HostIrContainer\n");
         self.blank_lines(frame.blank_after);
         self.sections();

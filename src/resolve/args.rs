@@ -23,6 +23,9 @@ impl Resolver<'_> {
         let spec = kind.spec();
         let mut op = Op::new(kind);
         let numbered = self.number(spec, stmt, &mut op);
+        if !numbered && stmt.args.is_empty() {
+            return None;
+        }
         let results = self.results(spec, stmt, &mut op);
         let matched = self.match_args(ast, spec, stmt)?;
         op.attrs.reserve_exact(matched.slots.len());

@@ -20,7 +20,7 @@ use crate::ir::{
 };
 use crate::ops::OpKind;
 use hostir_grammar::ast::{self, ArgRange, Ast};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
 /// A number past the last container gives an empty program.
@@ -73,6 +73,12 @@ struct Resolver<'a> {
     domains: Vec<Option<DomainId>>,
     /// The last full text of each number, kept only if the file has short references.
     latest: FxHashMap<u32, TensorId>,
+    /// The last declaration of each number in this scope.
+    declared: FxHashMap<u32, TensorId>,
+    /// Whether this statement was reported for operations inside one another.
+    nested_reported: bool,
+    /// Undefined numbers that were reported, with their scope.
+    undefined: FxHashSet<(u32, u32)>,
     short_form: bool,
     /// 1 in the host program, then one more for each unit.
     scope: u32,
@@ -104,6 +110,9 @@ impl<'a> Resolver<'a> {
             tensors: vec![(0, TensorId(0)); ast.tensors.len()],
             domains: vec![None; ast.domains.len()],
             latest: FxHashMap::default(),
+            undefined: FxHashSet::default(),
+            declared: FxHashMap::default(),
+            nested_reported: false,
             short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
             scope: 1,
             unit: None,
@@ -145,6 +154,7 @@ impl<'a> Resolver<'a> {
     fn host_unit(&mut self, node: &ast::Unit) {
         self.scope += 1;
         self.latest.clear();
+        self.declared.clear();
         let body = self.program.blocks.push(ir::Block::default());
         let unit = HostUnit { number: node.number, inputs: Vec::new(), outputs: Vec::new(), body };
         let id = self.program.units.push(unit);

@@ -19,7 +19,7 @@ impl Resolver<'_> {
             Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
         diag = match near {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
-            None => diag.note("docs/language.md lists all statements"),
+            None => diag.note(infix_note(name)),
         };
         self.report(diag);
         None
@@ -44,7 +44,9 @@ impl Resolver<'_> {
 
     pub(super) fn wrong_arity(&mut self, name: &str, needed: usize, found: usize, span: Span) {
         let message = format!("`{name}` takes {}, found {found}", count(needed, "operand"));
-        self.report(Diag::error(codes::WRONG_ARITY, span, message));
+        let operands = ["a", "b", "c", "d"][..needed.min(4)].join(", ");
+        let note = format!("write `{name}({operands})`");
+        self.report(Diag::error(codes::WRONG_ARITY, span, message).note(note));
     }
 
     pub(super) fn wrong_kind(&mut self, title: &str, needed: &str, arg: &Arg) {
@@ -52,7 +54,32 @@ impl Resolver<'_> {
         let what =
             if title == "operand" { "this operand".to_owned() } else { format!("`{title}`") };
         let message = format!("{what} needs {needed}, found {found}");
-        self.report(Diag::error(codes::WRONG_KIND, arg.span, message));
+        let diag = Diag::error(codes::WRONG_KIND, self.value_span(arg), message);
+        let text = self.source.get(self.value_span(arg).range()).unwrap_or("");
+        let note = match arg.value {
+            Value::Expr(_) if needed == "`true` or `false`" => {
+                nearest(text, ["true", "false"]).map(|near| format!("did you mean `{near}`?"))
+            }
+            Value::Expr(expr)
+                if needed == "a tensor"
+                    && matches!(self.ast.exprs[expr.index()].0, Expr::Name(_)) =>
+            {
+                Some("tensors are called `T0`, `T1` and so on; other names are scalars".to_owned())
+            }
+            _ => None,
+        };
+        self.report(match note {
+            Some(note) => diag.note(note),
+            None => diag,
+        });
+    }
+
+    /// Where the value of an argument stands, without its key.
+    fn value_span(&self, arg: &Arg) -> Span {
+        match arg.value {
+            Value::Expr(expr) => self.ast.exprs[expr.index()].1,
+            _ => arg.span,
+        }
     }
 
     /// What an argument is, in words.
@@ -76,7 +103,8 @@ impl Resolver<'_> {
     }
 
     pub(super) fn unknown_word(&mut self, title: &str, word: &str, words: &[&str], arg: &Arg) {
-        let diag = Diag::error(codes::UNKNOWN_WORD, arg.span, format!("unknown {title} `{word}`"));
+        let span = self.value_span(arg);
+        let diag = Diag::error(codes::UNKNOWN_WORD, span, format!("unknown {title} `{word}`"));
         self.report(did_you_mean(diag, word, words));
     }
 
@@ -174,6 +202,13 @@ impl Resolver<'_> {
         let diag = if needed {
             Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` needs a number"))
                 .note(format!("write `{name} 1`; `Wait Communication 1` names it"))
+        } else if matches!(name, "Synchronize" | "SetCurrentStream" | "GetCurrentStream") {
+            let number = stmt.number.unwrap_or_default();
+            Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` needs a stream"))
+                .note(format!("write `Stream {number}` behind it"))
+        } else if name == "Wait" {
+            Diag::error(codes::WRONG_NUMBER, stmt.name_span, "`Wait` needs a communication")
+                .note("write `Wait Communication 1`")
         } else {
             Diag::error(codes::WRONG_NUMBER, stmt.name_span, format!("`{name}` has no number"))
                 .note("remove the number behind it")
@@ -181,7 +216,11 @@ impl Resolver<'_> {
         self.report(diag);
     }
 
+    /// Once for each number: one declaration repairs all uses.
     pub(super) fn undefined_tensor(&mut self, number: u32, span: Span) {
+        if !self.undefined.insert((self.scope, number)) {
+            return;
+        }
         let mut near: Vec<u32> = self.latest.keys().copied().collect();
         near.sort_unstable();
         let texts: Vec<String> = near.iter().map(|number| format!("T{number}")).collect();
@@ -233,7 +272,11 @@ impl Resolver<'_> {
         self.report(diag.note("structs are not supported in a host program"));
     }
 
+    /// Once for each statement.
     pub(super) fn tensor_in_scalar(&mut self, span: Span) {
+        if std::mem::replace(&mut self.nested_reported, true) {
+            return;
+        }
         let diag = Diag::error(
             codes::NESTED_TENSOR_OP,
             span,
@@ -285,10 +328,29 @@ impl Resolver<'_> {
 
     pub(super) fn unit_lists_differ(&mut self, unit: &Unit, title: &str) {
         let message = format!("HostUnit{} lists its {title} in two ways", unit.number);
-        let diag = Diag::error(codes::UNIT_LISTS, unit.span, message);
+        let lists = [unit.fusion_inputs, unit.fusion_outputs];
+        let list = self.ast.args(lists[usize::from(title == "Outputs")]);
+        let span = match list {
+            [first, .., last] => first.span.join(last.span),
+            [only] => only.span,
+            [] => Span { end: unit.span.start, ..unit.span },
+        };
+        let diag = Diag::error(codes::UNIT_LISTS, span, message);
         self.report(
             diag.note(format!("the lines under `{title}:` repeat what stands in `{title}={{..}}`")),
         );
+    }
+}
+
+/// How to write what other tools have as a function and we as an operator.
+fn infix_note(name: &str) -> &'static str {
+    match name {
+        "add" => "write `T2 = T0 + T1;`",
+        "sub" => "write `T2 = T0 - T1;`",
+        "mul" => "write `T2 = T0 * T1;`",
+        "div" => "write `T2 = T0 / T1;`",
+        "neg" => "write `T1 = -T0;`",
+        _ => "docs/language.md lists all statements",
     }
 }
 

@@ -11,6 +11,7 @@ impl Resolver<'_> {
     pub(super) fn stmt(&mut self, id: StmtId) -> Option<OpId> {
         let ast = self.ast;
         let stmt = &ast.stmts[id.index()];
+        self.nested_reported = false;
         let op = match stmt.shape {
             Shape::Error => self.broken(stmt),
             Shape::Assign => self.assign(stmt),

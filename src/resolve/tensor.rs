@@ -1,6 +1,6 @@
 //! Tensors, domains and meshes.
 //!
-//! A tensor is one distinct full text per scope; `T3` alone is the last full text of that number
+//! A tensor is one declaration per scope, however it is spelled; `T3` alone is the last full text of that number
 //! that came before it.
 
 use super::Resolver;
@@ -26,12 +26,41 @@ impl Resolver<'_> {
         let node = &ast.tensors[id.index()];
         let Some(text) = &node.full else { return self.short(node.number, span) };
         let tensor = self.full(node.number, text);
-        self.program.source.tensors.push(if scope == 0 { node.span } else { span });
+        let tensor = match self.declared.insert(node.number, tensor) {
+            Some(before) if self.is_spelled_anew(before, tensor) => {
+                self.declared.insert(node.number, before);
+                before
+            }
+            _ => {
+                self.program.source.tensors.push(if scope == 0 { node.span } else { span });
+                tensor
+            }
+        };
         self.tensors[id.index()] = (self.scope, tensor);
         if self.short_form {
             self.latest.insert(node.number, tensor);
         }
         Some(tensor)
+    }
+
+    /// Whether the newest tensor is an older one in other words (`iS0{i0*2}` for `iS0{( i0 * 2 )}`);
+    /// it is dropped then.
+    fn is_spelled_anew(&mut self, before: TensorId, newest: TensorId) -> bool {
+        let program = &mut self.program;
+        let (a, b) = (&program.tensors[before], &program.tensors[newest]);
+        let same = a.memory == b.memory
+            && a.dtype == b.dtype
+            && a.positions == b.positions
+            && a.mesh == b.mesh
+            && a.logical == b.logical
+            && a.unit == b.unit
+            && program.domains(before) == program.domains(newest);
+        if same {
+            let start = b.domains_start as usize;
+            program.tensors.truncate(newest.0 as usize);
+            program.domains.truncate(start);
+        }
+        same
     }
 
     fn short(&mut self, number: u32, span: Span) -> Option<TensorId> {

@@ -57,14 +57,15 @@ fn team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>> {
         return None;
     }
     if let Some(negative) = members.iter().find(|device| **device < 0) {
-        diags.push(Diag::error(codes::BAD_TEAM, span, format!("the team has a device {negative}")));
+        let message = format!("the team has a device {negative}");
+        diags.push(Diag::error(codes::BAD_TEAM, span, message).note("devices are counted from 0"));
     }
     if let Some(twice) = duplicate(members) {
-        diags.push(Diag::error(
-            codes::BAD_TEAM,
-            span,
-            format!("device {twice} is twice in the team"),
-        ));
+        diags.push(
+            Diag::error(codes::BAD_TEAM, span, format!("device {twice} is twice in the team"))
+                .note("a team names each of its devices once"),
+        );
+        return None;
     }
     Some(members.to_vec())
 }

@@ -153,11 +153,10 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
     }
     if let Some(twice) = duplicate(&mesh.devices) {
         let text = mesh_text(program, Some(id));
-        diags.push(Diag::error(
-            codes::BAD_MESH,
-            span,
-            format!("device {twice} is twice in `{text}`"),
-        ));
+        diags.push(
+            Diag::error(codes::BAD_MESH, span, format!("device {twice} is twice in `{text}`"))
+                .note("a mesh names each of its devices once"),
+        );
     }
 }
 
@@ -205,7 +204,10 @@ fn shared(program: &Program, id: TensorId, parallel: ParallelType, diags: &mut D
         "two axes of `{name}` are spread over `{}`, at most one is possible",
         parallel.name()
     );
-    diags.push(Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message));
+    diags.push(
+        Diag::error(codes::AXES_SHARE_DEVICES, tensor_span(program, id), message)
+            .note("make one of them `S`, or spread it over another axis of the mesh"),
+    );
 }
 
 fn device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut Diags) {
@@ -236,7 +238,10 @@ fn device_axis(program: &Program, id: TensorId, domain: &IterDomain, diags: &mut
         let message = format!(
             "`{axis}` of `{name}` needs a mesh axis for `{parallel}`, but its mesh has {rank}"
         );
-        diags.push(Diag::error(codes::MESH_RANK, span, message));
+        diags.push(
+            Diag::error(codes::MESH_RANK, span, message)
+                .note("`deviceIdx.x` is the last axis of the mesh, `deviceIdx.y` the one before"),
+        );
         return;
     }
     extent(program, domain, mesh, (name, axis, span), diags);
@@ -258,7 +263,10 @@ fn extent(
         let message = format!(
             "`{axis}` of `{name}` has extent {found}, but its mesh has {need} devices there"
         );
-        diags.push(Diag::error(codes::DEVICE_EXTENT, span, message));
+        diags.push(
+            Diag::error(codes::DEVICE_EXTENT, span, message)
+                .note(format!("an extent counts all devices: write {need}, or change the mesh")),
+        );
     }
 }
 

@@ -124,7 +124,10 @@ impl Groups<'_> {
 
     fn no_start(&mut self, id: OpId) {
         let message = "EndCoalescing without a StartCoalescing before it in the same block";
-        self.diags.push(Diag::error(codes::END_WITHOUT_START, self.program.op_span(id), message));
+        self.diags.push(
+            Diag::error(codes::END_WITHOUT_START, self.program.op_span(id), message)
+                .note("write `StartCoalescing` in front of the group, or remove this line"),
+        );
     }
 
     fn foreign(&mut self, id: OpId, start: OpId) {

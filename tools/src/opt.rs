@@ -135,6 +135,10 @@ impl<'a> Session<'a> {
             }
             diags.items.extend(found.items);
         }
+        if diags.has_errors() {
+            // Syntax first, then names, then types is our order; people read a file from the top.
+            diags.items.sort_by_key(|diag| diag.primary.as_ref().map(|label| label.span));
+        }
         diags
     }
 
@@ -166,7 +170,8 @@ impl<'a> Session<'a> {
         }
         cli::restyle(&mut program, self.cli);
         let start = Instant::now();
-        hostir::print::print_into(&program, PrintOptions::default(), &mut self.out);
+        let options = PrintOptions { form: self.cli.form };
+        hostir::print::print_into(&program, options, &mut self.out);
         self.phases[3] += start.elapsed().as_secs_f64();
     }
 

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use view::View;
 
 /// Diagnostics a person is shown of one text; the rest is counted.
-pub const LIMIT: usize = 20;
+pub const LIMIT: usize = 100;
 
 /// How diagnostics are written.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

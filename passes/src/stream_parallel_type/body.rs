@@ -1,21 +1,31 @@
 //! The ops of a loop on slices of one iteration.
 
-use super::Config;
 use super::exchange;
 use super::group::Loop;
+use super::{Allgather, Config};
 use crate::build::{Build, domain_id};
 use crate::codes;
-use hostir::analysis::{AxisMap, logical_axes};
+use hostir::analysis::{AxisMap, is_resharding, logical_axes};
 use hostir::diag::Diag;
-use hostir::ir::{AttrKey, AttrValue, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value};
+use hostir::ir::{
+    AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value,
+};
 use hostir::ops::AxisLink;
 use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
 
 /// The slices that one loop has made.
-#[derive(Default)]
 pub(super) struct Slices {
+    /// Which part of each tensor the loop slices.
+    pub(super) index: ExprId,
     made: FxHashMap<TensorId, TensorId>,
+}
+
+impl Slices {
+    /// None yet; they will be parts `index`.
+    pub(super) fn new(index: ExprId) -> Self {
+        Self { index, made: FxHashMap::default() }
+    }
 }
 
 /// An axis of a tensor that is sliced.
@@ -90,7 +100,10 @@ pub(super) fn op(
         op.input_tensors().any(|input| input == tensor) && is_device(program, tensor, axis)
     });
     if let Some((tensor, axis)) = across {
-        return exchange::pairwise(build, config, id, (tensor, axis), slices, out);
+        return exchange::gather(build, config, id, (tensor, axis), slices, out);
+    }
+    if config.allgather == Allgather::Ring && is_resharding(program, id) {
+        return Err(collective_on_ring(program, id));
     }
     check_links(program, id, &mapped)?;
     let mut new = build.program().op(id).clone();
@@ -101,6 +114,16 @@ pub(super) fn op(
     build.edit.set_op(id, new);
     out.push(id);
     Ok(())
+}
+
+/// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
+fn collective_on_ring(program: &Program, id: OpId) -> Diag {
+    let name = program.op(id).kind.spec().name;
+    let message = format!(
+        "`{name}` moves data between devices in a loop whose ranks work on different parts"
+    );
+    let note = "leave `allgather=ring` out, or write the result of the op without the stream type";
+    Diag::error(codes::STREAM_RING, program.op_span(id), message).note(note)
 }
 
 fn is_device(program: &Program, tensor: TensorId, axis: Sliced) -> bool {
@@ -143,7 +166,7 @@ pub(super) fn slice(
     if let Some(&slice) = slices.made.get(&tensor) {
         return slice;
     }
-    let index = build.stream_index();
+    let index = slices.index;
     let slice = new_slice(build, tensor, axis);
     let domain = domain_id(build.program(), tensor, axis.printed);
     out.push(build.select(slice, tensor, domain, index));

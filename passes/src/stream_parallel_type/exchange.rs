@@ -1,37 +1,105 @@
 //! A sharded axis that becomes the stream axis: what other devices hold is moved in the loop.
 
-use super::Config;
 use super::body::{self, Sliced, Slices};
-use crate::build::{Build, domain_id};
+use super::{Allgather, Config};
+use crate::build::{Build, Collective, domain_id};
 use crate::codes;
 use hostir::analysis::logical_axes;
 use hostir::diag::Diag;
-use hostir::ir::{OpId, ParallelType, Program, TensorId};
+use hostir::ir::{BinaryOp, ExprId, OpId, ParallelType, Program, TensorId};
 use hostir::ops::OpKind;
 
-/// In iteration i every rank exchanges its part with rank i; rank i copies its own.
-pub(super) fn pairwise(
+/// Gathers one part in each iteration.
+pub(super) fn gather(
     build: &mut Build<'_, '_>,
     config: &Config,
     id: OpId,
-    (input, axis): (TensorId, Sliced),
+    input: (TensorId, Sliced),
     slices: &mut Slices,
     out: &mut Vec<OpId>,
 ) -> Result<(), Diag> {
-    let output = check(build.program(), id, input, axis)?;
+    let output = check(build.program(), id, input.0, input.1)?;
     let stream = first_axis(build.program(), output);
     let part = body::slice(build, output, stream, slices, out);
-    let (index, rank, zero) = (build.stream_index(), build.name("rank"), build.int(0));
-    let own = body::new_slice(build, input, axis);
-    let own_domain = domain_id(build.program(), input, axis.printed);
-    let copy = vec![build.select(own, input, own_domain, zero), build.set(part, own)];
-    let start = build.start_coalescing();
-    let (receive, _) = build.p2p(true, part, index, &config.backend);
-    let (send, _) = build.p2p(false, input, index, &config.backend);
-    let (end, group) = build.end_coalescing();
-    let exchange = vec![start, receive, send, end, build.wait(group)];
-    out.push(build.if_equal((index, rank), copy, exchange));
+    let (index, rank) = (build.stream_index(), build.name("rank"));
+    match config.allgather {
+        Allgather::Pairwise => {
+            out.push(exchange(build, config, input, part, (index, index), (index, rank)));
+        }
+        Allgather::Ring => {
+            let stop =
+                build.program().domain(domain_id(build.program(), output, stream.printed)).extent;
+            let sum = build.binary(BinaryOp::Add, stop, rank);
+            let difference = build.binary(BinaryOp::Sub, sum, index);
+            let to = build.binary(BinaryOp::Mod, difference, stop);
+            let from = slices.index;
+            out.push(exchange(build, config, input, part, (from, to), (to, rank)));
+        }
+        Allgather::Broadcast => broadcast(build, config, input.0, part, out),
+    }
+    if config.inter_stream_synchronization {
+        out.push(chain_streams(build));
+    }
     Ok(())
+}
+
+/// Receives `part` from one peer and sends the own part to another; the rank itself copies.
+fn exchange(
+    build: &mut Build<'_, '_>,
+    config: &Config,
+    (input, axis): (TensorId, Sliced),
+    part: TensorId,
+    (from, to): (ExprId, ExprId),
+    own: (ExprId, ExprId),
+) -> OpId {
+    let zero = build.int(0);
+    let mine = body::new_slice(build, input, axis);
+    let domain = domain_id(build.program(), input, axis.printed);
+    let copy = vec![build.select(mine, input, domain, zero), build.set(part, mine)];
+    // One group: else two ranks could each wait for the other to receive first.
+    let start = build.start_coalescing();
+    let (receive, _) = build.p2p(true, part, from, &config.backend);
+    let (send, _) = build.p2p(false, input, to, &config.backend);
+    let (end, group) = build.end_coalescing();
+    let messages = vec![start, receive, send, end, build.wait(group)];
+    build.if_equal(own, copy, messages)
+}
+
+/// Rank i sends its part to all.
+fn broadcast(
+    build: &mut Build<'_, '_>,
+    config: &Config,
+    input: TensorId,
+    part: TensorId,
+    out: &mut Vec<OpId>,
+) {
+    let team = build.program().tensor_mesh(input).map(|mesh| mesh.devices.clone());
+    let root = build.stream_index();
+    let (op, number) = build.communication(&Collective {
+        kind: "Broadcast",
+        team: &team.unwrap_or_default(),
+        root: Some(root),
+        input,
+        output: part,
+        backend: &config.backend,
+        red_op: None,
+    });
+    out.extend([op, build.wait(number)]);
+}
+
+/// The next iteration's stream waits for this one's: `IF ( ( StreamIdx + 1 ) < numberOfStreams )`. nvFuser
+/// does not go round from the last stream to the first.
+fn chain_streams(build: &mut Build<'_, '_>) -> OpId {
+    let (index, one, streams) = (build.stream_index(), build.int(1), build.name("numberOfStreams"));
+    let next = build.binary(BinaryOp::Add, index, one);
+    let worker = build.worker_stream();
+    let then = vec![
+        build.set_current_stream(next),
+        build.synchronize(worker),
+        build.set_current_stream(worker),
+    ];
+    let condition = build.binary(BinaryOp::Lt, next, streams);
+    build.branch(condition, then, Vec::new())
 }
 
 fn first_axis(program: &Program, tensor: TensorId) -> Sliced {

@@ -24,8 +24,6 @@ pub(super) struct Loop {
     pub(super) class: u32,
     /// The ops in order.
     pub(super) ops: Vec<OpId>,
-    /// Tensors that the ops write.
-    written: Vec<TensorId>,
 }
 
 /// The stream-parallel axis of a tensor: printed position and class.
@@ -42,44 +40,26 @@ pub(super) fn group(program: &Program, map: &AxisMap, ops: &[OpId]) -> Result<Ve
         match result_axis(program, map, op) {
             Err(diag) => diags.push(*diag),
             Ok(None) => items.push(Item::Op(op)),
-            Ok(Some((tensor, axis))) => place(program, map, &mut items, op, tensor, &axis),
+            Ok(Some((tensor, axis))) => place(program, &mut items, op, tensor, &axis),
         }
     }
     if diags.has_errors() { Err(diags) } else { Ok(items) }
 }
 
 /// Adds an op to the loop right before it, or opens a new one.
-fn place(
-    program: &Program,
-    map: &AxisMap,
-    items: &mut Vec<Item>,
-    op: OpId,
-    tensor: TensorId,
-    axis: &StreamAxis,
-) {
+fn place(program: &Program, items: &mut Vec<Item>, op: OpId, tensor: TensorId, axis: &StreamAxis) {
     if let Some(Item::Loop(last)) = items.last_mut()
         && last.class == axis.class
         && program.domain(last.domain).extent == extent(program, tensor, axis.printed)
-        && reads_slices(program, map, last, op)
     {
         last.ops.push(op);
-        last.written.extend(program.op(op).output_tensors());
         return;
     }
     items.push(Item::Loop(Loop {
         domain: domain_id(program, tensor, axis.printed),
         class: axis.class,
         ops: vec![op],
-        written: program.op(op).output_tensors().collect(),
     }));
-}
-
-/// Whether an op needs only its own iteration's slice of what the loop writes. (nvFuser merges either
-/// way, and then reads what other iterations have yet to write.)
-fn reads_slices(program: &Program, map: &AxisMap, found: &Loop, op: OpId) -> bool {
-    program.op(op).input_tensors().filter(|tensor| found.written.contains(tensor)).all(|tensor| {
-        super::body::mapped_axis(program, map, tensor, found.class).is_ok_and(|axis| axis.is_some())
-    })
 }
 
 /// The result of an op with its stream-parallel axis, if it has one.

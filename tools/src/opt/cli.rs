@@ -9,6 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};
+use hostir::print::Form;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ pub(super) struct Cli {
     pub(super) pipeline: Pipeline,
     pub(super) list_passes: bool,
     pub(super) style: Option<Era>,
+    pub(super) form: Form,
     pub(super) renumber: bool,
     /// Counts from 1.
     pub(super) container: Option<usize>,
@@ -94,7 +96,11 @@ fn command() -> Command {
             many(value("pass-pipeline", "a,b{k=v}", "Runs several passes")),
             value("output", "FILE", "Where the result goes").short('o').default_value("-"),
             flag("list-passes", "Lists all passes with their options"),
-            value("form", "full|short", "How tensors are written after their definition"),
+            value(
+                "form",
+                "full|short",
+                "How tensors are written after their definition: in full, or `T3`",
+            ),
             value(
                 "style",
                 "ERA",
@@ -149,6 +155,7 @@ fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
         pipeline: usage.pipeline(matches),
         list_passes: matches.get_flag("list-passes"),
         renumber: matches.get_flag("renumber"),
+        form: usage.form(text("form")),
         style: usage.style(text("style")),
         container: matches.get_one::<u32>("container").map(|n| *n as usize),
         split_input_file: matches.get_flag("split-input-file"),
@@ -168,7 +175,6 @@ fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
         reproducer: text("reproducer"),
         format,
     };
-    usage.form(text("form"));
     if usage.failed { Err(Status::Usage) } else { Ok(cli) }
 }
 
@@ -244,14 +250,15 @@ impl Usage<'_, '_> {
         era
     }
 
-    fn form(&mut self, text: Option<String>) {
+    fn form(&mut self, text: Option<String>) -> Form {
         match text.as_deref() {
             None | Some("full") => {}
-            Some("short") => self.error("`--form=short` is not built yet: only `--form=full` is"),
+            Some("short") => return Form::Short,
             Some(other) => {
                 self.error(format!("there is no form `{other}`: the forms are full and short"))
             }
         }
+        Form::Full
     }
 }
 

@@ -73,10 +73,10 @@ fn places_outside_of_the_text_do_no_harm() {
 
 #[test]
 fn many_are_counted() {
-    let diags = vec![Diag::global("H0101", "bad"); 33];
+    let diags = vec![Diag::global("H0101", "bad"); 133];
     let out = rendered("", &diags);
     assert_eq!(out.matches("error[H0101]: bad").count(), super::LIMIT);
-    assert!(out.ends_with("33 diagnostics (33 errors), the first 20 are shown\n"), "{out}");
+    assert!(out.ends_with("133 diagnostics (133 errors), the first 100 are shown\n"), "{out}");
 }
 
 #[test]
