@@ -174,9 +174,23 @@ impl<'e, 'p> Build<'e, 'p> {
             (AttrKey::ZeroInit, AttrValue::Bool(false)),
             (AttrKey::ResetsToZero, AttrValue::Bool(false)),
         ];
+        self.push(op)
+    }
+    /// An ALLOCATE of a tensor that has no memory yet, in the program's own style: the short form of 2026
+    /// makes new memory each time.
+    pub(crate) fn allocate_new(&mut self, tensor: TensorId) -> OpId {
+        let id = self.allocate(tensor);
         if self.program().style().short_allocate {
+            let mut op = self.program().op(id).clone();
             op.attrs.retain(|(key, _)| matches!(key, AttrKey::MemType | AttrKey::ZeroInit));
+            self.edit.set_op(id, op);
         }
+        id
+    }
+    /// `Deallocate { T }`
+    pub(crate) fn deallocate(&mut self, tensor: TensorId) -> OpId {
+        let mut op = Op::new(OpKind::Deallocate);
+        op.operands.push(Value::Tensor(tensor));
         self.push(op)
     }
     /// `out = HirAliasSelect( input, axis = domain, index = index )`

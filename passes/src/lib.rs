@@ -4,6 +4,8 @@
 //! [`manager`] runs them, [`doc`] writes `docs/passes.md`. A pass asks ops for their effects
 //! ([`hostir::ops::OpSpec`]), never for their kinds, unless a comment says why.
 
+mod allocate_and_deallocate;
+mod assign_streams;
 mod build;
 mod canonicalize;
 pub mod codes;
@@ -12,6 +14,8 @@ mod cse;
 mod dce;
 pub mod doc;
 mod fold;
+mod insert_deallocations;
+mod lifetime;
 pub mod manager;
 pub mod options;
 mod pass;
@@ -33,4 +37,7 @@ pub const PASSES: &[&PassInfo] = &[
     &strip_comments::PASS,
     &stream_parallel_type::PASS,
     &convert_op_to_communication::PASS,
+    &insert_deallocations::PASS,
+    &allocate_and_deallocate::PASS,
+    &assign_streams::PASS,
 ];

@@ -1,0 +1,133 @@
+//! assign-streams: each iteration of a loop on a stream of its own.
+//!
+//! [`independent`] makes sure that iterations do not touch each other's memory.
+
+mod independent;
+
+use crate::build::Build;
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use hostir::diag::Diags;
+use hostir::ir::edit::Edit;
+use hostir::ir::{AttrKey, AttrValue, ExprId, OpId, Program};
+use hostir::ops::Effect;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "assign-streams",
+    summary: "Run each iteration of a loop on a stream of its own",
+    description: "\
+nvFuser's pass of 2026. For each loop of the body: the stream that is current is remembered before the loop;
+iteration i moves to stream i, which waits for the remembered one; behind the loop the remembered stream is
+current again and waits for all of them in a second loop. There is one stream for each index, not
+`numberOfStreams` of them in turn.
+
+Loops that set or order streams themselves, and loops in loops, are left alone.
+
+Deviation from nvFuser, which does not look at the loop: iterations must be independent. What an iteration
+writes has to be a slice by the loop's index, or memory that the iteration makes and frees
+(`allocate-and-deallocate` inserts the deallocations).",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[StatisticSpec { name: "loops", help: "loops spread over streams" }],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{4}, iS1{i0}]) -> (T1_g_float[iS2{4}, iS3{i0}]) :
+  T1_g_float[iS2{4}, iS3{i0}] = ALLOCATE(buffer=T1, mem_type=global, size=( 4 * i0 ), zero_init=false, resets_to_zero=false)
+  FOR i1 in iS2{4}:
+    T2_l_float[iS4{i0}]
+       = HirAliasSelect( T0, axis = iS0{4}, index = i1 )
+    T3_l_float[iS5{i0}]
+       = HirAliasSelect( T1, axis = iS2{4}, index = i1 )
+    T3
+       = relu(T2);
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{4}, iS1{i0}]) -> (T1_g_float[iS2{4}, iS3{i0}]) :
+  T1_g_float[iS2{4}, iS3{i0}] = ALLOCATE(buffer=T1, mem_type=global, size=( 4 * i0 ), zero_init=false, resets_to_zero=false)
+  GetCurrentStream into Stream 0
+  FOR i1 in iS2{4}:
+    SetCurrentStream to Stream i1
+    Synchronize Stream 0
+    T2_l_float[iS4{i0}]
+       = HirAliasSelect( T0, axis = iS0{4}, index = i1 )
+    T3_l_float[iS5{i0}]
+       = HirAliasSelect( T1, axis = iS2{4}, index = i1 )
+    T3
+       = relu(T2);
+  SetCurrentStream to Stream 0
+  FOR i1 in iS2{4}:
+    Synchronize Stream i1
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let body = edit.program().body();
+    let ops = edit.program().block(body).ops.clone();
+    let loops: Vec<(OpId, ExprId)> = ops
+        .iter()
+        .filter_map(|&op| Some((op, loop_index(edit.program(), op)?)))
+        .filter(|&(op, _)| !has_streams(edit.program(), op))
+        .collect();
+    if loops.is_empty() {
+        return Ok(());
+    }
+    independent::check(edit.program(), &loops)?;
+    let mut build = Build::new(edit);
+    let mut out = Vec::with_capacity(ops.len() + 3 * loops.len());
+    let mut loops = loops.into_iter().peekable();
+    for op in ops {
+        match loops.next_if(|(found, _)| *found == op) {
+            Some((_, index)) => {
+                cx.count("loops", 1);
+                spread(&mut build, op, index, &mut out);
+            }
+            None => out.push(op),
+        }
+    }
+    edit.set_block(body, out);
+    Ok(())
+}
+
+/// The index of a loop; `None` for other ops.
+fn loop_index(program: &Program, op: OpId) -> Option<ExprId> {
+    let op = program.op(op);
+    let control = op.kind.spec().effect == Effect::Control;
+    op.expr(AttrKey::Index).filter(|_| control && !op.blocks.is_empty())
+}
+
+/// Whether a loop orders streams itself.
+fn has_streams(program: &Program, op: OpId) -> bool {
+    let mut found = false;
+    for &block in &program.op(op).blocks {
+        program.walk(block, &mut |op| {
+            found |= program.op(op).kind.spec().effect == Effect::Stream;
+        });
+    }
+    found
+}
+
+/// One loop with its streams.
+fn spread(build: &mut Build<'_, '_>, id: OpId, index: ExprId, out: &mut Vec<OpId>) {
+    build.origin = id;
+    let user = build.user_stream();
+    out.push(build.get_current_stream(user));
+    let block = build.program().op(id).blocks[0];
+    let mut ops = vec![build.set_current_stream(index), build.synchronize(user)];
+    ops.extend_from_slice(&build.program().block(block).ops);
+    build.edit.set_block(block, ops);
+    out.push(id);
+    out.push(build.set_current_stream(user));
+    let join = build.synchronize(index);
+    let mut again = build.program().op(id).clone();
+    again.blocks[0] = build.edit.block(vec![join]);
+    for (_, value) in &mut again.attrs {
+        if let AttrValue::Domain(domain) = value {
+            let copy = *build.program().domain(*domain);
+            *domain = build.edit.domain(copy);
+        }
+    }
+    out.push(build.push(again));
+}

@@ -1,0 +1,177 @@
+//! Whether the iterations of a loop may run at the same time.
+
+use crate::codes;
+use crate::storage::{Access, Storage, accesses};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
+use hostir::ops::Effect;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What a tensor is to the iterations of a loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// All iterations have the same memory.
+    Shared,
+    /// Each iteration has its own slice.
+    Slice,
+    /// Each iteration makes its own memory.
+    Own,
+    /// Made by an iteration and kept for the next.
+    Kept,
+}
+
+/// Reports the statements that keep the iterations of loops from running at the same time.
+pub(super) fn check(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), Diags> {
+    let mut storage = Storage::of(program);
+    let mut roles = IdVec::filled(Role::Shared, program.tensors().len());
+    let outside = made_outside(program);
+    let mut diags = Diags::default();
+    for &(op, index) in loops {
+        let mut ops = Vec::new();
+        for &block in &program.op(op).blocks {
+            program.walk(block, &mut |op| ops.push(op));
+        }
+        let named = assign(program, &ops, index, &outside, &mut roles);
+        one_loop(program, &ops, &mut storage, &roles, &mut diags);
+        for tensor in named {
+            roles[tensor] = Role::Shared;
+        }
+    }
+    if diags.has_errors() { Err(diags) } else { Ok(()) }
+}
+
+/// Sets the roles of the tensors that a loop makes or binds; returns them.
+fn assign(
+    program: &Program,
+    ops: &[OpId],
+    index: ExprId,
+    outside: &FxHashSet<TensorId>,
+    roles: &mut IdVec<TensorId, Role>,
+) -> Vec<TensorId> {
+    let mut named = Vec::new();
+    for &id in ops {
+        let op = program.op(id);
+        let effect = op.kind.spec().effect;
+        let from_slice = || op.input_tensors().any(|tensor| roles[tensor] != Role::Shared);
+        let role = match effect {
+            Effect::Alias if sliced(op) == Some(index) || from_slice() => Role::Slice,
+            // The short form of 2026 makes new memory each time.
+            Effect::Allocate if op.attr(AttrKey::Buffer).is_none() => Role::Own,
+            Effect::Pure | Effect::Allocate | Effect::Opaque => Role::Kept,
+            _ => Role::Shared,
+        };
+        for tensor in op.output_tensors() {
+            if roles[tensor] == Role::Shared && role != Role::Shared && !outside.contains(&tensor) {
+                roles[tensor] = role;
+                named.push(tensor);
+            }
+        }
+        if effect == Effect::Free {
+            for tensor in
+                op.input_tensors().filter(|&tensor| roles[tensor] == Role::Kept).collect::<Vec<_>>()
+            {
+                roles[tensor] = Role::Own;
+            }
+        }
+    }
+    named
+}
+
+/// The index that a view selects.
+fn sliced(op: &Op) -> Option<ExprId> {
+    op.expr(AttrKey::Index).or_else(|| op.expr(AttrKey::StreamIndex))
+}
+
+/// Tensors that have memory, or a name, outside of loops: inputs, and what ops of the body make.
+fn made_outside(program: &Program) -> FxHashSet<TensorId> {
+    let ops = program.block(program.body()).ops.iter();
+    let made = ops.flat_map(|&op| program.op(op).output_tensors());
+    program.inputs().iter().filter_map(|value| value.tensor()).chain(made).collect()
+}
+
+/// How the iterations of one loop use one storage class.
+#[derive(Default)]
+struct Use {
+    /// A write of memory that other iterations have too.
+    shared_write: Option<(OpId, TensorId)>,
+    /// A read of the same.
+    shared_read: Option<(OpId, TensorId)>,
+    slice_write: bool,
+    /// Axes that it is sliced along.
+    axes: Vec<(OpId, TensorId, Option<DomainId>)>,
+}
+
+fn one_loop(
+    program: &Program,
+    ops: &[OpId],
+    storage: &mut Storage,
+    roles: &IdVec<TensorId, Role>,
+    diags: &mut Diags,
+) {
+    let mut uses: FxHashMap<usize, Use> = FxHashMap::default();
+    for &id in ops {
+        let op = program.op(id);
+        if op.kind.spec().effect == Effect::Alias {
+            for tensor in op.input_tensors() {
+                let found = uses.entry(storage.class(tensor)).or_default();
+                let axis = (tensor, op.domain(AttrKey::Axis));
+                let known = found.axes.iter().any(|&(_, tensor, domain)| (tensor, domain) == axis);
+                if roles[tensor] == Role::Shared && !known {
+                    found.axes.push((id, axis.0, axis.1));
+                }
+            }
+        }
+        let posted = op.posted_number().is_some();
+        accesses(program, id, &mut |tensor, access| {
+            let operand = posted && op.input_tensors().any(|input| input == tensor);
+            let (reads, writes) = match access {
+                Access::Read => (true, false),
+                Access::Write => (false, true),
+                Access::Both => (true, !operand),
+                Access::Bind | Access::Free | Access::Name => (false, false),
+            };
+            let found = uses.entry(storage.class(tensor)).or_default();
+            match roles[tensor] {
+                Role::Own => {}
+                Role::Slice => found.slice_write |= writes,
+                Role::Shared | Role::Kept => {
+                    if writes {
+                        found.shared_write.get_or_insert((id, tensor));
+                    }
+                    if reads {
+                        found.shared_read.get_or_insert((id, tensor));
+                    }
+                }
+            }
+        });
+    }
+    let mut classes: Vec<(usize, Use)> = uses.into_iter().collect();
+    classes.sort_unstable_by_key(|(class, _)| *class);
+    for (_, found) in classes {
+        report(program, roles, &found, diags);
+    }
+}
+
+fn report(program: &Program, roles: &IdVec<TensorId, Role>, found: &Use, diags: &mut Diags) {
+    let mut error = |(op, tensor): (OpId, TensorId), what: &str, note: &str| {
+        let message = format!("{} {what}", program.tensor_name(tensor));
+        let diag = Diag::error(codes::ITERATIONS_DEPEND, program.op_span(op), message);
+        diags.push(diag.note(note));
+    };
+    if let Some(at) = found.shared_write {
+        if roles[at.1] == Role::Kept {
+            let what = "keeps its memory from one iteration to the next, so that these cannot run on different streams";
+            error(at, what, "free it in the loop: --pass=allocate-and-deallocate before this pass");
+        } else {
+            let what =
+                "is written by every iteration, so that these cannot run on different streams";
+            error(at, what, "write a slice of it by the loop's index");
+        }
+    } else if let Some(at) = found.shared_read.filter(|_| found.slice_write) {
+        let what = "is read as a whole while other iterations write slices of it";
+        error(at, what, "read it behind the loop, or its slice by the loop's index");
+    } else if let Some(&(op, tensor, _)) = found.axes.get(1).filter(|_| found.slice_write) {
+        let what = "is sliced along several axes, so that slices of different iterations overlap";
+        error((op, tensor), what, "slice it along one axis");
+    }
+}

@@ -1,0 +1,71 @@
+//! insert-deallocations: frees what the program allocates after its last use.
+
+use crate::codes;
+use crate::lifetime::{self, Depth};
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::Program;
+use hostir::ir::edit::Edit;
+use hostir::ops::Effect;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "insert-deallocations",
+    summary: "Free tensors after their last use, at the top level",
+    description: "\
+Puts a `Deallocate` behind the last statement of the program's body that uses a tensor, loops and branches
+counted as one statement. Only tensors that get their memory in the body itself are freed, each once; of
+several that end at one place the lowest number comes first.
+
+A program that has a `Deallocate` already is an error.
+
+Deviations from nvFuser, which frees each tensor behind the last top-level op that reads it: inputs, outputs
+and what shares memory with them are never freed (nvFuser unbinds inputs, and returns an output that is read
+later undefined); uses in loops and branches count; a tensor lives as long as its views, and until the
+communications that touch it have been waited for; what nobody reads is freed too.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[StatisticSpec { name: "deallocations", help: "deallocations inserted" }],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T2_g_float[iS2{i0}]) :
+  T1_g_float[iS1{i0}]
+     = relu(T0_g_float[iS0{i0}]);
+  T2_g_float[iS2{i0}]
+     = relu(T1_g_float[iS1{i0}]);
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T2_g_float[iS2{i0}]) :
+  T1_g_float[iS1{i0}]
+     = relu(T0_g_float[iS0{i0}]);
+  T2_g_float[iS2{i0}]
+     = relu(T1_g_float[iS1{i0}]);
+  Deallocate {
+    T1_g_float[iS1{i0}]
+  }
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    refuse_deallocations(edit.program())?;
+    let releases = lifetime::releases(edit.program(), Depth::Top);
+    if !releases.is_empty() {
+        cx.count("deallocations", lifetime::insert(edit, &releases));
+    }
+    Ok(())
+}
+
+fn refuse_deallocations(program: &Program) -> Result<(), Diags> {
+    let mut diags = Diags::default();
+    program.walk(program.body(), &mut |id| {
+        if program.op(id).kind.spec().effect == Effect::Free {
+            let message = "the program frees memory itself already";
+            let note = "remove its deallocations, or leave this pass out";
+            diags.push(Diag::error(codes::FREES_ALREADY, program.op_span(id), message).note(note));
+        }
+    });
+    if diags.has_errors() { Err(diags) } else { Ok(()) }
+}

@@ -1,0 +1,193 @@
+//! Where tensors are used last, and so where their memory can go.
+//!
+//! Lifetimes are those of storage classes: memory lives as long as any view of it is used, and until the
+//! communications that touch it have been waited for.
+
+use crate::build::Build;
+use crate::storage::{Storage, accesses, described, interface};
+use hostir::ir::edit::Edit;
+use hostir::ir::{BlockId, Id, OpId, Program, TensorId, Value};
+use hostir::ops::Effect;
+use rustc_hash::FxHashMap;
+
+/// How deep a Deallocate may stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// In the body of the program only.
+    Top,
+    /// In the innermost block that holds all uses.
+    Innermost,
+}
+
+/// A place for a Deallocate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Release {
+    /// The block, and the op of it to stand behind.
+    pub(crate) place: (BlockId, OpId),
+    pub(crate) tensor: TensorId,
+}
+
+/// The statements that hold an op, from the outside in.
+type Path = Vec<(BlockId, OpId)>;
+
+/// Where tensors that the program makes are released, by tensor. What the caller sees, views, and
+/// tensors that the program frees itself are left out; so are those made in another block than the one
+/// of the release, which may have no memory there.
+pub(crate) fn releases(program: &Program, depth: Depth) -> Vec<Release> {
+    let mut scan = Scan::new(program, depth);
+    scan.block(program.body(), &mut Vec::new());
+    let kept: Vec<usize> = interface(program)
+        .chain(described(program))
+        .map(|tensor| scan.storage.class(tensor))
+        .collect();
+    for class in kept {
+        scan.last[class].clear();
+    }
+    let mut found = Vec::new();
+    for tensor in program.tensors().ids() {
+        let class = scan.storage.class(tensor);
+        let Some(&place) = scan.last[class].last() else { continue };
+        let made = &scan.made[tensor.index()];
+        if !made.elsewhere && made.blocks.contains(&place.0) {
+            found.push(Release { place, tensor });
+        }
+    }
+    found.sort_by_key(|release| program.tensor(release.tensor).number);
+    found
+}
+
+/// Puts a Deallocate at each place, in the order given. Returns how many.
+pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[Release]) -> u64 {
+    let mut behind: FxHashMap<OpId, Vec<TensorId>> = FxHashMap::default();
+    let mut blocks: Vec<BlockId> = Vec::new();
+    for release in releases {
+        behind.entry(release.place.1).or_default().push(release.tensor);
+        blocks.push(release.place.0);
+    }
+    blocks.sort_unstable();
+    blocks.dedup();
+    let mut build = Build::new(edit);
+    for block in blocks {
+        let ops = build.program().block(block).ops.clone();
+        let mut out = Vec::with_capacity(ops.len() * 2);
+        for op in ops {
+            out.push(op);
+            build.origin = op;
+            let freed = behind.get(&op).map(Vec::as_slice).unwrap_or_default();
+            out.extend(freed.iter().map(|&tensor| build.deallocate(tensor)));
+        }
+        build.edit.set_block(block, out);
+    }
+    releases.len() as u64
+}
+
+/// Where a tensor gets its memory.
+#[derive(Clone, Default)]
+struct Made {
+    /// Blocks of the ops that make it.
+    blocks: Vec<BlockId>,
+    /// Whether it is a view, or freed by the program.
+    elsewhere: bool,
+}
+
+struct Scan<'a> {
+    program: &'a Program,
+    depth: Depth,
+    storage: Storage,
+    /// By storage class: the innermost statement that holds all uses, or the last of them.
+    last: Vec<Path>,
+    made: Vec<Made>,
+    /// Classes that a communication touches, by the number that a Wait names.
+    pending: FxHashMap<u32, Vec<usize>>,
+    /// Classes of the sends and receives of the group that is open.
+    group: Vec<usize>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(program: &'a Program, depth: Depth) -> Self {
+        let tensors = program.tensors().len();
+        Self {
+            program,
+            depth,
+            storage: Storage::of(program),
+            last: vec![Vec::new(); tensors],
+            made: vec![Made::default(); tensors],
+            pending: FxHashMap::default(),
+            group: Vec::new(),
+        }
+    }
+
+    fn block(&mut self, block: BlockId, path: &mut Path) {
+        let program = self.program;
+        for &op in &program.block(block).ops {
+            path.push((block, op));
+            self.op(op, block, path);
+            for &inner in &program.op(op).blocks {
+                self.block(inner, path);
+            }
+            path.pop();
+        }
+    }
+
+    fn op(&mut self, id: OpId, block: BlockId, path: &Path) {
+        let op = self.program.op(id);
+        let effect = op.kind.spec().effect;
+        let mut touched = Vec::new();
+        accesses(self.program, id, &mut |tensor, _| touched.push(tensor));
+        let classes: Vec<usize> =
+            touched.iter().map(|&tensor| self.storage.class(tensor)).collect();
+        for &class in &classes {
+            self.used(class, path);
+        }
+        match effect {
+            Effect::Free => {
+                for tensor in touched {
+                    self.made[tensor.index()].elsewhere = true;
+                }
+            }
+            Effect::Communicate => self.communicate(id, &classes, path),
+            Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
+                for tensor in op.output_tensors() {
+                    let made = &mut self.made[tensor.index()];
+                    made.elsewhere |= effect == Effect::Alias;
+                    made.blocks.push(block);
+                }
+            }
+            Effect::Stream | Effect::Control => {}
+        }
+    }
+
+    /// What a communication touches is in use until the Wait for it, or for its group.
+    fn communicate(&mut self, id: OpId, classes: &[usize], path: &Path) {
+        let op = self.program.op(id);
+        for value in &op.operands {
+            if let Value::Handle(number) = value {
+                for class in self.pending.get(number).cloned().unwrap_or_default() {
+                    self.used(class, path);
+                }
+            }
+        }
+        self.group.extend_from_slice(classes);
+        if let Some(number) = op.number() {
+            let ends_group = classes.is_empty();
+            let waited =
+                if ends_group { std::mem::take(&mut self.group) } else { classes.to_vec() };
+            self.pending.entry(number).or_default().extend(waited);
+        }
+    }
+
+    fn used(&mut self, class: usize, path: &Path) {
+        let path = if self.depth == Depth::Top { &path[..1] } else { path.as_slice() };
+        let last = &mut self.last[class];
+        if last.is_empty() {
+            *last = path.to_vec();
+            return;
+        }
+        let same = last.iter().zip(path).take_while(|(a, b)| a == b).count();
+        let same_block = last.get(same).zip(path.get(same)).is_some_and(|(a, b)| a.0 == b.0);
+        last.truncate(same);
+        if same_block {
+            last.push(path[same]);
+        }
+    }
+}
