@@ -25,14 +25,23 @@ fn run(text: &str, passes: &str) -> String {
     hostir::print::print(&program)
 }
 
-/// Every pass turns its example's `before` into its `after`, and changes nothing the second time.
+/// As [`run`], but the pass may refuse: the program is then as it was.
+fn again(text: &str, passes: &str) -> String {
+    let mut program = program(text);
+    let pipeline = pipeline::parse(passes, PASSES).expect("the pipeline is well formed");
+    let _refusal = manager::run(&mut program, &pipeline, &Config::default(), &mut Quiet).err();
+    hostir::print::print(&program)
+}
+
+/// Every pass turns its example's `before` into its `after`, and changes nothing the second time (where
+/// `insert-deallocations` refuses).
 #[test]
 fn examples_hold() {
     for pass in PASSES {
         let Some(example) = pass.example else { continue };
         let after = hostir::print::print(&program(example.after));
         assert_eq!(run(example.before, pass.name), after, "{}", pass.name);
-        assert_eq!(run(example.after, pass.name), after, "{} again", pass.name);
+        assert_eq!(again(example.after, pass.name), after, "{} again", pass.name);
     }
 }
 
