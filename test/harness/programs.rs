@@ -66,6 +66,7 @@ pub fn run(words: &[String], mut invocation: Invocation<'_>) -> Finished {
             run(rest, invocation)
         }
         "diff" => builtin::diff(args, &invocation).merged(merge),
+        "sed" => builtin::sed(args, &invocation).merged(merge),
         "cat" => builtin::cat(args, &invocation).merged(merge),
         "rm" => builtin::remove(args, invocation.context).merged(merge),
         "mkdir" => builtin::make_folders(args, invocation.context).merged(merge),

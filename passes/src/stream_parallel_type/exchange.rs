@@ -107,6 +107,12 @@ fn first_axis(program: &Program, tensor: TensorId) -> Sliced {
     Sliced { axis: 0, printed }
 }
 
+/// What the axes behind the first one are spread over devices by.
+fn shards(program: &Program, tensor: TensorId) -> Vec<Option<ParallelType>> {
+    let axes = logical_axes(program, tensor).axes;
+    axes.iter().skip(1).filter(|axis| !axis.is_reduction()).map(|axis| axis.device()).collect()
+}
+
 /// The op is a Set from `[device, ..]` to `[stream, ..]` on devices 0 to D-1; gives its result.
 fn check(program: &Program, id: OpId, input: TensorId, axis: Sliced) -> Result<TensorId, Diag> {
     let op = program.op(id);
@@ -139,6 +145,16 @@ fn check(program: &Program, id: OpId, input: TensorId, axis: Sliced) -> Result<T
             program.tensor_name(output)
         );
         return error(message, "permute the result so that the stream-parallel axis comes first");
+    }
+    if shards(program, input) != shards(program, output) {
+        let message = format!(
+            "{name} and {} are sharded differently behind their first axes",
+            program.tensor_name(output)
+        );
+        return error(
+            message,
+            "change one sharding at a time: insert a `Set` that only gathers before it",
+        );
     }
     let mesh = program.tensor_mesh(input);
     if mesh.is_none_or(|mesh| mesh.devices.iter().zip(0..).any(|(&device, k)| device != k)) {

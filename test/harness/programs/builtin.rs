@@ -1,4 +1,4 @@
-//! `diff`, `cat`, `rm`, `mkdir`, `cp` and `env`.
+//! `diff`, `sed`, `cat`, `rm`, `mkdir`, `cp` and `env`.
 
 use super::{Finished, Invocation};
 use crate::exec::Context;
@@ -38,6 +38,32 @@ pub(super) fn cat(args: &[String], invocation: &Invocation<'_>) -> Finished {
         }
     }
     Finished::success(out)
+}
+
+/// `sed s/REGEX/TEXT/[g] [FILE]`: one substitution, with any character for `/`.
+pub(super) fn sed(args: &[String], invocation: &Invocation<'_>) -> Finished {
+    let Some((script, files)) = args.split_first() else {
+        return Finished::failure(2, "sed needs a script");
+    };
+    let mut parts = script.strip_prefix('s').into_iter().flat_map(|rest| {
+        let mark = rest.chars().next().unwrap_or('/');
+        rest.split(mark).skip(1)
+    });
+    let (Some(pattern), Some(text), Some(flags)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Finished::failure(2, "sed takes s/REGEX/TEXT/ or s/REGEX/TEXT/g");
+    };
+    let regex = match regex::Regex::new(pattern) {
+        Ok(regex) => regex,
+        Err(error) => return Finished::failure(2, &error.to_string()),
+    };
+    let input = cat(files, invocation);
+    let Ok(content) = String::from_utf8(input.out.clone()) else { return input };
+    let replace = |line: &str| match flags {
+        "g" => regex.replace_all(line, text).into_owned(),
+        _ => regex.replace(line, text).into_owned(),
+    };
+    Finished::success(content.split_inclusive('\n').map(replace).collect::<String>().into_bytes())
 }
 
 /// `diff EXPECTED FOUND`; one of them may be `-`. With `HIR_BLESS=1` an expectation inside the

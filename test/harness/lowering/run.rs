@@ -1,0 +1,114 @@
+//! Runs of a program before and after lowering.
+
+use super::generate::Generated;
+use hostir::backend::cpu;
+use hostir::data::HostTensor;
+use hostir::diag::{Diags, render};
+use hostir::ir::Program;
+use hostir::plan::{self, Prepared, Sizes};
+use hostir_passes::{manager, pipeline};
+
+/// How a comparison went.
+pub(crate) enum Outcome {
+    /// Both compute the same.
+    Equal,
+    /// The pipeline does not take the program, and says why.
+    Refused,
+    /// Anything else, in words.
+    Wrong(String),
+}
+
+/// Lowers a program and compares what both compute, element by element: all values are small whole
+/// numbers, so that every order of additions gives the same sum.
+pub(crate) fn compare(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Outcome {
+    match run(generated, text, streams, renumber) {
+        Ok(outcome) => outcome,
+        Err(text) => Outcome::Wrong(text),
+    }
+}
+
+fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Result<Outcome, String> {
+    let plain = load(&generated.text)?;
+    let mut lowered = load(&generated.text)?;
+    let pipeline = pipeline::parse(text, hostir_passes::PASSES)
+        .map_err(|diags| render::to_string("pipeline", text, &diags.items))?;
+    let config = manager::Config::default();
+    if let Err(failure) = manager::run(&mut lowered, &pipeline, &config, &mut manager::Quiet) {
+        let messages = render::to_string("program.hir", &generated.text, &failure.errors.items);
+        let bug = failure.errors.items.iter().any(|diag| diag.code == "H0307");
+        return if bug { Err(messages) } else { Ok(Outcome::Refused) };
+    }
+    // New numbers change the names of extents, by which they are set.
+    if renumber && generated.set.is_empty() {
+        hostir::ir::renumber(&mut lowered);
+    }
+    let printed = hostir::print::print(&lowered);
+    let lowered = load(&printed)?;
+    let (expected, found) = (outputs(&plain, generated, 1), outputs(&lowered, generated, streams));
+    let found = match found {
+        Ok(found) => found,
+        Err(text) if text.contains("error[H0412]") => return Ok(Outcome::Refused),
+        Err(text) => return Err(format!("{text}\n{printed}")),
+    };
+    let expected = expected?;
+    if expected == found {
+        return Ok(Outcome::Equal);
+    }
+    Err(format!("plain {expected:?}\nlowered {found:?}\n{printed}"))
+}
+
+fn load(text: &str) -> Result<Program, String> {
+    let (mut programs, mut diags) = hostir::load(text);
+    if let Some(program) = programs.first() {
+        hostir::verify::verify(program, &mut diags);
+    }
+    match programs.pop() {
+        Some(program) if !diags.has_errors() => Ok(program),
+        _ => Err(format!("{}\n{text}", rendered(text, &diags))),
+    }
+}
+
+fn rendered(text: &str, diags: &Diags) -> String {
+    render::to_string("program.hir", text, &diags.items)
+}
+
+/// The values of all outputs.
+fn outputs(
+    program: &Program,
+    generated: &Generated,
+    streams: u32,
+) -> Result<Vec<Vec<f64>>, String> {
+    let text = hostir::print::print(program);
+    let sizes = Sizes { set: generated.set.clone(), streams, ..Sizes::default() };
+    let prepared = plan::prepare(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
+    let wholes: Vec<HostTensor> =
+        (0..prepared.inputs.len()).map(|k| values(&prepared, k)).collect();
+    let local = |rank: u32| {
+        let parts = wholes.iter().enumerate();
+        parts.map(|(k, whole)| plan::shard(&prepared, k, rank, whole)).collect::<Vec<_>>()
+    };
+    let parts = (0..prepared.ranks).map(local).collect();
+    let result = cpu::run(&prepared, parts)
+        .map_err(|diags| render::to_string("program.hir", &text, &diags))?;
+    let mut outputs = Vec::new();
+    for output in 0..prepared.outputs.len() {
+        let ranks = result.outputs.iter().zip(0u32..);
+        let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
+        let whole = plan::assemble(&prepared, output, parts.collect())
+            .map_err(|diag| render::to_string("program.hir", &text, &[diag]))?;
+        outputs.push((0..whole.len()).map(|index| whole.get_f64(index)).collect());
+    }
+    Ok(outputs)
+}
+
+/// Whole numbers from -2 to 2 that depend on the input and the place only.
+fn values(prepared: &Prepared, input: usize) -> HostTensor {
+    let port = &prepared.inputs[input];
+    let mut tensor = HostTensor::zeros(port.dtype, &port.shape());
+    for index in 0..tensor.len() {
+        let mixed =
+            (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(input as u32 + 7);
+        tensor.set_f64(index, (mixed >> 33) as f64 % 5.0 - 2.0);
+    }
+    tensor
+}
