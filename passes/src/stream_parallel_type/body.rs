@@ -5,7 +5,7 @@ use super::group::Loop;
 use super::{Allgather, Config};
 use crate::build::{Build, domain_id};
 use crate::codes;
-use hostir::analysis::{AxisMap, is_resharding, logical_axes};
+use hostir::analysis::{AxisMap, MappedAxis, is_resharding};
 use hostir::diag::Diag;
 use hostir::ir::{
     AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value,
@@ -13,6 +13,7 @@ use hostir::ir::{
 use hostir::ops::AxisLink;
 use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// The slices that one loop has made.
 pub(super) struct Slices {
@@ -28,47 +29,35 @@ impl Slices {
     }
 }
 
-/// An axis of a tensor that is sliced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Sliced {
-    /// Logical position.
-    pub(super) axis: u32,
-    /// Printed position.
-    pub(super) printed: u32,
-}
-
 /// The axis of a tensor that is the loop's.
 pub(super) fn mapped_axis(
     program: &Program,
     map: &AxisMap,
     tensor: TensorId,
     class: u32,
-) -> Result<Option<Sliced>, String> {
-    let axes = logical_axes(program, tensor);
-    let hits: Vec<u32> = (0..axes.axes.len() as u32)
-        .filter(|&axis| map.class(tensor, axis) == Some(class))
-        .collect();
-    match hits.as_slice() {
-        [] => Ok(None),
-        _ if axes.split => Err(format!(
+) -> Result<Option<MappedAxis>, String> {
+    let mut hits = map.of_class(tensor, class);
+    let Some(first) = hits.next() else { return Ok(None) };
+    if map.is_split(tensor) {
+        return Err(format!(
             "the axes of {} are made by splits, so that it cannot be sliced",
             program.tensor_name(tensor)
-        )),
-        &[axis] => Ok(Some(Sliced { axis, printed: axes.axes[axis as usize].printed })),
-        hits => {
-            let text = |&axis: &u32| {
-                let printed = axes.axes[axis as usize].printed as usize;
-                program.domains(tensor).get(printed).map(|domain| domain_text(program, domain))
-            };
-            let texts: Vec<String> = hits.iter().filter_map(text).collect();
-            Err(format!(
-                "{} axes of {} are the loop's: {}",
-                hits.len(),
-                program.tensor_name(tensor),
-                texts.join(", ")
-            ))
-        }
+        ));
     }
+    if hits.next().is_none() {
+        return Ok(Some(first));
+    }
+    let domain = |axis: MappedAxis| program.domains(tensor).get(axis.printed as usize);
+    let texts: Vec<String> = map
+        .of_class(tensor, class)
+        .filter_map(|axis| Some(domain_text(program, domain(axis)?)))
+        .collect();
+    Err(format!(
+        "{} axes of {} are the loop's: {}",
+        texts.len(),
+        program.tensor_name(tensor),
+        texts.join(", ")
+    ))
 }
 
 /// Appends an op of a loop, with the slices it needs before it.
@@ -82,7 +71,7 @@ pub(super) fn op(
     out: &mut Vec<OpId>,
 ) -> Result<(), Diag> {
     let program = build.program();
-    let mut mapped: Vec<(TensorId, Sliced)> = Vec::new();
+    let mut mapped: SmallVec<[(TensorId, MappedAxis); 4]> = SmallVec::new();
     let op = program.op(id);
     for tensor in op.input_tensors().chain(op.output_tensors()) {
         let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
@@ -126,14 +115,14 @@ fn collective_on_ring(program: &Program, id: OpId) -> Diag {
     Diag::error(codes::STREAM_RING, program.op_span(id), message).note(note)
 }
 
-fn is_device(program: &Program, tensor: TensorId, axis: Sliced) -> bool {
+fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
     let domain = &program.domains(tensor)[axis.printed as usize];
     domain.parallel.is_device() && !domain.is_reduction()
 }
 
 /// An op can work on slices only if it relates the sliced axes of operands and result itself: else the
 /// iterations would need each other's slices.
-fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, Sliced)]) -> Result<(), Diag> {
+fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)]) -> Result<(), Diag> {
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return Ok(()) };
     let Some((_, to)) = mapped.iter().find(|(tensor, _)| *tensor == result) else { return Ok(()) };
@@ -159,7 +148,7 @@ fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, Sliced)]) -> Re
 pub(super) fn slice(
     build: &mut Build<'_, '_>,
     tensor: TensorId,
-    axis: Sliced,
+    axis: MappedAxis,
     slices: &mut Slices,
     out: &mut Vec<OpId>,
 ) -> TensorId {
@@ -175,7 +164,7 @@ pub(super) fn slice(
 }
 
 /// A tensor without one axis, its domains in logical order.
-pub(super) fn new_slice(build: &mut Build<'_, '_>, tensor: TensorId, axis: Sliced) -> TensorId {
+pub(super) fn new_slice(build: &mut Build<'_, '_>, tensor: TensorId, axis: MappedAxis) -> TensorId {
     let program = build.program();
     let domains: Vec<IterDomain> = program
         .logical_axes(tensor)
@@ -190,7 +179,7 @@ pub(super) fn new_slice(build: &mut Build<'_, '_>, tensor: TensorId, axis: Slice
 fn replace(
     build: &Build<'_, '_>,
     op: &mut Op,
-    (tensor, axis): (TensorId, Sliced),
+    (tensor, axis): (TensorId, MappedAxis),
     slice: TensorId,
 ) {
     let is_operand = op.input_tensors().any(|operand| operand == tensor);

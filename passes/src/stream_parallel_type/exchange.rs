@@ -1,10 +1,10 @@
 //! A sharded axis that becomes the stream axis: what other devices hold is moved in the loop.
 
-use super::body::{self, Sliced, Slices};
+use super::body::{self, Slices};
 use super::{Allgather, Config};
 use crate::build::{Build, Collective, domain_id};
 use crate::codes;
-use hostir::analysis::logical_axes;
+use hostir::analysis::{MappedAxis, logical_axes};
 use hostir::diag::Diag;
 use hostir::ir::{BinaryOp, ExprId, OpId, ParallelType, Program, TensorId};
 use hostir::ops::OpKind;
@@ -14,7 +14,7 @@ pub(super) fn gather(
     build: &mut Build<'_, '_>,
     config: &Config,
     id: OpId,
-    input: (TensorId, Sliced),
+    input: (TensorId, MappedAxis),
     slices: &mut Slices,
     out: &mut Vec<OpId>,
 ) -> Result<(), Diag> {
@@ -47,7 +47,7 @@ pub(super) fn gather(
 fn exchange(
     build: &mut Build<'_, '_>,
     config: &Config,
-    (input, axis): (TensorId, Sliced),
+    (input, axis): (TensorId, MappedAxis),
     part: TensorId,
     (from, to): (ExprId, ExprId),
     own: (ExprId, ExprId),
@@ -102,9 +102,9 @@ fn chain_streams(build: &mut Build<'_, '_>) -> OpId {
     build.branch(condition, then, Vec::new())
 }
 
-fn first_axis(program: &Program, tensor: TensorId) -> Sliced {
+fn first_axis(program: &Program, tensor: TensorId) -> MappedAxis {
     let printed = logical_axes(program, tensor).axes.first().map_or(0, |axis| axis.printed);
-    Sliced { axis: 0, printed }
+    MappedAxis { axis: 0, printed }
 }
 
 /// What the axes behind the first one are spread over devices by.
@@ -114,7 +114,7 @@ fn shards(program: &Program, tensor: TensorId) -> Vec<Option<ParallelType>> {
 }
 
 /// The op is a Set from `[device, ..]` to `[stream, ..]` on devices 0 to D-1; gives its result.
-fn check(program: &Program, id: OpId, input: TensorId, axis: Sliced) -> Result<TensorId, Diag> {
+fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Result<TensorId, Diag> {
     let op = program.op(id);
     let error = |message: String, note: &str| {
         Err(Diag::error(codes::STREAM_EXCHANGE, program.op_span(id), message).note(note))

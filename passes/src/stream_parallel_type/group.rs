@@ -3,7 +3,7 @@
 use super::extent;
 use crate::build::{domain_id, is_stream};
 use crate::codes;
-use hostir::analysis::{AxisMap, is_standalone, logical_axes};
+use hostir::analysis::{AxisMap, is_standalone};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{DomainId, IterType, OpId, Program, TensorId};
 use hostir::print::domain_text;
@@ -103,9 +103,8 @@ fn result_axis(
         let note = format!("write `{}` of {result} without the stream type", text(printed));
         return Err(Box::new(error(codes::STREAM_OP, message).note(note)));
     }
-    let axes = logical_axes(program, tensor);
-    let class = axes.of_printed(printed).filter(|_| !axes.split);
-    let class = class.and_then(|axis| map.class(tensor, axis));
+    let axis = map.printed(tensor).position(|at| at == printed).filter(|_| !map.is_split(tensor));
+    let class = axis.and_then(|axis| map.class(tensor, axis as u32));
     let Some(class) = class else {
         let message = format!("`{}` of {result} is part of a split or merged axis", text(printed));
         let note = "spread a whole axis over the streams";
