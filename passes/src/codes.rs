@@ -90,6 +90,8 @@ codes! {
     CONVERT_RED_OP = "H0349";
     /// convert-op-to-communication: a tensor without a mesh where the other side has one.
     CONVERT_NO_MESH = "H0350";
+    /// convert-op-to-communication: a slice that is not one range of memory.
+    CONVERT_STRIDED = "H0351";
     /// insert-deallocations: a program that frees memory already.
     FREES_ALREADY = "H0380";
     /// assign-streams: iterations that touch each other's memory.

@@ -7,14 +7,18 @@ mod change;
 mod table;
 
 use crate::build::{Build, Collective};
+use crate::codes;
 use crate::options::{OptionSpec, OptionType, Options};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::rewrite::{self, Moves};
 use hostir::analysis::is_resharding;
-use hostir::diag::Diags;
+use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{BlockId, OpId, Program};
+use hostir::ir::{BlockId, OpId, Program, TensorId};
+use hostir::ops::Effect;
 use hostir::ops::comm::BACKENDS;
+use hostir::print::domain_text;
+use rustc_hash::FxHashMap;
 use table::{Decision, Post};
 
 /// The pass.
@@ -45,7 +49,7 @@ Errors, all in one run: ops other than `Set` and `reduction`; a gathered or scat
 outermost one (devices, reductions and broadcasts do not count); more than one axis that changes; more than
 one reduced axis; meshes of several dimensions except for Allgather, Allreduce and ReduceScatter; SendRecv
 between meshes of different sizes; Scatter between meshes without a common device; reduce operations that
-communications do not have.
+communications do not have; slices that are not one range of memory.
 
 One text serves all ranks: on a mesh of several dimensions there is one Communication for each row (or
 column) along the device type that changes. `rank=R` keeps the communications whose team has R.
@@ -144,17 +148,45 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 fn decide(program: &Program) -> Result<Vec<(OpId, Decision)>, Diags> {
     let mut decisions = Vec::new();
     let mut diags = Diags::default();
+    let mut selects = FxHashMap::default();
     program.walk(program.body(), &mut |op| {
+        let what = program.op(op);
+        if what.kind.spec().effect == Effect::Alias {
+            selects.extend(what.output_tensors().map(|slice| (slice, op)));
+        }
         if !is_resharding(program, op) {
             return;
         }
         match table::decide(program, op) {
-            Ok(decision) => decisions.push((op, decision)),
+            Ok(decision) => match refuse_strided(program, &selects, op, &decision) {
+                None => decisions.push((op, decision)),
+                Some(diag) => diags.push(diag),
+            },
             Err(diag) => diags.push(*diag),
         }
     });
     decisions.sort_by_key(|(op, _)| *op);
     if diags.has_errors() { Err(diags) } else { Ok(decisions) }
+}
+
+/// Communications take one range of memory. (nvFuser takes every slice for one.)
+fn refuse_strided(
+    program: &Program,
+    selects: &FxHashMap<TensorId, OpId>,
+    id: OpId,
+    decision: &Decision,
+) -> Option<Diag> {
+    let of = |tensor| change::strided(program, selects, tensor).map(|found| (tensor, found));
+    let (tensor, (select, outer)) = of(decision.input).or_else(|| of(decision.output))?;
+    let message = format!(
+        "the slice {} is not one range of memory: `{}` lies outside of the selected axis",
+        program.tensor_name(tensor),
+        domain_text(program, &outer)
+    );
+    let note = "select outer axes only: permute the tensor so that the selected (stream-parallel) axis comes first";
+    let diag = Diag::error(codes::CONVERT_STRIDED, program.op_span(id), message);
+    let diag = diag.label(program.op_span(select), "selected here");
+    Some(diag.note(note))
 }
 
 /// The blocks that hold ops to convert, in text order, with their ops.

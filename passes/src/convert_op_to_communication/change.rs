@@ -1,8 +1,9 @@
 //! What an op changes about the sharding of its operand.
 
 use hostir::analysis::{Axes, Axis, logical_axes};
-use hostir::ir::{IterDomain, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{AttrKey, IterDomain, OpId, ParallelType, Program, TensorId};
 use hostir::ops::AxisLink;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// An axis that gains or loses a device type.
@@ -91,4 +92,32 @@ pub(super) fn outer_axis(program: &Program, tensor: TensorId, axis: u32) -> Opti
         inside.filter_map(|axis| domains.get(axis.printed as usize)).find(takes_room)
     };
     outer.or_else(in_memory).copied()
+}
+
+/// The select, with the axis outside of the selected one, that makes a slice more than one range of
+/// memory. `selects` gives the op that each slice comes from.
+pub(super) fn strided(
+    program: &Program,
+    selects: &FxHashMap<TensorId, OpId>,
+    mut slice: TensorId,
+) -> Option<(OpId, IterDomain)> {
+    // A chain of selects is as long as its first tensor has axes.
+    for _ in 0..=program.domains(slice).len() + selects.len() {
+        let id = *selects.get(&slice)?;
+        let op = program.op(id);
+        let source = op.input_tensors().next()?;
+        let printed =
+            op.domain(AttrKey::Axis)?.0.checked_sub(program.tensor(source).domains_start)?;
+        let axis = logical_axes(program, source).of_printed(printed)?;
+        let outside = logical_axes(program, source);
+        let outer = outside.axes.iter().take(axis as usize).find(|axis| {
+            let one = program.exprs().as_int(axis.extent) == Some(1);
+            !(one || axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
+        });
+        if let Some(outer) = outer {
+            return Some((id, *program.domains(source).get(outer.printed as usize)?));
+        }
+        slice = source;
+    }
+    None
 }
