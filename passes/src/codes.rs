@@ -64,4 +64,12 @@ codes! {
     STREAM_LINK = "H0328";
     /// stream-parallel-type: a sharded axis that cannot become the stream axis.
     STREAM_EXCHANGE = "H0329";
+    /// A sharding pass meets a sharded tensor whose axes are made by splits.
+    SHARDED_SPLIT = "H0360";
+    /// propagate-shardings: a view that splits or merges a sharded axis.
+    SHARDED_VIEW = "H0361";
+    /// Some tensors of a program have a device mesh, others none.
+    MIXED_MESHES = "H0362";
+    /// segment-host-units: an op that moves data between devices cannot go into a HostUnit.
+    RESHARDING_UNIT = "H0363";
 }

@@ -10,12 +10,18 @@ pub mod codes;
 mod cse;
 mod dce;
 pub mod doc;
+mod finalize_multidevice_domains;
 mod fold;
+mod host_ir_lower;
+mod insert_reshardings;
 pub mod manager;
 pub mod options;
 mod pass;
 pub mod pipeline;
+mod propagate_shardings;
+mod reshard;
 mod rewrite;
+mod segment_host_units;
 mod storage;
 mod stream_parallel_type;
 mod strip_comments;
@@ -30,5 +36,10 @@ pub const PASSES: &[&PassInfo] = &[
     &cse::PASS,
     &dce::PASS,
     &strip_comments::PASS,
+    &propagate_shardings::PASS,
+    &insert_reshardings::PASS,
+    &finalize_multidevice_domains::PASS,
+    &segment_host_units::PASS,
     &stream_parallel_type::PASS,
+    &host_ir_lower::PASS,
 ];
