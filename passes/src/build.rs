@@ -204,6 +204,14 @@ impl<'e, 'p> Build<'e, 'p> {
         op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
         self.push(op)
     }
+    /// `out = Set.Permute( input, cache_op=Streaming )`
+    pub(crate) fn permute(&mut self, out: TensorId, input: TensorId) -> OpId {
+        let mut op = Op::new(OpKind::SetPermute);
+        op.results.push(Value::Tensor(out));
+        op.operands.push(Value::Tensor(input));
+        op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
+        self.push(op)
+    }
     /// A new number for a HostUnit.
     pub(crate) fn unit_number(&mut self) -> u32 {
         self.next_unit += 1;

@@ -72,4 +72,8 @@ codes! {
     MIXED_MESHES = "H0362";
     /// segment-host-units: an op that moves data between devices cannot go into a HostUnit.
     RESHARDING_UNIT = "H0363";
+    /// reorder-sharded-axis: an op moves more than one axis between devices.
+    SEVERAL_AXES = "H0364";
+    /// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
+    STRIDED_RESULT = "H0365";
 }

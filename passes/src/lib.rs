@@ -14,11 +14,13 @@ mod finalize_multidevice_domains;
 mod fold;
 mod host_ir_lower;
 mod insert_reshardings;
+mod make_resharding_contiguous;
 pub mod manager;
 pub mod options;
 mod pass;
 pub mod pipeline;
 mod propagate_shardings;
+mod reorder_sharded_axis;
 mod reshard;
 mod rewrite;
 mod segment_host_units;
@@ -39,6 +41,8 @@ pub const PASSES: &[&PassInfo] = &[
     &propagate_shardings::PASS,
     &insert_reshardings::PASS,
     &finalize_multidevice_domains::PASS,
+    &reorder_sharded_axis::PASS,
+    &make_resharding_contiguous::PASS,
     &segment_host_units::PASS,
     &stream_parallel_type::PASS,
     &host_ir_lower::PASS,
