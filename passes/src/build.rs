@@ -15,6 +15,7 @@ pub(crate) struct Build<'e, 'p> {
     next_tensor: u32,
     next_domain: u32,
     next_number: u32,
+    next_unit: u32,
     next_stream: i64,
 }
 
@@ -46,9 +47,11 @@ impl<'e, 'p> Build<'e, 'p> {
         let next_domain = domains.max().unwrap_or(0);
         let numbers = program.ops().iter().filter_map(|(_, op)| known(op.number));
         let next_number = numbers.max().unwrap_or(0);
+        let units = program.units().iter().filter_map(|(_, unit)| known(unit.number));
+        let next_unit = units.max().unwrap_or(0);
         let next_stream = next_stream(program);
         let origin = OpId(0);
-        Self { edit, origin, next_tensor, next_domain, next_number, next_stream }
+        Self { edit, origin, next_tensor, next_domain, next_number, next_unit, next_stream }
     }
     pub(crate) fn program(&self) -> &Program {
         self.edit.program()
@@ -216,6 +219,32 @@ impl<'e, 'p> Build<'e, 'p> {
         op.results.push(Value::Tensor(out));
         op.operands.push(Value::Tensor(input));
         op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
+        self.push(op)
+    }
+    /// `out = Set.Permute( input, cache_op=Streaming )`
+    pub(crate) fn permute(&mut self, out: TensorId, input: TensorId) -> OpId {
+        let mut op = Op::new(OpKind::SetPermute);
+        op.results.push(Value::Tensor(out));
+        op.operands.push(Value::Tensor(input));
+        op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
+        self.push(op)
+    }
+    /// A new number for a HostUnit.
+    pub(crate) fn unit_number(&mut self) -> u32 {
+        self.next_unit += 1;
+        self.next_unit - 1
+    }
+    /// `PostOnStream (HostUnit0, Inputs:{..}, Outputs:{..})`
+    pub(crate) fn post(
+        &mut self,
+        unit: u32,
+        operands: impl Iterator<Item = Value>,
+        results: &[TensorId],
+    ) -> OpId {
+        let mut op = Op::new(OpKind::PostOnStream);
+        op.operands.push(Value::Unit(unit));
+        op.operands.extend(operands);
+        op.results.extend(results.iter().map(|&tensor| Value::Tensor(tensor)));
         self.push(op)
     }
     /// A name for the stream that a GetCurrentStream binds.

@@ -92,6 +92,18 @@ codes! {
     CONVERT_NO_MESH = "H0350";
     /// convert-op-to-communication: a slice that is not one range of memory.
     CONVERT_STRIDED = "H0351";
+    /// A sharding pass meets a sharded tensor whose axes are made by splits.
+    SHARDED_SPLIT = "H0360";
+    /// propagate-shardings: a view that splits or merges a sharded axis.
+    SHARDED_VIEW = "H0361";
+    /// Some tensors of a program have a device mesh, others none.
+    MIXED_MESHES = "H0362";
+    /// segment-host-units: an op that moves data between devices cannot go into a HostUnit.
+    RESHARDING_UNIT = "H0363";
+    /// reorder-sharded-axis: an op moves more than one axis between devices.
+    SEVERAL_AXES = "H0364";
+    /// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
+    STRIDED_RESULT = "H0365";
     /// insert-deallocations: a program that frees memory already.
     FREES_ALREADY = "H0380";
     /// assign-streams: iterations that touch each other's memory.

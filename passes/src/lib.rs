@@ -13,14 +13,22 @@ mod convert_op_to_communication;
 mod cse;
 mod dce;
 pub mod doc;
+mod finalize_multidevice_domains;
 mod fold;
+mod host_ir_lower;
 mod insert_deallocations;
+mod insert_reshardings;
 mod lifetime;
+mod make_resharding_contiguous;
 pub mod manager;
 pub mod options;
 mod pass;
 pub mod pipeline;
+mod propagate_shardings;
+mod reorder_sharded_axis;
+mod reshard;
 mod rewrite;
+mod segment_host_units;
 mod storage;
 mod stream_parallel_type;
 mod strip_comments;
@@ -35,9 +43,16 @@ pub const PASSES: &[&PassInfo] = &[
     &cse::PASS,
     &dce::PASS,
     &strip_comments::PASS,
+    &propagate_shardings::PASS,
+    &insert_reshardings::PASS,
+    &finalize_multidevice_domains::PASS,
+    &reorder_sharded_axis::PASS,
+    &make_resharding_contiguous::PASS,
+    &segment_host_units::PASS,
     &stream_parallel_type::PASS,
     &convert_op_to_communication::PASS,
     &insert_deallocations::PASS,
     &allocate_and_deallocate::PASS,
     &assign_streams::PASS,
+    &host_ir_lower::PASS,
 ];

@@ -71,10 +71,18 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let mut links = Vec::new();
     (spec.axes)(program, id, &mut links);
     links.retain(|link| !link.broadcast);
-    op.input_tensors().any(|p| op.output_tensors().any(|c| differ(program, p, c, &links)))
+    let differ = |p, c| shardings_differ(program, p, c, &links);
+    op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
 }
 
-fn differ(program: &Program, producer: TensorId, consumer: TensorId, links: &[AxisLink]) -> bool {
+/// Whether an operand and a result of one op lie differently across the devices of their mesh, going by
+/// the op's links (those that are no broadcasts).
+pub fn shardings_differ(
+    program: &Program,
+    producer: TensorId,
+    consumer: TensorId,
+    links: &[AxisLink],
+) -> bool {
     let (p, c) = (logical_axes(program, producer), logical_axes(program, consumer));
     let (sharded, wanted) = (of_axes(&p), of_axes(&c));
     if p.split || c.split {

@@ -30,6 +30,7 @@ struct Lengths {
     tensors: usize,
     ops: usize,
     blocks: usize,
+    units: usize,
 }
 
 /// A set of changes that is kept or dropped as a whole.
@@ -49,6 +50,7 @@ impl<'a> Edit<'a> {
             tensors: program.tensors.len(),
             ops: program.ops.len(),
             blocks: program.blocks.len(),
+            units: program.units.len(),
         };
         Self { program, journal: Vec::new(), lengths, committed: false }
     }
@@ -108,6 +110,10 @@ impl<'a> Edit<'a> {
     /// A new block.
     pub fn block(&mut self, ops: Vec<OpId>) -> BlockId {
         self.program.blocks.push(Block { ops })
+    }
+    /// A new HostUnit.
+    pub fn unit(&mut self, unit: HostUnit) -> UnitId {
+        self.program.units.push(unit)
     }
     /// Replaces the ops of a block.
     pub fn set_block(&mut self, id: BlockId, ops: Vec<OpId>) {
@@ -187,6 +193,7 @@ impl Drop for Edit<'_> {
         self.program.tensors.truncate(lengths.tensors);
         self.program.ops.truncate(lengths.ops);
         self.program.blocks.truncate(lengths.blocks);
+        self.program.units.truncate(lengths.units);
         self.program.source.ops.truncate(lengths.ops);
         self.program.source.tensors.truncate(lengths.tensors);
     }

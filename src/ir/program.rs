@@ -238,6 +238,11 @@ impl Program {
     }
     /// The HostUnit of a number.
     pub fn unit_by_number(&self, number: u32) -> Option<UnitId> {
+        // Units are nearly always numbered in their order.
+        let id = UnitId(number);
+        if self.units.get(id).is_some_and(|unit| unit.number == number) {
+            return Some(id);
+        }
         self.units.iter().find(|(_, unit)| unit.number == number).map(|(id, _)| id)
     }
     /// The HostUnit that a PostOnStream names, if the program has it.

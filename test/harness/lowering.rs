@@ -18,6 +18,15 @@ const QUICK: u64 = 300;
 
 /// Pipelines that lower; each also runs with general passes behind it.
 const PIPELINES: &[&str] = &[
+    "host-ir-lower",
+    "host-ir-lower",
+    "host-ir-lower{allgather=ring}",
+    "host-ir-lower{allgather=broadcast,split_initial_sync=false}",
+    "host-ir-lower{inter_stream_synchronization=true}",
+    "propagate-shardings,insert-reshardings,reorder-sharded-axis,make-resharding-contiguous,convert-op-to-communication",
+    "insert-reshardings,stream-parallel-type,convert-op-to-communication",
+    "insert-reshardings",
+    "propagate-shardings,insert-reshardings,finalize-multidevice-domains,segment-host-units",
     "stream-parallel-type,convert-op-to-communication",
     "stream-parallel-type{allgather=ring},convert-op-to-communication",
     "stream-parallel-type{allgather=broadcast},convert-op-to-communication",

@@ -1,0 +1,115 @@
+//! finalize-multidevice-domains: device axes to the front of what no communication touches.
+
+use crate::build::Build;
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::reshard::{Moved, is_tensor_op, mixed_meshes};
+use hostir::analysis::is_resharding;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{Id, IterDomain, OpId, Program, TensorId};
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "finalize-multidevice-domains",
+    summary: "Move device axes to the front of the tensors of local ops",
+    description: "\
+Tensors of ops that move no data between devices get their device axes printed first, `T0[ideviceIdx.x1{4},
+iS0{i0}]` for `T0[iS0{i0}, ideviceIdx.x1{4}]`. That is the order of nvFuser's loops; the axes stay as they are
+(the numbers tell where the device axis belongs). Tensors that only ops which move data have keep their order.
+
+Either all tensors have a mesh or none has; else this is an error.
+
+Results of permuting ops keep their order, because it is the order of their axes. Contiguity, which nvFuser
+checks here, is not part of the text.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[StatisticSpec { name: "tensors-reordered", help: "tensors with moved axes" }],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{2}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{i0}, ideviceIdx.x3{2}] (DeviceMesh{0 1})) :
+  T1_g_float[iS2{i0}, ideviceIdx.x3{2}] (DeviceMesh{0 1})
+     = relu(T0_g_float[iS0{i0}, ideviceIdx.x1{2}] (DeviceMesh{0 1}));
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[ideviceIdx.x1{2}, iS0{i0}] (DeviceMesh{0 1})) -> (T1_g_float[ideviceIdx.x3{2}, iS2{i0}] (DeviceMesh{0 1})) :
+  T1
+     = relu(T0);
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let program = edit.program();
+    let ops: Vec<OpId> = program.block(program.body()).ops.clone();
+    check_meshes(program, &ops)?;
+    let mut seen = vec![false; program.tensors().len()];
+    let mut found = Vec::new();
+    for &op in ops.iter().filter(|&&op| is_tensor_op(program, op) && !is_resharding(program, op)) {
+        for tensor in tensors(program, op) {
+            if !std::mem::replace(&mut seen[tensor.index()], true) && is_inner(program, tensor) {
+                found.push(tensor);
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    cx.count("tensors-reordered", found.len() as u64);
+    let mut moved = Moved::default();
+    let mut build = Build::new(edit);
+    for tensor in found {
+        to_front(&mut build, tensor, &mut moved);
+    }
+    moved.apply(edit);
+    Ok(())
+}
+
+fn tensors(program: &Program, op: OpId) -> impl Iterator<Item = TensorId> + '_ {
+    program.op(op).input_tensors().chain(program.op(op).output_tensors())
+}
+
+/// All tensors of the program have a mesh, or none has.
+fn check_meshes(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
+    let mut diags = Diags::default();
+    let mut with: Option<TensorId> = None;
+    let mut without: Option<TensorId> = None;
+    for tensor in ops.iter().flat_map(|&op| tensors(program, op)) {
+        let slot = if program.tensor(tensor).mesh.is_some() { &mut with } else { &mut without };
+        *slot = slot.or(Some(tensor));
+    }
+    if let (Some(with), Some(without)) = (with, without) {
+        let span = |tensor| program.source().tensors.get(tensor).copied().unwrap_or_default();
+        let diag: Diag = mixed_meshes(program, with, without, span(without));
+        diags.push(diag.label(span(with), "this one has a mesh"));
+        return Err(diags);
+    }
+    Ok(())
+}
+
+/// Whether a device axis stands behind another one and may move.
+fn is_inner(program: &Program, tensor: TensorId) -> bool {
+    let domains = program.domains(tensor);
+    let devices = domains.iter().take_while(|domain| domain.parallel.is_device()).count();
+    let tensor = program.tensor(tensor);
+    !tensor.permuted && domains[devices..].iter().any(|domain| domain.parallel.is_device())
+}
+
+/// Moves the device axes to the front, in their order.
+fn to_front(build: &mut Build<'_, '_>, tensor: TensorId, moved: &mut Moved) {
+    let domains = build.program().domains(tensor).to_vec();
+    let is_device = |at: &u32| domains[*at as usize].parallel.is_device();
+    let places = || 0..domains.len() as u32;
+    let mut order: Vec<u32> = places().filter(is_device).collect();
+    order.extend(places().filter(|at| !is_device(at)));
+    // Without numbers the order is all there is: they get some before it changes.
+    let mut numbers: Vec<u32> = domains.iter().map(|domain| domain.number).collect();
+    if numbers.contains(&u32::MAX) {
+        numbers = domains.iter().map(|_| build.domain_number()).collect();
+    }
+    moved.redeclare(build, tensor, &order, &|k, domain| IterDomain {
+        number: numbers[order[k] as usize],
+        ..domain
+    });
+}

@@ -1,0 +1,140 @@
+//! make-resharding-contiguous: what moves between devices lies in one piece.
+
+use crate::build::Build;
+use crate::codes;
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::reshard::stored_copy;
+use hostir::analysis::{Axis, is_resharding, logical_axes};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ops::Effect;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "make-resharding-contiguous",
+    summary: "Copy strided slices before they move between devices",
+    description: "\
+Communications read and write one piece of memory. All tensors are contiguous but slices along an axis that is
+not the outermost one that is stored. Where an op that moves data between devices reads such a slice, it reads
+a copy instead; where it would write into one, that is an error. nvFuser marks the tensors contiguous here,
+which needs no text.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[StatisticSpec { name: "sets-inserted", help: "copies inserted" }],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}, iS2{i2}] (DeviceMesh{0 1})) -> (T2_g_float[iS5{2}, iS6{i1}] (DeviceMesh{0 1})) :
+  T1_l_float[ideviceIdx.x3{2}, iS4{i1}] (DeviceMesh{0 1})
+     = HirAliasSelect( T0_g_float[ideviceIdx.x0{2}, iS1{i1}, iS2{i2}] (DeviceMesh{0 1}), axis = iS2{i2}, index = 0 )
+  T2_g_float[iS5{2}, iS6{i1}] (DeviceMesh{0 1})
+     = Set( T1_l_float[ideviceIdx.x3{2}, iS4{i1}] (DeviceMesh{0 1}), cache_op=Streaming )
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}, iS2{i2}] (DeviceMesh{0 1})) -> (T2_g_float[iS5{2}, iS6{i1}] (DeviceMesh{0 1})) :
+  T1_l_float[ideviceIdx.x3{2}, iS4{i1}] (DeviceMesh{0 1})
+     = HirAliasSelect( T0, axis = iS2{i2}, index = 0 )
+  T3_l_float[ideviceIdx.x7{2}, iS8{i1}] (DeviceMesh{0 1})
+     = Set( T1, cache_op=Streaming )
+  T2
+     = Set( T3, cache_op=Streaming )
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let program = edit.program();
+    let body = program.body();
+    let ops = program.block(body).ops.clone();
+    let strided = find(program, &ops)?;
+    if strided.is_empty() {
+        return Ok(());
+    }
+    cx.count("sets-inserted", strided.len() as u64);
+    let mut build = Build::new(edit);
+    let mut out = Vec::with_capacity(ops.len() + strided.len());
+    let mut strided = strided.into_iter().peekable();
+    for op in ops {
+        while let Some((_, operand)) = strided.next_if(|(id, _)| *id == op) {
+            build.origin = op;
+            copy(&mut build, op, operand, &mut out);
+        }
+        out.push(op);
+    }
+    edit.set_block(body, out);
+    Ok(())
+}
+
+/// The strided operands of ops that move data, in order. Reports strided results.
+fn find(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags> {
+    let mut diags = Diags::default();
+    let mut strided = vec![false; program.tensors().len()];
+    let mut found = Vec::new();
+    for &id in ops {
+        let op = program.op(id);
+        if op.kind.spec().effect == Effect::Alias {
+            for result in op.output_tensors() {
+                strided[result.index()] = is_strided(program, id, &strided);
+            }
+            continue;
+        }
+        if !is_resharding(program, id) {
+            continue;
+        }
+        if let Some(tensor) = op.output_tensors().find(|tensor| strided[tensor.index()]) {
+            let name = program.tensor_name(tensor);
+            let message = format!(
+                "{name} is a slice that does not lie in one piece, so nothing can arrive in it"
+            );
+            let note =
+                "receive into a tensor of its own and copy from there, or slice the outermost axis";
+            let span = program.op_span(id);
+            diags.push(Diag::error(codes::STRIDED_RESULT, span, message).note(note));
+        }
+        let mut operands: Vec<TensorId> = op.input_tensors().collect();
+        operands.dedup();
+        let operands = operands.into_iter().filter(|tensor| strided[tensor.index()]);
+        found.extend(operands.map(|tensor| (id, tensor)));
+    }
+    if diags.has_errors() { Err(diags) } else { Ok(found) }
+}
+
+/// Whether a view leaves gaps: its operand has some, or an axis before the sliced one is stored.
+fn is_strided(program: &Program, id: OpId, strided: &[bool]) -> bool {
+    let op = program.op(id);
+    let Some(operand) = op.input_tensors().next() else { return false };
+    if strided[operand.index()] {
+        return true;
+    }
+    let axes = logical_axes(program, operand);
+    let sliced = match op.domain(AttrKey::Axis) {
+        Some(domain) => {
+            let start = program.tensor(operand).domains_start;
+            domain.0.checked_sub(start).and_then(|printed| axes.of_printed(printed))
+        }
+        // ShardByStream: its result's stream axis.
+        None => op.output_tensors().next().and_then(|result| {
+            let axes = logical_axes(program, result).axes;
+            axes.iter().position(|axis| axis.parallel == ParallelType::Stream).map(|k| k as u32)
+        }),
+    };
+    let stored =
+        |axis: &Axis| !axis.parallel.is_device() && !axis.is_reduction() && !axis.is_broadcast();
+    sliced.is_some_and(|sliced| axes.axes.iter().take(sliced as usize).any(stored))
+}
+
+fn copy(build: &mut Build<'_, '_>, id: OpId, operand: TensorId, out: &mut Vec<OpId>) {
+    let program = build.program();
+    let mesh = program.tensor(operand).mesh;
+    let types: Vec<ParallelType> =
+        logical_axes(program, operand).axes.iter().map(|axis| axis.parallel).collect();
+    let new = stored_copy(build, operand, mesh, &types);
+    out.push(build.set(new, operand));
+    let mut op = build.program().op(id).clone();
+    for value in op.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
+        *value = Value::Tensor(new);
+    }
+    build.edit.set_op(id, op);
+}

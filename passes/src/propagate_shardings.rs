@@ -1,0 +1,223 @@
+//! propagate-shardings: hands meshes and shardings on to tensors without a mesh.
+//!
+//! Once forward, from operands to results, then once backward. A tensor with a mesh is annotated, and
+//! is left alone.
+
+use crate::build::domain_id;
+use crate::codes;
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::reshard::{Links, is_tensor_op, refuse_splits};
+use hostir::analysis::logical_axes;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{Id, IterDomain, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId};
+use hostir::ops::OpKind;
+use hostir::print::domain_text;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "propagate-shardings",
+    summary: "Hand meshes and device axes on to tensors that have none",
+    description: "\
+A result without a mesh takes the mesh of its op's first operand that has one, and its axes lie across the
+devices that the operands' axes lie across, where the op links them; the reduced axis of a result may do so,
+too (`rdeviceIdx.x3{4}`: the reduction is across devices). Operands come in nvFuser's order: the second
+operand of a matmul first, weight and bias of a linear first, else by the number of device axes, then by
+rank. After that operands without a mesh take the mesh and the device axes of the result; inputs of the
+program take the mesh only.
+
+Tensors with a mesh are annotated and stay as they are. Streams are not handed on.
+
+Deviations from nvFuser: an operand on another mesh than the first one hands nothing on. Device axes are
+axes of their own here, never parts of one, so a view that splits or merges a sharded axis is an error where
+nvFuser replays outer splits.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[StatisticSpec { name: "tensors-sharded", help: "tensors that got a mesh" }],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}] (DeviceMesh{0 1}), T1_g_float[iS2{2}, iS3{i1}]) -> (T2_g_float[iS4{2}, iS5{i1}]) :
+  T2_g_float[iS4{2}, iS5{i1}]
+     = T0_g_float[ideviceIdx.x0{2}, iS1{i1}] (DeviceMesh{0 1})
+     + T1_g_float[iS2{2}, iS3{i1}];
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}] (DeviceMesh{0 1}), T1_g_float[iS2{2}, iS3{i1}] (DeviceMesh{0 1})) -> (T2_g_float[ideviceIdx.x4{2}, iS5{i1}] (DeviceMesh{0 1})) :
+  T2
+     = T0
+     + T1;
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let program = edit.program();
+    let mut is_input = vec![false; program.tensors().len()];
+    for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
+        is_input[tensor.index()] = true;
+    }
+    let body = program.body();
+    let ops: Vec<OpId> = program.block(body).ops.clone();
+    let mut diags = Diags::default();
+    for &op in &ops {
+        match forward(edit, op) {
+            Ok(count) => cx.count("tensors-sharded", count),
+            Err(diag) => diags.push(diag),
+        }
+    }
+    for &op in ops.iter().rev() {
+        match backward(edit, op, &is_input) {
+            Ok(count) => cx.count("tensors-sharded", count),
+            Err(diag) => diags.push(diag),
+        }
+    }
+    if diags.has_errors() { Err(diags) } else { Ok(()) }
+}
+
+/// Shards the results of an op without a mesh as its operands are.
+fn forward(edit: &mut Edit<'_>, id: OpId) -> Result<u64, Diag> {
+    let program = edit.program();
+    if !is_tensor_op(program, id) {
+        return Ok(0);
+    }
+    let results: Vec<TensorId> = without_mesh(program, program.op(id).output_tensors());
+    let references = references(program, program.op(id));
+    let Some(mesh) = references.first().and_then(|&first| program.tensor(first).mesh) else {
+        return Ok(0);
+    };
+    if results.is_empty() {
+        return Ok(0);
+    }
+    refuse_splits(program, id)?;
+    for &reference in &references {
+        refuse_view(program, id, reference, &results)?;
+    }
+    for &result in &results {
+        for &reference in &references {
+            if edit.program().tensor(reference).mesh == Some(mesh) {
+                shard_like(edit, id, reference, result);
+            }
+        }
+        set_mesh(edit, result, mesh);
+    }
+    Ok(results.len() as u64)
+}
+
+/// Shards the operands of an op without a mesh as its most parallel result is.
+fn backward(edit: &mut Edit<'_>, id: OpId, is_input: &[bool]) -> Result<u64, Diag> {
+    let program = edit.program();
+    if !is_tensor_op(program, id) {
+        return Ok(0);
+    }
+    let mut operands = without_mesh(program, program.op(id).input_tensors());
+    operands.dedup();
+    let results = program.op(id).output_tensors().filter(|&t| program.tensor(t).mesh.is_some());
+    let Some(reference) = results.max_by_key(|&tensor| device_axes(program, tensor)) else {
+        return Ok(0);
+    };
+    let Some(mesh) = program.tensor(reference).mesh.filter(|_| !operands.is_empty()) else {
+        return Ok(0);
+    };
+    refuse_splits(program, id)?;
+    for &operand in &operands {
+        // What the caller hands over is whole unless the text says otherwise.
+        if !is_input[operand.index()] {
+            shard_like(edit, id, reference, operand);
+        }
+        set_mesh(edit, operand, mesh);
+    }
+    Ok(operands.len() as u64)
+}
+
+fn without_mesh(program: &Program, tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
+    tensors.filter(|&tensor| program.tensor(tensor).mesh.is_none()).collect()
+}
+
+fn device_axes(program: &Program, tensor: TensorId) -> usize {
+    program.domains(tensor).iter().filter(|domain| domain.parallel.is_device()).count()
+}
+
+/// The operands with a mesh, the one that decides first.
+fn references(program: &Program, op: &Op) -> Vec<TensorId> {
+    let operands: Vec<TensorId> = op.input_tensors().collect();
+    // nvFuser's order: of a product the weights decide, which are sharded on purpose.
+    let mut found: Vec<TensorId> = match (op.kind, operands.as_slice()) {
+        (OpKind::Matmul, &[a, b]) => vec![b, a],
+        (OpKind::Linear, &[input, weight, ref bias @ ..]) => {
+            let mut order = vec![weight];
+            order.extend_from_slice(bias);
+            order.push(input);
+            order
+        }
+        _ => {
+            let mut order = operands;
+            order.sort_by_key(|&tensor| {
+                let rank = program.domains(tensor).len();
+                std::cmp::Reverse((device_axes(program, tensor), rank))
+            });
+            order
+        }
+    };
+    found.retain(|&tensor| program.tensor(tensor).mesh.is_some());
+    found
+}
+
+/// The axes of `to` that are device axes of `like` become device axes; a device type that `to` has
+/// already, or an axis that is spread over something, stays.
+fn shard_like(edit: &mut Edit<'_>, id: OpId, like: TensorId, to: TensorId) {
+    let program = edit.program();
+    let links = Links::of(program, id);
+    let mut changes: Vec<(u32, ParallelType)> = Vec::new();
+    for (k, axis) in (0..).zip(&logical_axes(program, like).axes) {
+        let known = program.domains(to).iter().any(|domain| domain.parallel == axis.parallel);
+        if !axis.parallel.is_device() || known {
+            continue;
+        }
+        if let Some(at) = links.across(like, k, to)
+            && let Some(found) = logical_axes(program, to).axes.get(at as usize)
+            && found.parallel == ParallelType::Serial
+        {
+            changes.push((found.printed, axis.parallel));
+        }
+    }
+    for (printed, parallel) in changes {
+        let domain = domain_id(edit.program(), to, printed);
+        let new = IterDomain { parallel, ..*edit.program().domain(domain) };
+        edit.set_domain(domain, new);
+    }
+}
+
+fn set_mesh(edit: &mut Edit<'_>, tensor: TensorId, mesh: MeshId) {
+    let new = Tensor { mesh: Some(mesh), ..edit.program().tensor(tensor).clone() };
+    edit.set_tensor(tensor, new);
+}
+
+/// A view that loses a device axis splits or merges it.
+fn refuse_view(
+    program: &Program,
+    id: OpId,
+    reference: TensorId,
+    results: &[TensorId],
+) -> Result<(), Diag> {
+    // Other ops that lose an axis (a select, a matmul) are done with it; a view hands its elements on.
+    if program.op(id).kind != OpKind::View {
+        return Ok(());
+    }
+    let links = Links::of(program, id);
+    for (k, axis) in (0..).zip(&logical_axes(program, reference).axes) {
+        let kept = results.iter().any(|&result| links.across(reference, k, result).is_some());
+        if axis.device().is_some() && !kept {
+            let domain = program.domains(reference).get(axis.printed as usize);
+            let text = domain.map(|domain| domain_text(program, domain)).unwrap_or_default();
+            let message = format!(
+                "the view splits or merges `{text}` of {}, which lies across devices",
+                program.tensor_name(reference)
+            );
+            let note = "leave the device axis alone in the view, or write mesh and parallel types of its result";
+            return Err(Diag::error(codes::SHARDED_VIEW, program.op_span(id), message).note(note));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! reorder-sharded-axis: brings the axis that is gathered or scattered to the front and back.
+
+use crate::build::Build;
+use crate::codes;
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::reshard::{Links, Moved, axes_with_domains, local_tensor, refuse_splits};
+use hostir::analysis::{Axis, is_resharding, logical_axes};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{DomainId, IterDomain, Op, OpId, Program, Tensor, TensorId, Value};
+use hostir::ops::OpKind;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "reorder-sharded-axis",
+    summary: "Permute the axis that is gathered or scattered to the front and back",
+    description: "\
+Communications move contiguous parts of memory, so the axis that they gather or scatter has to be the
+outermost one that is stored. Where a copy or a reduction moves an inner axis, its operand is permuted so that
+the axis comes first, and what arrives is permuted back. Device axes, reduced axes and broadcasts in front of
+the axis do not count: a device stores one slice of them.
+
+One op moves one axis: an axis that is gathered while another one is scattered, or a scattered reduction of
+several axes, is an error. Streams count as stored axes; programs that are cut into streams first do not need
+the pass, and nvFuser's lowering of June 2025 does without it.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[StatisticSpec { name: "axes-moved", help: "ops whose axis was moved" }],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{2}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{i0}, iS3{2}] (DeviceMesh{0 1})) :
+  T1_g_float[iS2{i0}, iS3{2}] (DeviceMesh{0 1})
+     = Set( T0_g_float[iS0{i0}, ideviceIdx.x1{2}] (DeviceMesh{0 1}), cache_op=Streaming )
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{2}] (DeviceMesh{0 1})) -> (T1_g_float[iS9{i0}, iS8{2}] (DeviceMesh{0 1})) :
+  T2_l_float[ideviceIdx.x5{2}, iS4{i0}] (DeviceMesh{0 1})
+     = Set.Permute( T0, cache_op=Streaming )
+  T3_l_float[iS6{2}, iS7{i0}] (DeviceMesh{0 1})
+     = Set( T2, cache_op=Streaming )
+  T1
+     = Set.Permute( T3, cache_op=Streaming )
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let program = edit.program();
+    let body = program.body();
+    let ops = program.block(body).ops.clone();
+    let mut diags = Diags::default();
+    let mut work = Vec::new();
+    for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
+        match inner_axis(program, op) {
+            Ok(axis) => work.extend(axis.map(|axis| (op, axis))),
+            Err(diag) => diags.push(diag),
+        }
+    }
+    if diags.has_errors() {
+        return Err(diags);
+    }
+    if work.is_empty() {
+        return Ok(());
+    }
+    cx.count("axes-moved", work.len() as u64);
+    let mut build = Build::new(edit);
+    let mut moved = Moved::default();
+    let mut out = Vec::with_capacity(ops.len() + 2 * work.len());
+    let mut work = work.into_iter().peekable();
+    for op in ops {
+        match work.next_if(|(id, _)| *id == op) {
+            None => out.push(op),
+            Some((_, axis)) => {
+                build.origin = op;
+                reorder(&mut build, &mut moved, op, axis, &mut out);
+            }
+        }
+    }
+    edit.set_block(body, out);
+    moved.apply(edit);
+    Ok(())
+}
+
+/// The operand's axis that has to come first; `None` where it does already, or no axis moves.
+fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
+    let op = program.op(id);
+    // Communications are made of these two kinds; insert-reshardings leaves no other.
+    if !matches!(op.kind, OpKind::Set | OpKind::Reduction) {
+        return Ok(None);
+    }
+    refuse_splits(program, id)?;
+    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
+    else {
+        return Ok(None);
+    };
+    let links = Links::of(program, id);
+    let (from, to) = (logical_axes(program, operand).axes, logical_axes(program, result).axes);
+    let (mut gathered, mut scattered, mut reduced) = (Vec::new(), Vec::new(), 0);
+    for (k, axis) in (0..).zip(&from) {
+        let Some(at) = links.across(operand, k, result) else { continue };
+        let Some(image) = to.get(at as usize) else { continue };
+        reduced += u32::from(image.is_reduction());
+        if !image.is_reduction() && axis.device() != image.device() {
+            gathered.extend(axis.device().map(|_| (k, is_inner(&from, k))));
+            scattered.extend(image.device().map(|_| (k, is_inner(&to, at))));
+        }
+    }
+    let error = |message: String, note: &str| {
+        Err(Diag::error(codes::SEVERAL_AXES, program.op_span(id), message).note(note))
+    };
+    let name = op.kind.spec().name;
+    match (gathered.as_slice(), scattered.as_slice()) {
+        ([], []) => Ok(None),
+        (&[(axis, inner)], []) => Ok(inner.then_some(axis)),
+        ([], &[(_, true)]) if reduced > 1 => error(
+            format!("`{name}` reduces {reduced} axes and scatters another one"),
+            "reduce one axis at a time: --pass=insert-reshardings does so where one lies across devices",
+        ),
+        ([], &[(axis, inner)]) => Ok(inner.then_some(axis)),
+        (gathered, scattered) => error(
+            format!(
+                "`{name}` moves more than one axis between devices: it gathers {} and scatters {}",
+                gathered.len(),
+                scattered.len()
+            ),
+            "move one axis at a time: copy to a tensor that lies whole on every device first",
+        ),
+    }
+}
+
+/// Whether a stored axis stands before this one.
+fn is_inner(axes: &[Axis], at: u32) -> bool {
+    let counts =
+        |axis: &Axis| !axis.parallel.is_device() && !axis.is_reduction() && !axis.is_broadcast();
+    axes.iter().take(at as usize).any(counts)
+}
+
+/// Permutes, does the op, permutes back.
+fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, out: &mut Vec<OpId>) {
+    let op: Op = build.program().op(id).clone();
+    let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
+    else {
+        return;
+    };
+    let program = build.program();
+    let links = Links::of(program, id);
+    let stored: Vec<(u32, IterDomain)> = (0..)
+        .zip(axes_with_domains(program, operand))
+        .filter(|(_, (axis, _))| !axis.is_reduction())
+        .map(|(k, (_, domain))| (k, domain))
+        .collect();
+    let Some(place) = stored.iter().position(|(k, _)| *k == axis) else { return };
+    let mut order: Vec<usize> = (0..stored.len()).filter(|&k| k != place).collect();
+    order.insert(0, place);
+    let images = axes_with_domains(program, result);
+    let image = |&k: &usize| {
+        let at = links.across(operand, stored[k].0, result)?;
+        images.get(at as usize).map(|(_, domain)| (at, *domain))
+    };
+    let arriving: Vec<(u32, IterDomain)> = order.iter().filter_map(image).collect();
+    let (mesh, to_mesh) = (program.tensor(operand).mesh, program.tensor(result).mesh);
+    let domains: Vec<IterDomain> = stored.iter().map(|(_, domain)| *domain).collect();
+    let front = permuted(build, operand, mesh, &domains, &order);
+    let arriving_domains: Vec<IterDomain> = arriving.iter().map(|(_, domain)| *domain).collect();
+    let arrived = local_tensor(build, result, to_mesh, &arriving_domains);
+    out.push(build.permute(front, operand));
+    let mut inner = op;
+    for value in inner.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
+        *value = Value::Tensor(front);
+    }
+    for value in &mut inner.results {
+        *value = Value::Tensor(arrived);
+    }
+    build.edit.set_op(id, inner);
+    out.push(id);
+    out.push(build.permute(result, arrived));
+    let kept = arriving.iter().filter(|(_, domain)| !domain.is_reduction()).map(|(at, _)| *at);
+    permute_declaration(build, moved, result, &kept.collect::<Vec<u32>>());
+}
+
+/// The result of a permutation: `order[k]` is the place of its k-th axis in `domains`, the operand's.
+fn permuted(
+    build: &mut Build<'_, '_>,
+    like: TensorId,
+    mesh: Option<hostir::ir::MeshId>,
+    domains: &[IterDomain],
+    order: &[usize],
+) -> TensorId {
+    let printed: Vec<IterDomain> = order.iter().map(|&k| domains[k]).collect();
+    let new = local_tensor(build, like, mesh, &printed);
+    // Numbers ascend in the order of the operand's axes.
+    let start = build.program().tensor(new).domains_start;
+    let first = build.program().domain(DomainId(start)).number;
+    for (at, &k) in (start..).zip(order) {
+        let domain =
+            IterDomain { number: first + k as u32, ..*build.program().domain(DomainId(at)) };
+        build.edit.set_domain(DomainId(at), domain);
+    }
+    let tensor = build.program().tensor(new).clone();
+    build.edit.set_tensor(new, Tensor { permuted: true, ..tensor });
+    new
+}
+
+/// Declares a tensor as the result of a permutation: `sources` are its logical axes in the order of the
+/// operand's. Reduced axes are left out.
+fn permute_declaration(
+    build: &mut Build<'_, '_>,
+    moved: &mut Moved,
+    tensor: TensorId,
+    sources: &[u32],
+) {
+    let axes = logical_axes(build.program(), tensor).axes;
+    let mut numbers = vec![u32::MAX; axes.len()];
+    for &axis in sources {
+        numbers[axis as usize] = build.domain_number();
+    }
+    let kept: Vec<usize> = (0..axes.len()).filter(|&k| !axes[k].is_reduction()).collect();
+    let order: Vec<u32> = kept.iter().map(|&k| axes[k].printed).collect();
+    moved.redeclare(build, tensor, &order, &|k, domain| IterDomain {
+        number: numbers[kept[k]],
+        ..domain
+    });
+    let declaration = build.program().tensor(tensor).clone();
+    build.edit.set_tensor(tensor, Tensor { permuted: true, perm: None, ..declaration });
+}

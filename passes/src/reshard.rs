@@ -1,0 +1,218 @@
+//! What the sharding passes share: links between two tensors of an op, the sharding of one tensor
+//! carried over to another, and tensors that get new domains.
+
+use crate::build::{Build, domain_id};
+use crate::codes;
+use hostir::analysis::{Axis, logical_axes};
+use hostir::diag::Diag;
+use hostir::ir::edit::Edit;
+use hostir::ir::{
+    AttrValue, DomainId, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
+};
+use hostir::ops::{AxisLink, Effect};
+use rustc_hash::FxHashMap;
+
+/// The links of an op between axes that have one extent.
+pub(crate) struct Links(Vec<AxisLink>);
+
+impl Links {
+    pub(crate) fn of(program: &Program, op: OpId) -> Self {
+        let mut links = Vec::new();
+        (program.op(op).kind.spec().axes)(program, op, &mut links);
+        links.retain(|link| !link.broadcast);
+        Self(links)
+    }
+    pub(crate) fn as_slice(&self) -> &[AxisLink] {
+        &self.0
+    }
+    /// The axis of `to` that is an axis of `from`; either may be the operand.
+    pub(crate) fn across(&self, from: TensorId, axis: u32, to: TensorId) -> Option<u32> {
+        self.0.iter().find_map(|link| match (link.from, link.to) {
+            (a, (tensor, k)) if a == (from, axis) && tensor == to => Some(k),
+            ((tensor, k), b) if b == (from, axis) && tensor == to => Some(k),
+            _ => None,
+        })
+    }
+}
+
+/// Whether an op computes tensors or binds slices: what has a sharding. (Loops, streams and
+/// communications have none, and nobody sees into kernels.)
+pub(crate) fn is_tensor_op(program: &Program, op: OpId) -> bool {
+    let op = program.op(op);
+    matches!(op.kind.spec().effect, Effect::Pure | Effect::Alias)
+        && op.output_tensors().next().is_some()
+}
+
+/// The logical axes with the domain each is printed as.
+pub(crate) fn axes_with_domains(program: &Program, tensor: TensorId) -> Vec<(Axis, IterDomain)> {
+    let domains = program.domains(tensor);
+    let pairs = logical_axes(program, tensor).axes;
+    pairs.iter().filter_map(|&a| Some((a, *domains.get(a.printed as usize)?))).collect()
+}
+
+/// The error where an op has a sharded tensor whose axes are made by splits: nothing says which axis
+/// lies across devices.
+pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
+    let op = program.op(id);
+    let is_split = |tensor: &TensorId| {
+        let sharded = program.domains(*tensor).iter().any(|domain| domain.parallel.is_device());
+        let given = program.tensor(*tensor).logical.is_some();
+        sharded && (given || logical_axes(program, *tensor).split)
+    };
+    let Some(tensor) = op.input_tensors().chain(op.output_tensors()).find(is_split) else {
+        return Ok(());
+    };
+    let name = program.tensor_name(tensor);
+    let message = format!(
+        "{name} lies across devices along a part of an axis, so that the sharding of `{}` is not known",
+        op.kind.spec().name
+    );
+    let note = format!(
+        "give {name} an axis of its own for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"
+    );
+    Err(Diag::error(codes::SHARDED_SPLIT, program.op_span(id), message).note(note))
+}
+
+/// The error where some tensors of an op have a mesh and others none.
+pub(crate) fn refuse_mixed_meshes(program: &Program, id: OpId) -> Result<(), Diag> {
+    let op = program.op(id);
+    let mut with = None;
+    let mut without = None;
+    for tensor in op.input_tensors().chain(op.output_tensors()) {
+        if program.tensor(tensor).mesh.is_some() {
+            with = with.or(Some(tensor));
+        } else {
+            without = without.or(Some(tensor));
+        }
+    }
+    match (with, without) {
+        (Some(with), Some(without)) => {
+            Err(mixed_meshes(program, with, without, program.op_span(id)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error for two tensors.
+pub(crate) fn mixed_meshes(
+    program: &Program,
+    with: TensorId,
+    without: TensorId,
+    span: hostir::diag::Span,
+) -> Diag {
+    let (with, without) = (program.tensor_name(with), program.tensor_name(without));
+    let message = format!("{with} has a device mesh and {without} has none");
+    Diag::error(codes::MIXED_MESHES, span, message).note(
+        "write the mesh of every tensor, or of none; --pass=propagate-shardings hands meshes on",
+    )
+}
+
+/// What the axes of `to` are spread over if it lies as `like` does, by logical axis: device types, and
+/// streams too.
+pub(crate) fn parallel_like(
+    program: &Program,
+    links: &Links,
+    like: TensorId,
+    to: TensorId,
+) -> Vec<ParallelType> {
+    let mut types = vec![ParallelType::Serial; logical_axes(program, to).axes.len()];
+    for (k, axis) in (0..).zip(&logical_axes(program, like).axes) {
+        let counts = axis.parallel.is_device() || axis.parallel == ParallelType::Stream;
+        if counts
+            && !axis.is_reduction()
+            && let Some(at) = links.across(like, k, to)
+            && let Some(slot) = types.get_mut(at as usize)
+        {
+            *slot = axis.parallel;
+        }
+    }
+    types
+}
+
+/// A new tensor with the stored axes of `tensor`, on the mesh of `like`, spread over `types` (by
+/// logical axis of `tensor`).
+pub(crate) fn stored_copy(
+    build: &mut Build<'_, '_>,
+    tensor: TensorId,
+    mesh: Option<MeshId>,
+    types: &[ParallelType],
+) -> TensorId {
+    let domains: Vec<IterDomain> = axes_with_domains(build.program(), tensor)
+        .into_iter()
+        .zip(types)
+        .filter(|((axis, _), _)| !axis.is_reduction())
+        .map(|((_, domain), &parallel)| IterDomain { parallel, rfactor: false, ..domain })
+        .collect();
+    local_tensor(build, tensor, mesh, &domains)
+}
+
+/// A new local tensor of the element type of `like`.
+pub(crate) fn local_tensor(
+    build: &mut Build<'_, '_>,
+    like: TensorId,
+    mesh: Option<MeshId>,
+    domains: &[IterDomain],
+) -> TensorId {
+    let new = build.tensor(like, hostir::ir::MemoryType::Local, domains);
+    let declaration = Tensor { mesh, ..build.program().tensor(new).clone() };
+    build.edit.set_tensor(new, declaration);
+    new
+}
+
+/// Domains that moved: attributes that name one follow.
+#[derive(Default)]
+pub(crate) struct Moved(FxHashMap<DomainId, DomainId>);
+
+impl Moved {
+    /// Gives a tensor its domains in another order (`order[k]` is the old place of the new k-th), some
+    /// left out, in a new range.
+    pub(crate) fn redeclare(
+        &mut self,
+        build: &mut Build<'_, '_>,
+        tensor: TensorId,
+        order: &[u32],
+        change: &dyn Fn(usize, IterDomain) -> IterDomain,
+    ) {
+        let old = build.program().domains(tensor).to_vec();
+        let mut ids = Vec::with_capacity(order.len());
+        for (k, &at) in order.iter().enumerate() {
+            let id = build.edit.domain(change(k, old[at as usize]));
+            self.0.insert(domain_id(build.program(), tensor, at), id);
+            ids.push(id);
+        }
+        let declaration = build.program().tensor(tensor).clone();
+        let start = ids.first().map_or(0, |id| id.0);
+        let new =
+            Tensor { domains_start: start, domains_end: start + ids.len() as u32, ..declaration };
+        build.edit.set_tensor(tensor, new);
+    }
+    /// Puts the new domains into the attributes of all ops.
+    pub(crate) fn apply(&self, edit: &mut Edit<'_>) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut found = Vec::new();
+        let program = edit.program();
+        program.walk(program.body(), &mut |id| {
+            let mut domains = program.op(id).attrs.iter().filter_map(|(_, value)| match value {
+                AttrValue::Domain(domain) => Some(*domain),
+                _ => None,
+            });
+            if domains.any(|domain| self.0.contains_key(&domain)) {
+                found.push(id);
+            }
+        });
+        for id in found {
+            let mut op = edit.program().op(id).clone();
+            for (_, value) in &mut op.attrs {
+                if let AttrValue::Domain(domain) = value {
+                    // A domain may have moved more than once.
+                    while let Some(&new) = self.0.get(domain) {
+                        *domain = new;
+                    }
+                }
+            }
+            edit.set_op(id, op);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! segment-host-units: fuses what does not stand by itself into HostUnits.
+//!
+//! [`group`] decides which ops go together and in which order the groups run, [`unit`] makes a
+//! HostUnit and its PostOnStream of a group.
+
+mod group;
+mod unit;
+
+use crate::build::Build;
+use crate::codes;
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::reshard::is_tensor_op;
+use crate::storage::Storage;
+use group::{Group, Run};
+use hostir::analysis::{is_resharding, is_standalone};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{OpId, Program, TensorId};
+use hostir::ops::Effect;
+use unit::Uses;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "segment-host-units",
+    summary: "Fuse ops that do not stand by themselves into HostUnits",
+    description: "\
+matmul, linear, slice, reduction, `Set` and pointwise ops of two operands stay ops of the host program. All
+others (unary and ternary pointwise ops, casts, broadcasts, views, permutations, ...) go into HostUnits, each
+with a PostOnStream in their place. Ops that feed each other share a unit unless something that stays depends
+on the one and feeds the other. Inputs and outputs of units are put into global memory.
+
+Ops that have effects beyond their results (streams, communications, allocations, views of memory), and ops
+that write what another one has read or written before, keep their place: nothing moves across them. An op
+that moves data between devices and would go into a unit is an error.
+
+Deviation from nvFuser: its segmenter merges groups one pair at a time, and where several ways of merging
+exist it may choose another one.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[],
+    statistics: &[
+        StatisticSpec { name: "units", help: "HostUnits made" },
+        StatisticSpec { name: "ops-fused", help: "ops moved into HostUnits" },
+    ],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i2}]) -> (T4_g_float[iS6{i0}, iS7{i2}, rS8{i1}]) :
+  T2_l_float[bS3{1}, iS4{i2}]
+     = broadcast( T1_g_float[iS2{i2}], flags = {true, false} )
+  T3_l_float[bS5{1}, iS9{i2}]
+     = relu(T2_l_float[bS3{1}, iS4{i2}]);
+  T4_g_float[iS6{i0}, iS7{i2}, rS8{i1}]
+     = matmul(T0_g_float[iS0{i0}, iS1{i1}],
+              T3_l_float[bS5{1}, iS9{i2}])
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i2}]) -> (T4_g_float[iS6{i0}, iS7{i2}, rS8{i1}]) :
+  PostOnStream (HostUnit0, Inputs:{T1_g_float[iS2{i2}], }, Outputs:{T3_g_float[bS5{1}, iS9{i2}], })
+  T4
+     = matmul(T0,
+              T3)
+
+HostUnit0: Inputs={T1_g_float[iS2{i2}], } -> Outputs={T3_g_float[bS5{1}, iS9{i2}], }Inputs:
+  T1
+Outputs:
+  T3
+
+%kernel {
+T2_l_float[bS3{1}, iS4{i2}]
+   = broadcast( T1, flags = {true, false} )
+T3
+   = relu(T2);
+} // %kernel
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let program = edit.program();
+    let body = program.body();
+    let ops = program.block(body).ops.clone();
+    if ops.iter().all(|&op| !goes_into_unit(program, op)) {
+        return Ok(());
+    }
+    refuse_resharding(program, &ops)?;
+    let mut storage = Storage::of(program);
+    let uses = Uses::of(program, &mut storage);
+    let runs = group::runs(program, &mut storage, &ops);
+    let mut build = Build::new(edit);
+    let mut out = Vec::with_capacity(ops.len());
+    for run in runs {
+        match run {
+            Run::Barrier(op) => out.push(op),
+            Run::Groups(groups) => {
+                for group in groups {
+                    place(&mut build, cx, &uses, group, &mut out);
+                }
+            }
+        }
+    }
+    edit.set_block(body, out);
+    Ok(())
+}
+
+/// Whether an op is a tensor op that does not stand by itself.
+fn goes_into_unit(program: &Program, op: OpId) -> bool {
+    let pure = program.op(op).kind.spec().effect == Effect::Pure;
+    pure && is_tensor_op(program, op) && !is_standalone(program, op)
+}
+
+fn place(
+    build: &mut Build<'_, '_>,
+    cx: &mut PassCx<'_>,
+    uses: &Uses,
+    group: Group,
+    out: &mut Vec<OpId>,
+) {
+    match group {
+        Group::Single(op) => out.push(op),
+        Group::Fused(ops) => {
+            cx.count("units", 1);
+            cx.count("ops-fused", ops.len() as u64);
+            out.push(unit::make(build, uses, &ops));
+        }
+    }
+}
+
+fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
+    let mut diags = Diags::default();
+    for &op in ops.iter().filter(|&&op| goes_into_unit(program, op)) {
+        if is_resharding(program, op) {
+            let name = program.op(op).kind.spec().name;
+            let what: Vec<String> =
+                program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
+            let message = format!(
+                "`{name}` needs data of other devices for {}; a HostUnit runs on one device",
+                what.join(", ")
+            );
+            let note = "insert the copies that bring its data: --pass=insert-reshardings";
+            let diag = Diag::error(codes::RESHARDING_UNIT, program.op_span(op), message);
+            diags.push(diag.note(note));
+        }
+    }
+    if diags.has_errors() { Err(diags) } else { Ok(()) }
+}

@@ -1,0 +1,265 @@
+//! Which ops go into one HostUnit, and the order of units and ops.
+//!
+//! Every op gets a level: an op that stays has the highest level of its producers, one that is fused
+//! too, but one more behind a producer that stays. A way from one fused op to another through an op
+//! that stays raises the level, so fused ops of one level never wait for each other that way, and
+//! those that feed each other share a unit. A group whose consumers are all of a higher level moves up
+//! to the first that is fused. All of it is linear.
+
+use super::goes_into_unit;
+use crate::reshard::is_tensor_op;
+use crate::storage::Storage;
+use hostir::ir::{OpId, Program};
+use hostir::ops::Effect;
+
+/// A part of the body.
+pub(super) enum Run {
+    /// An op that nothing moves across.
+    Barrier(OpId),
+    /// Groups in the order in which they run.
+    Groups(Vec<Group>),
+}
+
+/// What stands at one place.
+pub(super) enum Group {
+    /// An op that stays.
+    Single(OpId),
+    /// Ops of one HostUnit, in order.
+    Fused(Vec<OpId>),
+}
+
+const NONE: u32 = u32::MAX;
+
+/// Cuts the body at the ops that nothing may cross and groups what lies between.
+pub(super) fn runs(program: &Program, storage: &mut Storage, ops: &[OpId]) -> Vec<Run> {
+    let mut graph = Graph::new(program.tensors().len());
+    let mut runs = Vec::new();
+    for &op in ops {
+        let pure = program.op(op).kind.spec().effect == Effect::Pure;
+        if !pure || !is_tensor_op(program, op) {
+            runs.extend(graph.close());
+            runs.push(Run::Barrier(op));
+            continue;
+        }
+        if graph.overwrites(program, storage, op) {
+            runs.extend(graph.close());
+        }
+        graph.add(program, storage, op);
+    }
+    runs.extend(graph.close());
+    runs
+}
+
+/// The ops between two barriers.
+struct Graph {
+    ops: Vec<OpId>,
+    fused: Vec<bool>,
+    /// Edges from producer to consumer, by consumer.
+    edges: Vec<(u32, u32)>,
+    /// By storage class: the run that touched it last, and its writer in that run.
+    touched: Vec<(u32, u32)>,
+    run: u32,
+}
+
+impl Graph {
+    fn new(tensors: usize) -> Self {
+        Self {
+            ops: Vec::new(),
+            fused: Vec::new(),
+            edges: Vec::new(),
+            touched: vec![(NONE, NONE); tensors],
+            run: 0,
+        }
+    }
+
+    /// Whether an op writes what an earlier one has touched.
+    fn overwrites(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
+        let mut results = program.op(op).output_tensors();
+        results.any(|tensor| self.touched[storage.class(tensor)].0 == self.run)
+    }
+
+    fn add(&mut self, program: &Program, storage: &mut Storage, id: OpId) {
+        let at = self.ops.len() as u32;
+        let op = program.op(id);
+        for tensor in op.input_tensors() {
+            let slot = &mut self.touched[storage.class(tensor)];
+            if slot.0 != self.run {
+                *slot = (self.run, NONE);
+            } else if slot.1 != NONE {
+                self.edges.push((slot.1, at));
+            }
+        }
+        for tensor in op.output_tensors() {
+            self.touched[storage.class(tensor)] = (self.run, at);
+        }
+        self.ops.push(id);
+        self.fused.push(goes_into_unit(program, id));
+    }
+
+    /// Ends the run.
+    fn close(&mut self) -> Option<Run> {
+        self.run += 1;
+        let ops = std::mem::take(&mut self.ops);
+        let fused = std::mem::take(&mut self.fused);
+        let edges = std::mem::take(&mut self.edges);
+        if ops.is_empty() {
+            return None;
+        }
+        let mut classes = Classes::new(&fused, &edges);
+        classes.join_levels(&edges);
+        classes.lift(&edges);
+        Some(Run::Groups(classes.order(&ops, &edges)))
+    }
+}
+
+/// Lists of numbers by number, in one vector.
+struct Lists {
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    fn new(len: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let mut starts = vec![0u32; len + 1];
+        for (key, _) in pairs.clone() {
+            starts[key as usize + 1] += 1;
+        }
+        for k in 0..len {
+            starts[k + 1] += starts[k];
+        }
+        let mut next = starts.clone();
+        let mut items = vec![0; starts[len] as usize];
+        for (key, item) in pairs {
+            items[next[key as usize] as usize] = item;
+            next[key as usize] += 1;
+        }
+        Self { starts, items }
+    }
+    fn of(&self, key: u32) -> &[u32] {
+        &self.items[self.starts[key as usize] as usize..self.starts[key as usize + 1] as usize]
+    }
+}
+
+/// Levels, and classes of fused ops by union-find.
+struct Classes<'a> {
+    fused: &'a [bool],
+    levels: Vec<u32>,
+    parents: Vec<u32>,
+}
+
+impl<'a> Classes<'a> {
+    fn new(fused: &'a [bool], edges: &[(u32, u32)]) -> Self {
+        let mut levels = vec![0u32; fused.len()];
+        // Edges are sorted by consumer, and producers come before consumers.
+        for &(from, to) in edges {
+            let (from, to) = (from as usize, to as usize);
+            let up = u32::from(fused[to] && !fused[from]);
+            levels[to] = levels[to].max(levels[from] + up);
+        }
+        Self { fused, levels, parents: (0..fused.len() as u32).collect() }
+    }
+
+    fn root(&mut self, mut at: u32) -> u32 {
+        while self.parents[at as usize] != at {
+            let up = self.parents[self.parents[at as usize] as usize];
+            self.parents[at as usize] = up;
+            at = up;
+        }
+        at
+    }
+
+    fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parents[a.max(b) as usize] = a.min(b);
+    }
+
+    fn both_fused(&self, (from, to): (u32, u32)) -> bool {
+        self.fused[from as usize] && self.fused[to as usize]
+    }
+
+    fn join_levels(&mut self, edges: &[(u32, u32)]) {
+        for &(from, to) in edges {
+            if self.both_fused((from, to)) && self.levels[from as usize] == self.levels[to as usize]
+            {
+                self.join(from, to);
+            }
+        }
+    }
+
+    fn members(&mut self) -> Lists {
+        let roots: Vec<u32> = (0..self.fused.len() as u32).map(|at| self.root(at)).collect();
+        Lists::new(roots.len(), roots.iter().copied().zip(0..))
+    }
+
+    /// Moves classes up to their first fused consumer, the highest first.
+    fn lift(&mut self, edges: &[(u32, u32)]) {
+        let consumers = Lists::new(self.fused.len(), edges.iter().copied());
+        let members = self.members();
+        let len = self.fused.len() as u32;
+        let mut roots: Vec<u32> =
+            (0..len).filter(|&at| self.fused[at as usize] && !members.of(at).is_empty()).collect();
+        roots.sort_by_key(|&root| std::cmp::Reverse(self.levels[root as usize]));
+        for root in roots {
+            let level = self.levels[root as usize];
+            let (mut target, mut limit) = (u32::MAX, u32::MAX);
+            for &consumer in members.of(root).iter().flat_map(|&member| consumers.of(member)) {
+                let found = self.levels[consumer as usize];
+                if !self.fused[consumer as usize] {
+                    limit = limit.min(found);
+                } else if found > level {
+                    target = target.min(found);
+                }
+            }
+            if target == u32::MAX || target > limit {
+                continue;
+            }
+            for &member in members.of(root) {
+                self.levels[member as usize] = target;
+            }
+            for &member in members.of(root) {
+                for &consumer in consumers.of(member) {
+                    let same = self.levels[consumer as usize] == target;
+                    if same && self.fused[consumer as usize] {
+                        self.join(member, consumer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The groups so that each comes after those that it needs, else in text order.
+    fn order(mut self, ops: &[OpId], edges: &[(u32, u32)]) -> Vec<Group> {
+        let members = self.members();
+        let producers = Lists::new(ops.len(), edges.iter().map(|&(from, to)| (to, from)));
+        let mut opened = vec![false; ops.len()];
+        let mut done = vec![false; ops.len()];
+        let mut groups = Vec::new();
+        for at in 0..ops.len() as u32 {
+            let mut stack = vec![self.root(at)];
+            while let Some(&root) = stack.last() {
+                if done[root as usize] {
+                    stack.pop();
+                } else if std::mem::replace(&mut opened[root as usize], true) {
+                    stack.pop();
+                    done[root as usize] = true;
+                    groups.push(self.group(ops, members.of(root)));
+                } else {
+                    for &producer in members.of(root).iter().flat_map(|&m| producers.of(m)) {
+                        let first = self.root(producer);
+                        if !opened[first as usize] {
+                            stack.push(first);
+                        }
+                    }
+                }
+            }
+        }
+        groups
+    }
+
+    fn group(&self, ops: &[OpId], members: &[u32]) -> Group {
+        match members {
+            &[one] if !self.fused[one as usize] => Group::Single(ops[one as usize]),
+            _ => Group::Fused(members.iter().map(|&at| ops[at as usize]).collect()),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A HostUnit from a group of ops.
+
+use crate::build::Build;
+use crate::storage::{Storage, interface, walk_all};
+use hostir::analysis::names::parts;
+use hostir::ir::{
+    AttrValue, DomainId, ExprId, HostUnit, Id, IterDomain, Op, OpId, Program, Tensor, TensorId,
+    UnitId, Value,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Who reads what in the host program.
+pub(super) struct Uses {
+    /// By tensor: how many operands it is, and how often it is an output of the program.
+    reads: Vec<u32>,
+    /// By tensor: whether others may share its memory.
+    shared: Vec<bool>,
+    /// Scalars that the host program is given or computes.
+    scalars: FxHashSet<ExprId>,
+}
+
+impl Uses {
+    pub(super) fn of(program: &Program, storage: &mut Storage) -> Self {
+        let len = program.tensors().len();
+        let mut reads = vec![0; len];
+        let mut scalars: FxHashSet<ExprId> =
+            program.inputs().iter().filter_map(|value| value.scalar()).collect();
+        walk_all(program, &mut |id| {
+            let op = program.op(id);
+            op.input_tensors().for_each(|tensor| reads[tensor.index()] += 1);
+            scalars.extend(op.results.iter().filter_map(|value| value.scalar()));
+        });
+        interface(program).for_each(|tensor| reads[tensor.index()] += 1);
+        let mut sizes = vec![0u32; len];
+        for tensor in program.tensors().ids() {
+            sizes[storage.class(tensor)] += 1;
+        }
+        let shared = program.tensors().ids().map(|t| sizes[storage.class(t)] > 1).collect();
+        Self { reads, shared, scalars }
+    }
+}
+
+/// Inputs and outputs of a group.
+#[derive(Default)]
+struct Ports {
+    inputs: Vec<TensorId>,
+    outputs: Vec<TensorId>,
+    scalars: Vec<ExprId>,
+}
+
+/// Makes the unit and gives the op that posts it.
+pub(super) fn make(build: &mut Build<'_, '_>, uses: &Uses, ops: &[OpId]) -> OpId {
+    let ports = ports(build.program(), uses, ops);
+    for &tensor in ports.inputs.iter().chain(&ports.outputs) {
+        build.make_global(tensor);
+    }
+    let number = build.unit_number();
+    let body = build.edit.block(ops.to_vec());
+    let empty = HostUnit { number, inputs: Vec::new(), outputs: Vec::new(), body };
+    let unit = build.edit.unit(empty);
+    let mut inside = Inside { unit, tensors: FxHashMap::default() };
+    let scalars = || ports.scalars.iter().map(|&scalar| Value::Scalar(scalar));
+    let mut inputs: Vec<Value> = inside.values(build, &ports.inputs);
+    inputs.extend(scalars());
+    let outputs = inside.values(build, &ports.outputs);
+    for &op in ops {
+        inside.op(build, op);
+    }
+    build.edit.set_unit(unit, HostUnit { number, inputs, outputs, body });
+    build.origin = ops.first().copied().unwrap_or(build.origin);
+    let operands = ports.inputs.iter().map(|&tensor| Value::Tensor(tensor)).chain(scalars());
+    build.post(number, operands, &ports.outputs)
+}
+
+fn ports(program: &Program, uses: &Uses, ops: &[OpId]) -> Ports {
+    let mut ports = Ports::default();
+    let mut made: FxHashMap<TensorId, u32> = FxHashMap::default();
+    let mut known: FxHashSet<Value> = FxHashSet::default();
+    for &id in ops {
+        let op = program.op(id);
+        for tensor in op.input_tensors() {
+            match made.get_mut(&tensor) {
+                Some(reads) => *reads += 1,
+                None if known.insert(Value::Tensor(tensor)) => ports.inputs.push(tensor),
+                None => {}
+            }
+        }
+        for scalar in scalars(program, uses, op) {
+            if known.insert(Value::Scalar(scalar)) {
+                ports.scalars.push(scalar);
+            }
+        }
+        made.extend(op.output_tensors().map(|tensor| (tensor, 0)));
+    }
+    for tensor in ops.iter().flat_map(|&op| program.op(op).output_tensors()) {
+        let inside = made.get(&tensor).copied().unwrap_or(0);
+        let all = uses.reads[tensor.index()];
+        if all > inside || all == 0 || uses.shared[tensor.index()] {
+            ports.outputs.push(tensor);
+        }
+    }
+    ports
+}
+
+/// The host program's scalars that an op reads, in order.
+fn scalars(program: &Program, uses: &Uses, op: &Op) -> Vec<ExprId> {
+    if uses.scalars.is_empty() {
+        return Vec::new();
+    }
+    let mut stack: Vec<ExprId> = op.operands.iter().filter_map(|value| value.scalar()).collect();
+    for (_, value) in &op.attrs {
+        match value {
+            AttrValue::Expr(expr) => stack.push(*expr),
+            AttrValue::Exprs(exprs) => stack.extend(exprs.iter().copied()),
+            AttrValue::Ranges(ranges) => stack.extend(ranges.iter().flatten().copied()),
+            AttrValue::Bool(_)
+            | AttrValue::Word(_)
+            | AttrValue::Tensor(_)
+            | AttrValue::Domain(_)
+            | AttrValue::Ints(_)
+            | AttrValue::Bools(_) => {}
+        }
+    }
+    stack.reverse();
+    let mut found = Vec::new();
+    while let Some(expr) = stack.pop() {
+        if uses.scalars.contains(&expr) {
+            found.push(expr);
+        } else {
+            stack.extend(parts(program.expr(expr)).into_iter().rev());
+        }
+    }
+    found
+}
+
+/// The unit's own tensors, under the numbers of the host program's.
+struct Inside {
+    unit: UnitId,
+    tensors: FxHashMap<TensorId, TensorId>,
+}
+
+impl Inside {
+    fn values(&mut self, build: &mut Build<'_, '_>, tensors: &[TensorId]) -> Vec<Value> {
+        tensors.iter().map(|&tensor| Value::Tensor(self.tensor(build, tensor))).collect()
+    }
+
+    fn tensor(&mut self, build: &mut Build<'_, '_>, tensor: TensorId) -> TensorId {
+        let unit = self.unit;
+        *self.tensors.entry(tensor).or_insert_with(|| {
+            let program = build.program();
+            let domains: Vec<IterDomain> = program.domains(tensor).to_vec();
+            let new = Tensor { unit: Some(unit), ..program.tensor(tensor).clone() };
+            let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
+            build.edit.tensor(new, &domains, span)
+        })
+    }
+
+    /// Puts the unit's tensors into an op.
+    fn op(&mut self, build: &mut Build<'_, '_>, id: OpId) {
+        let mut op = build.program().op(id).clone();
+        let old: Vec<TensorId> = op.input_tensors().collect();
+        for value in op.operands.iter_mut().chain(&mut op.results) {
+            if let Value::Tensor(tensor) = value {
+                *tensor = self.tensor(build, *tensor);
+            }
+        }
+        for (_, value) in &mut op.attrs {
+            match value {
+                AttrValue::Tensor(tensor) => *tensor = self.tensor(build, *tensor),
+                AttrValue::Domain(domain) => {
+                    if let Some(new) = self.domain(build, &old, *domain) {
+                        *domain = new;
+                    }
+                }
+                _ => {}
+            }
+        }
+        build.edit.set_op(id, op);
+    }
+
+    /// The unit's domain for one of an operand's.
+    fn domain(
+        &mut self,
+        build: &mut Build<'_, '_>,
+        operands: &[TensorId],
+        domain: DomainId,
+    ) -> Option<DomainId> {
+        let program = build.program();
+        let owner = operands.iter().copied().find(|&tensor| {
+            let tensor = program.tensor(tensor);
+            (tensor.domains_start..tensor.domains_end).contains(&domain.0)
+        })?;
+        let at = domain.0 - program.tensor(owner).domains_start;
+        let new = self.tensor(build, owner);
+        Some(DomainId(build.program().tensor(new).domains_start + at))
+    }
+}
