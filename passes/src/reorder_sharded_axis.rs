@@ -54,7 +54,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let mut work = Vec::new();
     for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
         match inner_axis(program, op) {
-            Ok(axis) => work.extend(axis.map(|axis| (op, axis))),
+            Ok(axis) => work.extend(axis.map(|_| op)),
             Err(diag) => diags.push(diag),
         }
     }
@@ -70,9 +70,11 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let mut out = Vec::with_capacity(ops.len() + 2 * work.len());
     let mut work = work.into_iter().peekable();
     for op in ops {
-        match work.next_if(|(id, _)| *id == op) {
+        // Asked again: an operand that was declared anew has other positions.
+        let due = work.next_if(|id| *id == op);
+        match due.and_then(|op| inner_axis(build.program(), op).ok().flatten()) {
             None => out.push(op),
-            Some((_, axis)) => {
+            Some(axis) => {
                 build.origin = op;
                 reorder(&mut build, &mut moved, op, axis, &mut out);
             }

@@ -3,7 +3,7 @@
 use super::extent;
 use crate::build::{domain_id, is_stream};
 use crate::codes;
-use hostir::analysis::{AxisMap, is_standalone};
+use hostir::analysis::{AxisMap, is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{DomainId, IterType, OpId, Program, TensorId};
 use hostir::print::domain_text;
@@ -24,6 +24,17 @@ pub(super) struct Loop {
     pub(super) class: u32,
     /// The ops in order.
     pub(super) ops: Vec<OpId>,
+    /// How its ops move data.
+    moves: Option<Move>,
+}
+
+/// How an op moves data between devices.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Move {
+    /// All ranks together, in each iteration.
+    Collective,
+    /// Rank r's iteration i with rank i's iteration r.
+    Exchange,
 }
 
 /// The stream-parallel axis of a tensor: printed position and class.
@@ -40,26 +51,54 @@ pub(super) fn group(program: &Program, map: &AxisMap, ops: &[OpId]) -> Result<Ve
         match result_axis(program, map, op) {
             Err(diag) => diags.push(*diag),
             Ok(None) => items.push(Item::Op(op)),
-            Ok(Some((tensor, axis))) => place(program, &mut items, op, tensor, &axis),
+            Ok(Some((tensor, axis))) => place(program, map, &mut items, op, tensor, &axis),
         }
     }
     if diags.has_errors() { Err(diags) } else { Ok(items) }
 }
 
 /// Adds an op to the loop right before it, or opens a new one.
-fn place(program: &Program, items: &mut Vec<Item>, op: OpId, tensor: TensorId, axis: &StreamAxis) {
+///
+/// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange waits
+/// for rank 0's second iteration, which would wait for a collective with rank 1's first. (nvFuser merges
+/// them, and hangs.)
+fn place(
+    program: &Program,
+    map: &AxisMap,
+    items: &mut Vec<Item>,
+    op: OpId,
+    tensor: TensorId,
+    axis: &StreamAxis,
+) {
+    let moves = how_it_moves(program, map, op, axis.class);
     if let Some(Item::Loop(last)) = items.last_mut()
         && last.class == axis.class
         && program.domain(last.domain).extent == extent(program, tensor, axis.printed)
+        && (last.moves.is_none() || moves.is_none() || last.moves == moves)
     {
         last.ops.push(op);
+        last.moves = last.moves.or(moves);
         return;
     }
     items.push(Item::Loop(Loop {
         domain: domain_id(program, tensor, axis.printed),
         class: axis.class,
         ops: vec![op],
+        moves,
     }));
+}
+
+fn how_it_moves(program: &Program, map: &AxisMap, op: OpId, class: u32) -> Option<Move> {
+    let across = |tensor: TensorId| {
+        let domains = program.domains(tensor);
+        let domain =
+            map.of_class(tensor, class).filter_map(|axis| domains.get(axis.printed as usize));
+        domain.into_iter().any(|domain| domain.is_sharded())
+    };
+    if program.op(op).input_tensors().any(across) {
+        return Some(Move::Exchange);
+    }
+    is_resharding(program, op).then_some(Move::Collective)
 }
 
 /// The result of an op with its stream-parallel axis, if it has one.
