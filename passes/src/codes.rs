@@ -76,4 +76,6 @@ codes! {
     SEVERAL_AXES = "H0364";
     /// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
     STRIDED_RESULT = "H0365";
+    /// pipeline-gemm-comm: a product that cannot be pipelined with an allgather.
+    PIPELINE_PRODUCT = "H0366";
 }

@@ -19,6 +19,7 @@ pub mod manager;
 pub mod options;
 mod pass;
 pub mod pipeline;
+mod pipeline_gemm_comm;
 mod propagate_shardings;
 mod reorder_sharded_axis;
 mod reshard;
@@ -46,4 +47,5 @@ pub const PASSES: &[&PassInfo] = &[
     &segment_host_units::PASS,
     &stream_parallel_type::PASS,
     &host_ir_lower::PASS,
+    &pipeline_gemm_comm::PASS,
 ];

@@ -59,7 +59,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
         is_input[tensor.index()] = true;
     }
     let body = program.body();
-    let ops: Vec<OpId> = program.block(body).ops.iter().copied().collect();
+    let ops: Vec<OpId> = program.block(body).ops.clone();
     let mut diags = Diags::default();
     for &op in &ops {
         match forward(edit, op) {
