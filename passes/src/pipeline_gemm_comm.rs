@@ -19,7 +19,7 @@ pub(crate) const PASS: PassInfo = PassInfo {
     description: "\
 A matmul or linear whose first operand lies across devices along axis 1 and whose result is stream-parallel
 along axis 0 becomes a loop over axis 0: each iteration gathers one slice of the operand and multiplies it, on
-stream `i % numberOfStreams`. This is the lowering of January to April 2025 (`--style=2025-01` spells it so);
+stream `i % numberOfStreams`. This is the lowering of January to April 2025;
 `insert-reshardings` and `stream-parallel-type` give the same program for any op.
 
 The second operand and the bias have to lie whole on every device, the result too, and all on one mesh of one
