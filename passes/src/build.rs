@@ -270,6 +270,10 @@ impl<'e, 'p> Build<'e, 'p> {
     /// `FOR StreamIdx in iStreamIdx2{i0}:`
     pub(crate) fn for_stream(&mut self, domain: DomainId, body: Vec<OpId>) -> OpId {
         let index = self.stream_index();
+        self.for_index(index, domain, body)
+    }
+    /// `FOR i1 in iS2{i0}:`
+    pub(crate) fn for_index(&mut self, index: ExprId, domain: DomainId, body: Vec<OpId>) -> OpId {
         let block = self.edit.block(body);
         let mut op = Op::new(OpKind::For);
         op.attrs = vec![

@@ -104,6 +104,8 @@ codes! {
     SEVERAL_AXES = "H0364";
     /// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
     STRIDED_RESULT = "H0365";
+    /// pipeline-gemm-comm: a product that cannot be pipelined with an allgather.
+    PIPELINE_PRODUCT = "H0366";
     /// insert-deallocations: a program that frees memory already.
     FREES_ALREADY = "H0380";
     /// assign-streams: iterations that touch each other's memory.

@@ -24,6 +24,7 @@ pub mod manager;
 pub mod options;
 mod pass;
 pub mod pipeline;
+mod pipeline_gemm_comm;
 mod propagate_shardings;
 mod reorder_sharded_axis;
 mod reshard;
@@ -55,4 +56,5 @@ pub const PASSES: &[&PassInfo] = &[
     &allocate_and_deallocate::PASS,
     &assign_streams::PASS,
     &host_ir_lower::PASS,
+    &pipeline_gemm_comm::PASS,
 ];

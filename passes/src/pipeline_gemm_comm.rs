@@ -1,0 +1,249 @@
+//! pipeline-gemm-comm: an allgather and a matrix product as one loop over streams, as nvFuser did it
+//! before it streamed every op.
+
+use crate::build::{Build, Collective, domain_id};
+use crate::codes;
+use crate::options::{OptionSpec, OptionType};
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::reshard::{Links, axes_with_domains, local_tensor, stored_copy};
+use hostir::analysis::{is_resharding, logical_axes, sharding};
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ops::OpKind;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "pipeline-gemm-comm",
+    summary: "Pipeline a matmul or linear with the allgather of its first operand",
+    description: "\
+A matmul or linear whose first operand lies across devices along axis 1 and whose result is stream-parallel
+along axis 0 becomes a loop over axis 0: each iteration gathers one slice of the operand and multiplies it, on
+stream `i % numberOfStreams`. This is the lowering of January to April 2025;
+`insert-reshardings` and `stream-parallel-type` give the same program for any op.
+
+The second operand and the bias have to lie whole on every device, the result too, and all on one mesh of one
+axis. A product that needs data of other devices and is not of this form is an error.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[
+        OptionSpec {
+            name: "initial_sync",
+            ty: OptionType::Bool,
+            default: Some("true"),
+            help: "Make the streams wait for the current stream before the first iteration; false is the form of January 2025, which relies on the caller to have waited",
+        },
+        OptionSpec {
+            name: "communicator_backend",
+            ty: OptionType::Choice(&["NCCL", "UCC"]),
+            default: Some("NCCL"),
+            help: "Backend of the communications that the pass makes",
+        },
+    ],
+    statistics: &[StatisticSpec { name: "products", help: "products pipelined" }],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{2}, iS2{i2}, iS3{i3}] (DeviceMesh{0 1}), T1_g_float[iS4{i3}, iS5{i5}] (DeviceMesh{0 1})) -> (T2_g_float[iStreamIdx6{i0}, iS7{2}, iS8{i2}, iS9{i5}, rS10{i3}] (DeviceMesh{0 1})) :
+  T2
+     = matmul(T0,
+              T1)
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{2}, iS2{i2}, iS3{i3}] (DeviceMesh{0 1}), T1_g_float[iS4{i3}, iS5{i5}] (DeviceMesh{0 1})) -> (T2_g_float[iStreamIdx6{i0}, iS7{2}, iS8{i2}, iS9{i5}, rS10{i3}] (DeviceMesh{0 1})) :
+  GetCurrentStream into Stream 0
+  T3_g_float[iS11{i0}, iS12{2}, iS13{i2}, iS14{i3}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T3, mem_type=global, size=( ( ( i0 * i2 ) * i3 ) * 2 ), zero_init=false, resets_to_zero=false)
+  T2 = ALLOCATE(buffer=T2, mem_type=global, size=( ( ( i0 * i2 ) * i5 ) * 2 ), zero_init=false, resets_to_zero=false)
+  FOR i6 in iS0{i0}:
+    SetCurrentStream to Stream ( i6 % numberOfStreams )
+    Synchronize Stream 0
+  FOR i6 in iS0{i0}:
+    SetCurrentStream to Stream ( i6 % numberOfStreams )
+    T4_l_float[ideviceIdx.x15{2}, iS16{i2}, iS17{i3}] (DeviceMesh{0 1})
+       = HirAliasSelect( T0, axis = iS0{i0}, index = i6 )
+    T5_l_float[iS18{2}, iS19{i2}, iS20{i3}] (DeviceMesh{0 1})
+       = HirAliasSelect( T3, axis = iS11{i0}, index = i6 )
+    Communication 0 (type=Allgather, team=(0 1), input=T4, output=T5, backend=NCCL)
+    Wait Communication 0
+    T6_l_float[iS21{2}, iS22{i2}, iS23{i5}] (DeviceMesh{0 1})
+       = HirAliasSelect( T2, axis = iStreamIdx6{i0}, index = i6 )
+    T6
+       = matmul(T5,
+                T1)
+    SetCurrentStream to Stream 0
+    Synchronize Stream ( i6 % numberOfStreams )
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let program = edit.program();
+    let body = program.body();
+    let ops = program.block(body).ops.clone();
+    // The pass is about these two ops by its name.
+    let is_product = |op: &OpId| {
+        matches!(program.op(*op).kind, OpKind::Matmul | OpKind::Linear)
+            && is_resharding(program, *op)
+    };
+    let products: Vec<OpId> = ops.iter().copied().filter(is_product).collect();
+    let mut diags = Diags::default();
+    for &op in &products {
+        check(program, op).unwrap_or_else(|diag| diags.push(*diag));
+    }
+    if diags.has_errors() {
+        return Err(diags);
+    }
+    if products.is_empty() {
+        return Ok(());
+    }
+    cx.count("products", products.len() as u64);
+    let sync = cx.options().bool("initial_sync");
+    let backend = cx.options().word("communicator_backend").to_owned();
+    let index = fresh_index(program);
+    let mut build = Build::new(edit);
+    let index = build.name(&index);
+    let mut out = Vec::with_capacity(ops.len() + 6 * products.len());
+    let mut products = products.into_iter().peekable();
+    for op in ops {
+        if products.next_if_eq(&op).is_none() {
+            out.push(op);
+            continue;
+        }
+        build.origin = op;
+        pipeline(&mut build, op, index, sync, &backend, &mut out);
+    }
+    edit.set_block(body, out);
+    Ok(())
+}
+
+/// A name for a loop's index that the program does not use.
+fn fresh_index(program: &Program) -> String {
+    let names = (0..program.names().len()).map(|k| program.name(hostir::ir::Symbol(k as u32)));
+    let used = names.filter_map(|name| name.strip_prefix('i')?.parse::<u32>().ok());
+    format!("i{}", used.max().map_or(0, |largest| largest.saturating_add(1)))
+}
+
+/// Operands, result and what they have to look like.
+fn check(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
+    let op = program.op(id);
+    let operands: Vec<TensorId> = op.input_tensors().collect();
+    let (Some(&a), Some(result)) = (operands.first(), op.output_tensors().next()) else {
+        return Ok(());
+    };
+    let error = |message: String, note: &str| {
+        let diag = Diag::error(codes::PIPELINE_PRODUCT, program.op_span(id), message).note(note);
+        Err(Box::new(diag))
+    };
+    let other = "use --pass=host-ir-lower, which streams other programs too";
+    let name = |tensor| program.tensor_name(tensor);
+    let mesh = program.tensor(a).mesh;
+    let one_axis = program.tensor_mesh(a).is_some_and(|mesh| mesh.shape.len() == 1);
+    if !one_axis || operands.iter().chain([&result]).any(|&t| program.tensor(t).mesh != mesh) {
+        let message =
+            format!("the tensors of `{}` are not all on one mesh of one axis", name(result));
+        return error(message, other);
+    }
+    if sharding(program, a).axes != [Some(1), None, None] || logical_axes(program, a).split {
+        let message = format!("{} has to lie across devices along axis 1", name(a));
+        return error(message, "write it as `[iS0{i0}, ideviceIdx.x1{i1}, ..]`");
+    }
+    for &tensor in operands[1..].iter().chain([&result]) {
+        if sharding(program, tensor).is_sharded() {
+            let message = format!("{} lies across devices; here it has to be whole", name(tensor));
+            return error(message, other);
+        }
+    }
+    let links = Links::of(program, id);
+    let first = logical_axes(program, result).axes.first().map(|axis| axis.parallel);
+    let linked = (0..2).all(|k| links.across(a, k, result) == Some(k));
+    if first != Some(ParallelType::Stream) || !linked {
+        let message = format!(
+            "{} has to be stream-parallel along axis 0, which is axis 0 of {}",
+            name(result),
+            name(a)
+        );
+        return error(message, "write the result as `[iStreamIdx0{i0}, iS1{i1}, ..]`");
+    }
+    Ok(())
+}
+
+/// The loops of one product.
+fn pipeline(
+    build: &mut Build<'_, '_>,
+    id: OpId,
+    index: ExprId,
+    sync: bool,
+    backend: &str,
+    out: &mut Vec<OpId>,
+) {
+    let mut op = build.program().op(id).clone();
+    let (Some(a), Some(result)) = (op.input_tensors().next(), op.output_tensors().next()) else {
+        return;
+    };
+    let mesh = build.program().tensor(a).mesh;
+    let team = build.program().tensor_mesh(a).map(|mesh| mesh.devices.clone()).unwrap_or_default();
+    let serial = vec![ParallelType::Serial; logical_axes(build.program(), a).axes.len()];
+    let gathered = stored_copy(build, a, mesh, &serial);
+    let user = build.user_stream();
+    out.extend([build.get_current_stream(user), build.allocate(gathered), build.allocate(result)]);
+    let worker = {
+        let streams = build.name("numberOfStreams");
+        build.binary(hostir::ir::BinaryOp::Mod, index, streams)
+    };
+    let domain = first_domain(build, a);
+    let domain = *build.program().domain(domain);
+    let domain = build.edit.domain(domain);
+    if sync {
+        let body = vec![build.set_current_stream(worker), build.synchronize(user)];
+        out.push(build.for_index(index, domain, body));
+    }
+    let mut body = vec![build.set_current_stream(worker)];
+    let part = slice(build, a, index, &mut body);
+    let whole = slice(build, gathered, index, &mut body);
+    let (gather, number) = build.communication(&Collective {
+        kind: "Allgather",
+        team: &team,
+        root: None,
+        input: part,
+        output: whole,
+        backend,
+        red_op: None,
+    });
+    body.extend([gather, build.wait(number)]);
+    let product = slice(build, result, index, &mut body);
+    if let Some(value) = op.operands.iter_mut().find(|value| **value == Value::Tensor(a)) {
+        *value = Value::Tensor(whole);
+    }
+    for value in &mut op.results {
+        *value = Value::Tensor(product);
+    }
+    build.edit.set_op(id, op);
+    body.extend([id, build.set_current_stream(user), build.synchronize(worker)]);
+    out.push(build.for_index(index, domain, body));
+}
+
+/// The domain of a tensor's axis 0.
+fn first_domain(build: &Build<'_, '_>, tensor: TensorId) -> DomainId {
+    let printed = logical_axes(build.program(), tensor).axes.first().map_or(0, |a| a.printed);
+    domain_id(build.program(), tensor, printed)
+}
+
+/// The slice of a tensor along axis 0 in this iteration, without reduced axes.
+fn slice(
+    build: &mut Build<'_, '_>,
+    tensor: TensorId,
+    index: ExprId,
+    body: &mut Vec<OpId>,
+) -> TensorId {
+    let mesh = build.program().tensor(tensor).mesh;
+    let stored: Vec<IterDomain> = axes_with_domains(build.program(), tensor)
+        .into_iter()
+        .skip(1)
+        .filter(|(axis, _)| !axis.is_reduction())
+        .map(|(_, domain)| domain)
+        .collect();
+    let slice = local_tensor(build, tensor, mesh, &stored);
+    let domain = first_domain(build, tensor);
+    body.push(build.select(slice, tensor, domain, index));
+    slice
+}
