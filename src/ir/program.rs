@@ -238,7 +238,10 @@ impl Program {
     }
     /// The HostUnit of a number.
     pub fn unit_by_number(&self, number: u32) -> Option<UnitId> {
-        self.units.iter().find(|(_, unit)| unit.number == number).map(|(id, _)| id)
+        // As printed, units are numbered from 0 in their order: look there before searching.
+        let is = |unit: &HostUnit| unit.number == number;
+        let there = Some(UnitId(number)).filter(|&id| self.units.get(id).is_some_and(is));
+        there.or_else(|| self.units.iter().find(|(_, unit)| is(unit)).map(|(id, _)| id))
     }
     /// The HostUnit that a PostOnStream names, if the program has it.
     pub fn posted_unit(&self, op: &Op) -> Option<UnitId> {
