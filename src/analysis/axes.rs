@@ -16,15 +16,26 @@ pub struct Axis {
     pub iter: IterType,
     /// What it is spread over.
     pub parallel: ParallelType,
-    /// Its extent over all devices.
+    /// Its extent over all devices (of a broadcast: 1).
     pub extent: ExprId,
+    /// Extent of an expanded broadcast.
+    pub expanded: Option<ExprId>,
+    /// Number of the domain in the text; `u32::MAX` for none.
+    pub number: u32,
     /// Position among the tensor's printed domains; `u32::MAX` for an axis given by `logical=`.
     pub printed: u32,
 }
 
 impl Axis {
     fn of(domain: &IterDomain, printed: u32) -> Self {
-        Self { iter: domain.iter, parallel: domain.parallel, extent: domain.extent, printed }
+        Self {
+            iter: domain.iter,
+            parallel: domain.parallel,
+            extent: domain.extent,
+            expanded: domain.expanded,
+            number: domain.number,
+            printed,
+        }
     }
     /// Whether the axis has no storage.
     pub fn is_reduction(&self) -> bool {
@@ -33,6 +44,10 @@ impl Axis {
     /// Whether the axis is a broadcast.
     pub fn is_broadcast(&self) -> bool {
         self.iter == IterType::Broadcast
+    }
+    /// Whether the axis is stored and spread over devices.
+    pub fn is_sharded(&self) -> bool {
+        self.device().is_some()
     }
     /// The device type that the axis is stored over, if any.
     pub fn device(&self) -> Option<ParallelType> {
@@ -82,7 +97,14 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> Axes {
 }
 
 fn given(extent: ExprId) -> Axis {
-    Axis { iter: IterType::Iteration, parallel: ParallelType::Serial, extent, printed: u32::MAX }
+    Axis {
+        iter: IterType::Iteration,
+        parallel: ParallelType::Serial,
+        extent,
+        expanded: None,
+        number: u32::MAX,
+        printed: u32::MAX,
+    }
 }
 
 /// Whether some printed domain is a part of an axis.

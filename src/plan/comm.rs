@@ -220,8 +220,8 @@ fn check_layout(
     if parts.len() != wholes.len() || wholes.len() != view.dims.len() {
         return Ok(());
     }
-    let moved = |(part, whole): (&&super::axes::Axis, &&super::axes::Axis)| {
-        part.sharded() && part.parallel != whole.parallel
+    let moved = |(part, whole): (&&crate::analysis::Axis, &&crate::analysis::Axis)| {
+        part.is_sharded() && part.parallel != whole.parallel
     };
     let Some(axis) = parts.iter().zip(&wholes).position(moved) else { return Ok(()) };
     match view.dims[..axis].iter().position(|dim| dim.extent != 1) {

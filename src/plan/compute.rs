@@ -132,7 +132,7 @@ fn bind_scalar(cx: &mut Lowering<'_>, op: &Op, function: &str) -> Result<(), Dia
     let value = super::apply(function, &values).map_err(|error| cx.eval_error(error))?;
     let name = op.results.iter().find_map(|v| cx.program.exprs().as_name(v.scalar()?));
     if let Some(name) = name {
-        cx.locals.push((name, value));
+        cx.locals.push(name, value);
     }
     Ok(())
 }
@@ -238,7 +238,7 @@ pub fn lower_reduction(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let source = cx.input(input)?;
     let axes = cx.axes.of(result);
     let reduced: SmallVec<[usize; 2]> =
-        (0..axes.len()).filter(|&axis| axes[axis].reduction).collect();
+        (0..axes.len()).filter(|&axis| axes[axis].is_reduction()).collect();
     let counts = (axes.len(), source.dims.len());
     let output = cx.output(result)?;
     let kept: Vec<usize> = source
@@ -326,7 +326,7 @@ fn drop_device_axes(cx: &Lowering<'_>, tensor: TensorId, view: &mut View) {
     if cx.rank.is_none() {
         return;
     }
-    let sharded: Vec<bool> = cx.axes.stored(tensor).map(|axis| axis.sharded()).collect();
+    let sharded: Vec<bool> = cx.axes.stored(tensor).map(|axis| axis.is_sharded()).collect();
     if sharded.len() == view.dims.len() {
         let mut place = 0;
         view.dims.retain(|_| {

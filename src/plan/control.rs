@@ -186,15 +186,7 @@ pub struct LaunchCall {
 /// The unit and tensors of a PostOnStream; `None` if it names no unit of the program.
 pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
     let op = program.op(id);
-    let number = op.operands.iter().find_map(|value| match value {
-        Value::Unit(number) => Some(*number),
-        Value::Tensor(_)
-        | Value::Scalar(_)
-        | Value::Stream(_)
-        | Value::Handle(_)
-        | Value::Op(_) => None,
-    })?;
-    let unit = program.unit_by_number(number)?;
+    let unit = program.posted_unit(op)?;
     Some(LaunchCall {
         unit,
         inputs: op.input_tensors().collect(),
@@ -248,7 +240,7 @@ pub fn lower_post_on_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag>
         let view = cx.input(inner)?;
         cx.rebind(outer, Some(view))?;
     }
-    end_unit(cx, call.unit)
+    cx.end_unit(call.unit)
 }
 
 /// Either all outputs of a unit have memory when it is posted, or none.
@@ -264,14 +256,4 @@ fn check_bound(cx: &Lowering<'_>, outputs: &[TensorId]) -> Result<(), Diag> {
         }
         _ => Ok(()),
     }
-}
-
-/// Ends the bindings of a unit's tensors.
-fn end_unit(cx: &mut Lowering<'_>, unit: UnitId) -> Result<(), Diag> {
-    for (tensor, declaration) in cx.program.tensors().iter() {
-        if declaration.unit == Some(unit) {
-            cx.rebind(tensor, None)?;
-        }
-    }
-    Ok(())
 }

@@ -1,11 +1,12 @@
 //! The driver that turns a program into one rank's plan, and what ops' `lower` functions use.
 
-use super::axes::{AxesTable, Axis};
-use super::scalar::{EvalError, Scalar, Scope};
+use super::axes::AxesTable;
+use super::scalar::{EvalError, Locals, Scalar, Scope};
 use super::{
     Buffer, BufferId, BufferKind, CommSlot, Communicator, Env, EventId, Inst, InstKind, Iteration,
     IterationId, Origin, Plan, StreamSlot, USER_STREAM, View, WorkSlot, row_major,
 };
+use crate::analysis::Axis;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{
@@ -15,8 +16,8 @@ use crate::ir::{
 use crate::ops::OpKind;
 use rustc_hash::FxHashMap;
 
-/// Longest plan of one rank, in instructions.
-const MAX_INSTRUCTIONS: usize = 20_000_000;
+/// Most instructions, and most loop iterations, of the plans of all ranks together.
+const MAX_INSTRUCTIONS: usize = 1 << 24;
 
 /// What an op's `lower` function works on: the state of one rank's host while it issues the program.
 pub struct Lowering<'a> {
@@ -34,7 +35,7 @@ pub struct Lowering<'a> {
     pub stream: StreamSlot,
     /// The plan so far.
     pub plan: Plan,
-    pub(super) locals: Vec<(Symbol, Scalar)>,
+    pub(super) locals: Locals,
     pub(super) pending: FxHashMap<u32, WorkSlot>,
     pub(super) group: Option<OpId>,
     pub(super) named_streams: FxHashMap<ExprId, StreamSlot>,
@@ -49,6 +50,7 @@ pub struct Lowering<'a> {
     op: OpId,
     live_bytes: u64,
     memory_limit: u64,
+    unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
 }
 
 impl<'a> Lowering<'a> {
@@ -69,7 +71,7 @@ impl<'a> Lowering<'a> {
             unit: None,
             stream: USER_STREAM,
             plan: Plan { rank: rank.unwrap_or(0), streams: 1, ..Plan::default() },
-            locals: Vec::new(),
+            locals: Locals::default(),
             pending: FxHashMap::default(),
             group: None,
             named_streams: FxHashMap::default(),
@@ -84,8 +86,14 @@ impl<'a> Lowering<'a> {
             op: OpId(u32::MAX),
             live_bytes: 0,
             memory_limit,
+            unit_tensors: FxHashMap::default(),
         };
         cx.plan.iterations.push(Iteration::new());
+        for (tensor, declaration) in program.tensors().iter() {
+            if let Some(unit) = declaration.unit {
+                cx.unit_tensors.entry(unit).or_default().push(tensor);
+            }
+        }
         cx.index_ops();
         cx.bind_inputs()?;
         Ok(cx)
@@ -198,13 +206,13 @@ impl<'a> Lowering<'a> {
         let outer = self.iteration;
         let locals = self.locals.len();
         if let Some(index) = index {
-            self.locals.push((index, Scalar::Int(value)));
+            self.locals.push(index, Scalar::Int(value));
             self.indices.push((index, value));
             self.iteration = IterationId(self.plan.iterations.len() as u32);
+            self.check_length(self.plan.iterations.len(), "loop iterations")?;
+            let grown = self.plan.iterations.try_reserve(1);
+            grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
             self.plan.iterations.push(self.indices.clone());
-            if self.plan.iterations.len() > MAX_INSTRUCTIONS {
-                return Err(self.error(codes::TOO_LARGE, "the loops have too many iterations"));
-            }
         }
         let result = self.run_block(body);
         if index.is_some() {
@@ -249,13 +257,21 @@ impl<'a> Lowering<'a> {
     }
     /// Appends an instruction.
     pub fn emit(&mut self, kind: InstKind) -> Result<(), Diag> {
-        if self.plan.insts.len() >= MAX_INSTRUCTIONS {
-            let message = format!("the plan has more than {MAX_INSTRUCTIONS} instructions");
-            return Err(self.error(codes::TOO_LARGE, message));
-        }
+        self.check_length(self.plan.insts.len(), "instructions")?;
+        let grown = self.plan.insts.try_reserve(1);
+        grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
         let origin = Origin { op: self.op, iteration: self.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
+    }
+    /// Ranks are planned side by side: each has its share of the most there may be.
+    fn check_length(&self, length: usize, what: &str) -> Result<(), Diag> {
+        let most = MAX_INSTRUCTIONS / self.env.ranks.max(1) as usize;
+        if length < most {
+            return Ok(());
+        }
+        let message = format!("the plan of one rank has more than {most} {what}");
+        Err(self.error(codes::TOO_LARGE, message))
     }
     /// A new work.
     pub fn work(&mut self) -> WorkSlot {
@@ -346,6 +362,16 @@ impl<'a> Lowering<'a> {
 
     // ---- tensors ----
 
+    /// Ends the bindings of a unit's tensors.
+    pub(super) fn end_unit(&mut self, unit: UnitId) -> Result<(), Diag> {
+        let tensors = self.unit_tensors.remove(&unit).unwrap_or_default();
+        for &tensor in &tensors {
+            self.rebind(tensor, None)?;
+        }
+        self.unit_tensors.insert(unit, tensors);
+        Ok(())
+    }
+
     /// The local shape of a tensor: stored axes; an axis spread over devices has extent 1, an expanded
     /// broadcast its expanded extent.
     pub fn local_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
@@ -354,7 +380,7 @@ impl<'a> Lowering<'a> {
         let scope = Scope { unit, ..self.scope() };
         let mut shape = Vec::new();
         for axis in self.axes.stored(tensor) {
-            if self.rank.is_some() && axis.sharded() {
+            if self.rank.is_some() && axis.is_sharded() {
                 shape.push(1);
                 continue;
             }
@@ -371,42 +397,14 @@ impl<'a> Lowering<'a> {
 
     /// Domains made by splits cannot run without `logical=`.
     fn check_splits(&self, tensor: TensorId) -> Result<(), Diag> {
-        if self.program.tensor(tensor).logical.is_some() {
+        if !self.axes.is_split(tensor) {
             return Ok(());
         }
-        let domains = self.program.domains(tensor);
-        let by_view = || {
-            self.program.ops().iter().any(|(_, op)| {
-                op.kind == OpKind::View && op.output_tensors().any(|result| result == tensor)
-            })
-        };
-        let split = |domain: &crate::ir::IterDomain| self.has_ceil_div(domain.extent, 0);
-        if domains.iter().any(split) || (domains.iter().any(|d| d.rfactor) && !by_view()) {
-            let name = self.name(tensor);
-            let message =
-                format!("the axes of {name} were made by splits, so its shape is not known");
-            return Err(self.error(codes::SPLIT_AXES, message).note(format!(
-                "write the extents before the splits as `logical={{...}}` of {name}"
-            )));
-        }
-        Ok(())
-    }
-
-    fn has_ceil_div(&self, expr: ExprId, depth: u32) -> bool {
-        if depth > 100 {
-            return false;
-        }
-        match self.program.expr(expr) {
-            Expr::Call(name, args) => {
-                self.program.name(*name) == "ceilDiv"
-                    || args.iter().any(|&arg| self.has_ceil_div(arg, depth + 1))
-            }
-            Expr::Unary(_, a) | Expr::Set(a) => self.has_ceil_div(*a, depth + 1),
-            Expr::Binary(_, a, b) => {
-                self.has_ceil_div(*a, depth + 1) || self.has_ceil_div(*b, depth + 1)
-            }
-            _ => false,
-        }
+        let name = self.name(tensor);
+        let message = format!("the axes of {name} were made by splits, so its shape is not known");
+        Err(self
+            .error(codes::SPLIT_AXES, message)
+            .note(format!("write the extents before the splits as `logical={{...}}` of {name}")))
     }
 
     /// A new buffer of this shape.

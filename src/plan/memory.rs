@@ -1,7 +1,7 @@
 //! Lowering of ALLOCATE, Deallocate and of ops that bind a tensor to a part of another.
 
-use super::axes::Axis;
 use super::{InstKind, Lowering, Scalar, View};
+use crate::analysis::Axis;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, ParallelType, TensorId};
@@ -83,9 +83,9 @@ pub fn lower_select(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let view = match cx.stored_position(input, &axis) {
         None => source,
         Some(position) => {
-            let by_device = axis.sharded() && cx.rank.is_some();
+            let by_device = axis.is_sharded() && cx.rank.is_some();
             let index = match op.expr(AttrKey::Index) {
-                _ if axis.broadcast || by_device => 0,
+                _ if axis.is_broadcast() || by_device => 0,
                 Some(expr) => cx.int(expr)?,
                 None => return Err(cx.error(codes::NEEDED, "the select has no index")),
             };

@@ -86,6 +86,21 @@ impl Prepared {
     pub fn plan_text(&self, rank: usize) -> Option<PlanText<'_>> {
         self.plans.get(rank).map(|plan| PlanText { plan, labels: &self.labels })
     }
+    /// About how many bytes a run needs at one time: the buffers of all ranks, the operands and results
+    /// that their largest instructions work on, and inputs and outputs once more as whole tensors.
+    pub fn bytes(&self) -> u64 {
+        let of_plan = |plan: &Plan| {
+            let largest = plan.iter().map(|inst| inst.kind.bytes()).max().unwrap_or(0);
+            plan.peak_bytes.saturating_add(largest.saturating_mul(2))
+        };
+        let whole = |port: &Port| {
+            let size = port.dtype.size() as u64;
+            port.shape().iter().fold(size, |bytes, &extent| bytes.saturating_mul(extent as u64))
+        };
+        let plans = self.plans.iter().map(of_plan);
+        let ports = self.inputs.iter().chain(&self.outputs).map(whole);
+        plans.chain(ports).fold(0, u64::saturating_add)
+    }
     /// The input or output of a name or position.
     pub fn find(ports: &[Port], name: &str) -> Option<usize> {
         ports
@@ -178,7 +193,7 @@ fn ports(
                 diags.push(Diag::global(codes::SIZE, message));
                 continue;
             };
-            let device = (!unlowered && axis.sharded()).then_some(axis.parallel);
+            let device = (!unlowered && axis.is_sharded()).then_some(axis.parallel);
             port.axes.push(PortAxis { extent, device });
         }
         found.push(port);
@@ -246,7 +261,9 @@ fn reshards(program: &Program, axes: &AxesTable, id: OpId) -> bool {
             let axis = axes.of(tensor).get(axis as usize)?;
             let mesh = program.tensor_mesh(tensor);
             let wide = mesh.and_then(|mesh| mesh.extent(axis.parallel)).is_none_or(|n| n > 1);
-            Some((axis.parallel.is_device() && wide).then_some((axis.parallel, axis.reduction)))
+            Some(
+                (axis.parallel.is_device() && wide).then_some((axis.parallel, axis.is_reduction())),
+            )
         };
         let (Some(from), Some(to)) = (side(link.from), side(link.to)) else { return false };
         // A device axis that becomes a reduction is reduced over devices.

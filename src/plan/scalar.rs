@@ -61,6 +61,41 @@ pub enum EvalError {
     Invalid(String),
 }
 
+/// Loop indices and scalar results by name. The latest value of a name hides older ones until it is
+/// dropped.
+#[derive(Default)]
+pub(super) struct Locals {
+    /// Name, value, and the place of the value that it hides.
+    values: Vec<(Symbol, Scalar, Option<usize>)>,
+    latest: FxHashMap<Symbol, usize>,
+}
+
+impl Locals {
+    /// Gives a name a value.
+    pub(super) fn push(&mut self, name: Symbol, value: Scalar) {
+        let hidden = self.latest.insert(name, self.values.len());
+        self.values.push((name, value, hidden));
+    }
+    /// How many values there are, for [`Locals::truncate`].
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+    /// Drops the values behind the first `len`.
+    pub(super) fn truncate(&mut self, len: usize) {
+        while self.values.len() > len
+            && let Some((name, _, hidden)) = self.values.pop()
+        {
+            match hidden {
+                Some(place) => self.latest.insert(name, place),
+                None => self.latest.remove(&name),
+            };
+        }
+    }
+    fn get(&self, name: Symbol) -> Option<Scalar> {
+        self.latest.get(&name).map(|&place| self.values[place].1)
+    }
+}
+
 /// Names that an expression can use.
 pub(super) struct Scope<'a> {
     /// The program.
@@ -71,8 +106,8 @@ pub(super) struct Scope<'a> {
     pub unit: Option<UnitId>,
     /// `rank`; `None` where no single rank is meant.
     pub rank: Option<u32>,
-    /// Loop indices and scalar results, innermost last.
-    pub locals: &'a [(Symbol, Scalar)],
+    /// Loop indices and scalar results.
+    pub locals: &'a Locals,
     /// Scalars defined by ops outside of the program's order (`Index definitions:`).
     pub definitions: &'a FxHashMap<Symbol, OpId>,
 }
@@ -135,8 +170,8 @@ impl Scope<'_> {
     }
 
     fn name(&self, name: Symbol, depth: u32) -> Result<Scalar, EvalError> {
-        if let Some((_, value)) = self.locals.iter().rev().find(|(local, _)| *local == name) {
-            return Ok(*value);
+        if let Some(value) = self.locals.get(name) {
+            return Ok(value);
         }
         if let Some(value) = self.env.value(self.unit, name) {
             return Ok(Scalar::Int(value));

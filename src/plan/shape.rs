@@ -83,10 +83,11 @@ fn check_view_sharding(cx: &Lowering<'_>, input: TensorId, result: TensorId) -> 
         let mut before = 1usize;
         let mut found = Vec::new();
         for axis in cx.axes.stored(tensor) {
-            if axis.sharded() {
+            if axis.is_sharded() {
                 found.push((axis.parallel, before));
             }
-            before = before.saturating_mul(if axis.broadcast { 1 } else { cx.size(axis.extent)? });
+            before =
+                before.saturating_mul(if axis.is_broadcast() { 1 } else { cx.size(axis.extent)? });
         }
         Ok(found)
     };
@@ -118,7 +119,7 @@ pub fn lower_slice(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         );
         return Err(cx.error(codes::SHAPES, message));
     }
-    let sharded: Vec<bool> = cx.axes.stored(input).map(|axis| axis.sharded()).collect();
+    let sharded: Vec<bool> = cx.axes.stored(input).map(|axis| axis.is_sharded()).collect();
     for (axis, range) in ranges.iter().enumerate() {
         if sharded[axis] && cx.rank.is_some() {
             continue;
@@ -134,9 +135,11 @@ pub fn lower_slice(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         }
         let (start, stop) = (clamp(start), clamp(stop));
         let count = (stop - start).max(0) as usize;
+        // A step past the end takes one element, like a step of the whole extent.
+        let step = step.min(extent.max(1)) as usize;
         view.offset += start as usize * view.dims[axis].stride;
-        view.dims[axis].extent = count.div_ceil(step as usize);
-        view.dims[axis].stride *= step as usize;
+        view.dims[axis].extent = count.div_ceil(step);
+        view.dims[axis].stride *= step;
     }
     copy_into(cx, input, view, result)
 }
@@ -159,28 +162,35 @@ pub fn lower_pad(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error(codes::SHAPES, message));
     }
     let value = op.expr(AttrKey::Fill).map_or(Ok(Scalar::Int(0)), |expr| cx.scalar(expr))?;
-    let output = cx.output(result)?;
-    let (mut src, mut dst) = (source.clone(), output.clone());
-    let mut expected = Vec::new();
-    for (axis, pair) in widths.chunks_exact(2).enumerate() {
+    let mut pads = Vec::new();
+    for (pair, dim) in widths.chunks_exact(2).zip(&source.dims) {
         let [before, after] = [cx.int(pair[0])?, cx.int(pair[1])?];
-        let extent = source.dims[axis].extent as i64;
-        let total = extent.saturating_add(before).saturating_add(after).max(0);
-        let skip = before.saturating_neg().max(0);
-        let kept = (extent - skip).min(total - before.max(0)).max(0);
-        expected.push(total as usize);
-        src.offset += skip as usize * src.dims[axis].stride;
-        dst.offset += before.max(0) as usize * dst.dims[axis].stride;
-        src.dims[axis].extent = kept as usize;
-        if let Some(dim) = dst.dims.get_mut(axis) {
-            dim.extent = kept as usize;
-        }
+        let total = (dim.extent as i64).saturating_add(before).saturating_add(after).max(0);
+        pads.push((before, total));
     }
+    let output = cx.output(result)?;
+    let expected: Vec<usize> = pads.iter().map(|&(_, total)| total as usize).collect();
     if expected != output.shape() {
         return Err(cx.shape_error(input, &expected, result, &output.shape()));
     }
+    let (src, dst) = padded(source, output.clone(), &pads);
     cx.emit(InstKind::Fill { dst: output, value })?;
     emit_copy(cx, src, dst)
+}
+
+/// The elements that a pad keeps, in its input and in its result. `pads` are the width before each axis
+/// and the axis's extent in the result; negative widths cut off.
+fn padded(mut src: View, mut dst: View, pads: &[(i64, i64)]) -> (View, View) {
+    for (axis, &(before, total)) in pads.iter().enumerate() {
+        let extent = src.dims[axis].extent as i64;
+        let (skip, shift) = (before.saturating_neg().clamp(0, extent), before.clamp(0, total));
+        let kept = (extent - skip).min(total - shift) as usize;
+        src.offset += skip as usize * src.dims[axis].stride;
+        dst.offset += shift as usize * dst.dims[axis].stride;
+        src.dims[axis].extent = kept;
+        dst.dims[axis].extent = kept;
+    }
+    (src, dst)
 }
 
 /// `cat`: tensors behind each other along an axis.

@@ -4,14 +4,18 @@
 //! extents are one name, are one class; a class has at most one value. Whatever is left open is one
 //! error that names each open extent and the flag that sets it.
 
-use super::axes::{AxesTable, Axis};
-use super::scalar::{EvalError, Scope};
+use super::axes::AxesTable;
+use super::scalar::{EvalError, Locals, Scope};
+use crate::analysis::Axis;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::OpKind;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+
+/// Most ranks that one process plans and runs.
+const MAX_RANKS: u32 = 4096;
 
 /// What the user fixed.
 #[derive(Clone, Debug)]
@@ -142,6 +146,11 @@ fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
             Diag::global(codes::TOO_FEW_DEVICES, message)
                 .note(format!("give `--devices {needed}`")),
         );
+    }
+    if ranks.max(needed) > MAX_RANKS {
+        let message =
+            format!("{} ranks are too many: at most {MAX_RANKS} can run", ranks.max(needed));
+        diags.push(Diag::global(codes::TOO_LARGE, message));
     }
     if sizes.streams == 0 {
         diags.push(Diag::global(codes::SIZE, "the number of streams must be at least 1"));
@@ -302,7 +311,7 @@ impl Solver<'_> {
 
     fn link(&mut self, from: (TensorId, u32), to: (TensorId, u32)) {
         let broadcast = |(tensor, axis): (TensorId, u32)| {
-            self.axes.of(tensor).get(axis as usize).is_none_or(|axis| axis.broadcast)
+            self.axes.of(tensor).get(axis as usize).is_none_or(|axis| axis.is_broadcast())
         };
         if broadcast(from) || broadcast(to) {
             return;
@@ -379,7 +388,7 @@ impl Solver<'_> {
         };
         let axes = self.axes.of(tensor);
         let stored: Vec<u32> =
-            (0..axes.len() as u32).filter(|&axis| !axes[axis as usize].reduction).collect();
+            (0..axes.len() as u32).filter(|&axis| !axes[axis as usize].is_reduction()).collect();
         if stored.len() != shape.len() {
             let message = format!(
                 "{} has {} sizes, but {name} has {} axes",
@@ -448,21 +457,21 @@ impl Solver<'_> {
 
     /// Reports open extents, all in one error, and sizes that no axis can have.
     fn check_all(&mut self, env: &Env) {
-        let mut open: Vec<(String, u32, Option<UnitId>)> = Vec::new();
-        let mut seen = Vec::new();
+        let mut open: Vec<(String, u32)> = Vec::new();
+        let mut seen = FxHashSet::default();
+        let scalars: FxHashSet<u32> = self.scalars.iter().copied().collect();
         for index in 0..self.names.len() {
-            let (unit, name, node) = self.names[index];
+            let (_, name, node) = self.names[index];
             let root = self.root(node);
             match &self.known[root as usize] {
-                Some(known) if known.value <= 0 && !self.scalars.contains(&node) => {
+                Some(known) if known.value <= 0 && !scalars.contains(&node) => {
                     let name = self.program.name(name);
                     let message =
                         format!("`{name}` is {} ({}); sizes are positive", known.value, known.why);
                     self.diags.push(Diag::global(codes::SIZE, message));
                 }
-                None if !seen.contains(&root) => {
-                    seen.push(root);
-                    open.push((self.program.name(name).to_owned(), root, unit));
+                None if seen.insert(root) => {
+                    open.push((self.program.name(name).to_owned(), root));
                 }
                 _ => {}
             }
@@ -495,7 +504,7 @@ impl Solver<'_> {
     fn shape_flag(&mut self, tensor: TensorId) -> String {
         let mut sizes = Vec::new();
         for axis in 0..self.axes.of(tensor).len() as u32 {
-            if self.axes.of(tensor)[axis as usize].reduction {
+            if self.axes.of(tensor)[axis as usize].is_reduction() {
                 continue;
             }
             let root = self.axis_node(tensor, axis).map(|node| self.root(node));
@@ -505,8 +514,9 @@ impl Solver<'_> {
         format!("--shape {}={}", self.program.tensor_name(tensor), sizes.join("x"))
     }
 
-    fn report_open(&mut self, open: &[(String, u32, Option<UnitId>)]) {
-        let names: Vec<String> = open.iter().map(|(name, ..)| format!("`{name}`")).collect();
+    /// One error for all open extents: where each occurs and the flags that set it.
+    fn report_open(&mut self, open: &[(String, u32)]) {
+        let names: Vec<String> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
         let header = self.program.source().header;
         let many = if names.len() == 1 { "this size is" } else { "these sizes are" };
         let mut diag = Diag::error(
@@ -514,32 +524,35 @@ impl Solver<'_> {
             header,
             format!("{many} not known: {}", names.join(", ")),
         );
-        for (name, root, _) in open {
-            let mut places = Vec::new();
-            let mut input = None;
-            for tensor in self.program.tensors().ids() {
-                for index in 0..self.axes.of(tensor).len() as u32 {
-                    let node = self.axis_node(tensor, index);
-                    if node.map(|node| self.root(node)) == Some(*root) {
-                        let tensor_name = self.program.tensor_name(tensor);
-                        places.push(format!("axis {index} of {tensor_name}"));
-                        if self.is_input(tensor) {
-                            input.get_or_insert(tensor);
-                        }
-                    }
-                }
-            }
-            let more = places.len().saturating_sub(3);
-            places.truncate(3);
-            let mut text = places.join(", ");
-            if more > 0 {
+        let places = self.places();
+        for (name, root) in open {
+            let places = places.get(root).map_or(&[][..], Vec::as_slice);
+            let few = places.iter().take(3).map(|&(tensor, index)| {
+                format!("axis {index} of {}", self.program.tensor_name(tensor))
+            });
+            let mut text = few.collect::<Vec<_>>().join(", ");
+            if let Some(more @ 1..) = places.len().checked_sub(3) {
                 text = format!("{text} and {more} more");
             }
+            let input = places.iter().map(|(tensor, _)| *tensor).find(|&at| self.is_input(at));
             let shape =
                 input.map_or(String::new(), |tensor| format!(" or `{}`", self.shape_flag(tensor)));
             diag = diag.note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
         }
         self.diags.push(diag);
+    }
+
+    /// The axes of each class, in the order of the tensors.
+    fn places(&mut self) -> FxHashMap<u32, Vec<(TensorId, u32)>> {
+        let mut places: FxHashMap<u32, Vec<(TensorId, u32)>> = FxHashMap::default();
+        for tensor in self.program.tensors().ids() {
+            for index in 0..self.axes.of(tensor).len() as u32 {
+                if let Some(node) = self.axis_node(tensor, index) {
+                    places.entry(self.root(node)).or_default().push((tensor, index));
+                }
+            }
+        }
+        places
     }
 }
 
@@ -565,7 +578,8 @@ pub fn evaluate(
     unit: Option<UnitId>,
     expr: ExprId,
 ) -> Result<i64, EvalError> {
-    let definitions = FxHashMap::default();
-    let scope = Scope { program, env, unit, rank: None, locals: &[], definitions: &definitions };
+    let (definitions, locals) = (FxHashMap::default(), Locals::default());
+    let scope =
+        Scope { program, env, unit, rank: None, locals: &locals, definitions: &definitions };
     scope.eval_int(expr)
 }

@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
         self.phases[0] += start.elapsed().as_secs_f64();
         let mut diags = Diags::default();
         diags.items.extend(chunk.not_utf8(self.lossy));
-        diags.items.extend(parsed.errors.into_iter().map(chunk::syntax));
+        diags.items.extend(parsed.errors.into_iter().map(hostir::syntax_error));
         let sound = !diags.has_errors();
         let programs = self.resolve(&parsed.ast, &chunk.text);
         // It is as large as the text several times over; what follows can use the memory.

@@ -14,6 +14,7 @@ mod inputs;
 mod load;
 mod names;
 mod outputs;
+mod ran;
 mod reference;
 mod summary;
 
@@ -72,9 +73,11 @@ fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
         exec::follow_order(&prepared).map_err(|diags| loaded.fail(diags))?;
         return Ok(summary::checked(&prepared, options));
     }
+    exec::check_memory(&prepared)?;
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
     let run = exec::run(&prepared, inputs::parts(&prepared, &inputs))
         .map_err(|diags| loaded.fail(diags))?;
+    let ran = ran::line(&prepared, run.stats);
     let results = Results::assemble(&prepared, run, &bound.in_parts())
         .map_err(|diag| loaded.fail(vec![diag]))?;
     let mut lines = check::expected(&prepared, &results, options, &bound, io)?;
@@ -82,6 +85,9 @@ fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
         lines.extend(reference::check(file, &inputs, &prepared, &results, options, io)?);
     }
     outputs::write(&prepared, &results, options, &bound, io)?;
+    if !options.quiet {
+        let _ = writeln!(io.stderr, "{ran}");
+    }
     Ok(summary::done(&prepared, &inputs, &bound, &results, &lines, options))
 }
 

@@ -396,8 +396,7 @@ fn run_stream_pairs(
                 continue;
             };
             let from = *peer as usize;
-            let place =
-                ranks[from].sends.iter().position(|send| !send.taken && send.peer as usize == to);
+            let place = ranks[from].sends.iter().position(|send| send.peer as usize == to);
             let Some(place) = place else { continue };
             let send = ranks[from].sends[place].inst;
             let InstKind::Send { view: source, .. } = &ranks[from].inst(send).kind else {

@@ -86,6 +86,23 @@ impl Backend for Cpu {
     }
 }
 
+/// Whether there is memory for a run. Deep in a run a tensor without memory ends the process, so it is
+/// asked for all at once before, and given back.
+pub fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
+    let bytes = prepared.bytes();
+    let mut room = Vec::<u8>::new();
+    let asked = room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));
+    // An allocation that nobody looks at is optimised away.
+    std::hint::black_box(&mut room);
+    asked.map_err(|_| {
+        Diag::global(
+            codes::NO_MEMORY,
+            format!("no memory for the {bytes} bytes that the run needs"),
+        )
+        .note("set smaller sizes, or look at the plan with `--check-only` or `--print-plan`")
+    })
+}
+
 /// Runs all ranks of a prepared program. `inputs` are `[rank][tensor input]`, local parts; off an
 /// input's mesh any tensor stands in. Outputs are `[rank][output]`.
 pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {

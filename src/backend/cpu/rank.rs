@@ -38,15 +38,13 @@ impl<T> Queue<T> {
     }
 }
 
-/// What a send or receive on a stream has come to.
+/// A send on a stream whose data nobody has taken yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StreamSend {
     /// The instruction.
     pub(super) inst: u32,
     /// The peer.
     pub(super) peer: u32,
-    /// Whether the peer has taken the data.
-    pub(super) taken: bool,
 }
 
 /// The state of one rank.
@@ -63,7 +61,7 @@ pub(super) struct Rank<'p> {
     comms: Vec<Queue<Unit>>,
     works: Vec<bool>,
     events: Vec<bool>,
-    /// Sends on streams, in the order they were reached.
+    /// Sends on streams that nobody has taken, in the order they were reached.
     pub(super) sends: Vec<StreamSend>,
 }
 
@@ -223,8 +221,7 @@ impl<'p> Rank<'p> {
 
     /// A send on a stream has been taken.
     pub(super) fn complete_send(&mut self, place: usize) {
-        self.sends[place].taken = true;
-        let inst = self.sends[place].inst;
+        let StreamSend { inst, .. } = self.sends.remove(place);
         if let InstKind::Send { work, .. } = &self.inst(inst).kind {
             self.works[work.0 as usize] = true;
         }
@@ -238,7 +235,7 @@ impl<'p> Rank<'p> {
                 |&index| matches!(&self.inst(index).kind, InstKind::WaitWork { work: w } if w == work),
             )
         };
-        let open = self.sends.iter().filter(|send| !send.taken).copied();
+        let open = self.sends.iter().copied();
         open.filter(|send| {
             matches!(&self.inst(send.inst).kind, InstKind::Send { work, .. } if awaited(work))
         })
@@ -274,7 +271,7 @@ impl<'p> Rank<'p> {
             InstKind::WaitEvent { event } if !self.events[event.0 as usize] => return Ok(false),
             InstKind::Recv { .. } => return Ok(false),
             InstKind::Send { peer, .. } => {
-                self.sends.push(StreamSend { inst: index, peer: *peer, taken: false });
+                self.sends.push(StreamSend { inst: index, peer: *peer });
             }
             InstKind::Record { event } => self.events[event.0 as usize] = true,
             _ if self.dry => {}

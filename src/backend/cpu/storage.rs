@@ -13,19 +13,25 @@ pub(super) struct Storage {
     elements: usize,
     size: usize,
     tensor: TensorId,
-    /// One bit an element; `None` once all are initialised.
-    written: Option<Vec<u64>>,
+    /// What is initialised; `None` once all elements are.
+    written: Option<Written>,
+}
+
+/// Which elements of an allocation are initialised.
+#[derive(Clone, Debug)]
+struct Written {
+    /// One bit an element.
+    bits: Vec<u64>,
+    /// How many are not.
+    missing: usize,
 }
 
 impl Storage {
     fn new(elements: usize, dtype: DType, tensor: TensorId) -> Result<Self, Fault> {
         let size = dtype.size();
         let count = elements.checked_mul(size).ok_or(Fault::NoMemory(usize::MAX))?.div_ceil(8);
-        let mut words = Vec::new();
-        words.try_reserve_exact(count).map_err(|_| Fault::NoMemory(count.saturating_mul(8)))?;
-        words.resize(count, 0);
-        let written = Some(vec![0u64; elements.div_ceil(64)]);
-        Ok(Self { words, elements, size, tensor, written })
+        let written = Written { bits: zeros(elements.div_ceil(64))?, missing: elements };
+        Ok(Self { words: zeros(count)?, elements, size, tensor, written: Some(written) })
     }
 
     /// All elements as `T`, which has the element's size.
@@ -39,7 +45,7 @@ impl Storage {
 
     /// Errors unless all elements of the view are initialised.
     fn check(&self, view: &View) -> Result<(), Fault> {
-        let Some(bits) = &self.written else { return Ok(()) };
+        let Some(Written { bits, .. }) = &self.written else { return Ok(()) };
         let rows = Rows::new(view);
         let mut missing = None;
         rows.each(|offset| {
@@ -58,7 +64,7 @@ impl Storage {
 
     /// Marks the view's elements as initialised.
     fn mark(&mut self, view: &View) {
-        let Some(bits) = &mut self.written else { return };
+        let Some(Written { bits, missing }) = &mut self.written else { return };
         if view.is_contiguous() && view.len() == self.elements {
             self.written = None;
             return;
@@ -67,14 +73,30 @@ impl Storage {
         rows.each(|offset| {
             for index in 0..rows.inner.extent {
                 let at = offset + index * rows.inner.stride;
-                bits[at / 64] |= 1 << (at % 64);
+                let bit = 1 << (at % 64);
+                *missing -= usize::from(bits[at / 64] & bit == 0);
+                bits[at / 64] |= bit;
             }
         });
-        let set: usize = bits.iter().map(|word| word.count_ones() as usize).sum();
-        if set == self.elements {
+        if *missing == 0 {
             self.written = None;
         }
     }
+}
+
+/// Zeroed memory.
+fn zeros(words: usize) -> Result<Vec<u64>, Fault> {
+    let mut zeros = room(words)?;
+    zeros.resize(words, 0);
+    Ok(zeros)
+}
+
+/// Room for this many values.
+fn room<T>(count: usize) -> Result<Vec<T>, Fault> {
+    let mut room = Vec::new();
+    let bytes = || count.saturating_mul(size_of::<T>());
+    room.try_reserve_exact(count).map_err(|_| Fault::NoMemory(bytes()))?;
+    Ok(room)
 }
 
 /// A view as rows: the innermost run of elements with one stride, and the axes around it.
@@ -206,7 +228,7 @@ impl Memory {
         debug_assert_eq!(storage.size, size_of::<T>());
         let data = storage.slice::<T>();
         let rows = Rows::new(view);
-        let mut values = Vec::with_capacity(view.len());
+        let mut values = room(view.len())?;
         rows.each(|offset| match rows.inner {
             Dim { extent, stride: 1 } => values.extend_from_slice(&data[offset..offset + extent]),
             Dim { extent, stride } => {

@@ -1,7 +1,6 @@
 //! Cuts the input into texts that are run on their own, and moves diagnostics back.
 
-use hostir::diag::{Diag, Diags, Label, Severity, Span};
-use hostir_grammar::SyntaxError;
+use hostir::diag::{Diag, Diags, Span};
 use std::borrow::Cow;
 
 /// One text of the input.
@@ -75,20 +74,4 @@ fn shift(span: Span, by: usize) -> Span {
 /// Where the lines of a text start.
 pub(super) fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
-}
-
-/// A syntax error as a diagnostic.
-pub(super) fn syntax(error: SyntaxError) -> Diag {
-    Diag {
-        severity: Severity::Error,
-        code: error.code,
-        message: error.message,
-        primary: Some(Label { span: error.span, text: error.label }),
-        labels: error
-            .others
-            .into_iter()
-            .map(|other| Label { span: other.span, text: other.text })
-            .collect(),
-        notes: error.notes,
-    }
 }

@@ -88,7 +88,7 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// `T2: equal to the reference within rtol=1e-4 atol=3.2e-4 (worst |difference| 1.2e-7 at [3, 1, 0])`
+/// `T2: equal to the reference `plain.hir` within rtol=1e-4 atol=3.2e-4 (worst |difference| 1.2e-7 at [3, 1, 0])`
 fn equal(name: &str, what: &str, result: &Comparison) -> String {
     let worst = match &result.worst {
         Some(worst) => {

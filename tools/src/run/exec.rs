@@ -47,6 +47,11 @@ pub(super) fn shard(
     plan::shard(prepared, input, rank, whole)
 }
 
+/// Refuses a run that there is no memory for.
+pub(super) fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
+    cpu::check_memory(prepared)
+}
+
 /// Runs all ranks; inputs are by rank and position.
 pub(super) fn run(
     prepared: &Prepared,

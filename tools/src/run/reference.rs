@@ -9,7 +9,9 @@ use super::inputs::{self, Input};
 use super::load::Loaded;
 use super::names;
 use super::outputs::Results;
+use crate::data::brackets;
 use crate::io::Io;
+use hostir::analysis::logical_axes;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::plan::Sizes;
@@ -27,6 +29,7 @@ pub(super) fn check(
     let whole: Vec<&HostTensor> = given.iter().map(whole).collect::<Result<_, _>>()?;
     count(file, "inputs", names::tensors(loaded.program.inputs()).len(), whole.len())?;
     count(file, "outputs", names::tensors(loaded.program.outputs()).len(), prepared.results)?;
+    same_axes(file, &loaded, &whole)?;
     let reference = prepare(&loaded, &whole, options)?;
     for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(&whole) {
         if port.dtype != own.dtype() || port.shape() != own.shape() {
@@ -42,17 +45,19 @@ pub(super) fn check(
             return Err(misfit(message).into());
         }
     }
+    exec::check_memory(&reference)?;
     let inputs: Vec<Input> = whole.into_iter().cloned().map(Input::Whole).collect();
     let parts = inputs::parts(&reference, &inputs);
     let run = exec::run(&reference, parts).map_err(|diags| loaded.fail(diags))?;
     let expected =
         Results::assemble(&reference, run, &[]).map_err(|diag| loaded.fail(vec![diag]))?;
     let mut checks = Checks::new(options);
+    let what = format!("the reference `{file}`");
     for ((port, found), expected) in
         prepared.outputs.iter().zip(&results.whole).zip(&expected.whole)
     {
         if let (Some(found), Some(expected)) = (found, expected) {
-            checks.pair(&port.name, found, "the reference", expected);
+            checks.pair(&port.name, found, &what, expected);
         }
     }
     checks.finish()
@@ -73,6 +78,21 @@ fn count(file: &str, what: &str, theirs: usize, own: usize) -> Result<(), Diag> 
         return Ok(());
     }
     Err(misfit(format!("`{file}` has {theirs} tensor {what}, but the program has {own}")))
+}
+
+/// The reference's inputs have as many axes as what they are given.
+fn same_axes(file: &str, loaded: &Loaded, whole: &[&HostTensor]) -> Result<(), Failure> {
+    let program = &loaded.program;
+    for (tensor, whole) in names::tensors(program.inputs()).into_iter().zip(whole) {
+        let axes = logical_axes(program, tensor).stored().len();
+        if axes != whole.shape().len() {
+            let (name, shape) = (program.tensor_name(tensor), brackets(whole.shape()));
+            let message =
+                format!("input {name} of `{file}` has {axes} axes, but is given a tensor {shape}");
+            return Err(misfit(message).into());
+        }
+    }
+    Ok(())
 }
 
 fn misfit(message: String) -> Diag {

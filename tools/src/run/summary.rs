@@ -20,8 +20,13 @@ pub(super) fn header(prepared: &Prepared, streams: u32) -> String {
     format!("hir-run: {ranks} on the CPU backend, {streams}")
 }
 
-fn count(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+/// `1 rank`, `4 ranks`, `2 copies`.
+pub(super) fn count(n: usize, what: &str) -> String {
+    match (n, what.strip_suffix('y')) {
+        (1, _) => format!("1 {what}"),
+        (_, Some(stem)) => format!("{n} {stem}ies"),
+        (_, None) => format!("{n} {what}s"),
+    }
 }
 
 /// What `--check-only` prints.
