@@ -75,25 +75,63 @@ use crate::diag::Diags;
 use crate::ir::Program;
 use crate::ops::OpKind;
 
+/// Programs of fewer ops are checked on one thread: starting others takes longer.
+const PARALLEL: usize = 4096;
+
 /// Checks a program; errors come in the order of their places in the text.
 pub fn verify(program: &Program, diags: &mut Diags) {
+    let (mut found, [rules, rest, extents]) = if program.ops().len() < PARALLEL {
+        (whole(program), [rules(program), rest(program), extents(program)])
+    } else {
+        let (left, right) =
+            rayon::join(|| [whole(program), rest(program)], || [rules(program), extents(program)]);
+        let ([whole, rest], [rules, extents]) = (left, right);
+        (whole, [rules, rest, extents])
+    };
+    found.items.extend(rules.items);
+    found.items.extend(rest.items);
+    // An extent that needs two values usually follows from what was reported already.
+    if !found.has_errors() {
+        found.items.extend(extents.items);
+    }
+    found.sort();
+    diags.items.append(&mut found.items);
+}
+
+/// Declarations, and what is defined, used and freed where.
+fn whole(program: &Program) -> Diags {
     let mut found = Diags::default();
     let referenced = declarations::Referenced::new(program);
     declarations::check(program, &referenced, &mut found);
     flow::check(program, &referenced, &mut found);
+    found
+}
+
+/// What single ops require.
+fn rules(program: &Program) -> Diags {
+    let mut found = Diags::default();
     let mut check = |id| (program.op(id).kind.spec().verify)(program, id, &mut found);
     program.walk(program.body(), &mut check);
     for (_, unit) in program.units().iter() {
         program.walk(unit.body, &mut check);
     }
+    found
+}
+
+/// Posts, units and names of scalars.
+fn rest(program: &Program) -> Diags {
+    let mut found = Diags::default();
     posts::check(program, &mut found);
     units::check(program, &mut found);
     scalars::check(program, &mut found);
-    if !found.has_errors() {
-        scalars::extents(program, &mut found);
-    }
-    found.sort();
-    diags.items.append(&mut found.items);
+    found
+}
+
+/// Extents that follow from all ops together.
+fn extents(program: &Program) -> Diags {
+    let mut found = Diags::default();
+    scalars::extents(program, &mut found);
+    found
 }
 
 /// Whether an op runs its block several times.

@@ -19,7 +19,6 @@ pub(super) enum Backend {
     Auto,
     Cpu,
     Cuda,
-    Null,
 }
 
 /// What an input is made of.
@@ -140,7 +139,7 @@ fn many(name: &'static str, text: &'static str, help: &'static str) -> Arg {
 
 fn program_args() -> Vec<Arg> {
     let file = Arg::new("FILE").required(true).num_args(1..);
-    let backends = ["auto", "cpu", "cuda", "null"];
+    let backends = ["auto", "cpu", "cuda"];
     vec![
         file.help("The program or a log that holds it; - is standard input"),
         value("container", "N", "Takes the N-th program of the file, from 1")
@@ -207,11 +206,6 @@ fn check_args() -> Vec<Arg> {
             "check-only",
             "Checks the program, plans it and looks for deadlocks, without data",
         )),
-        // Until `plan/check` looks for races there is nothing to leave out: the scheduler finds deadlocks.
-        group(
-            flag("no-check", "Runs without looking for races and deadlocks first")
-                .conflicts_with("check-only"),
-        ),
     ]
 }
 
@@ -239,7 +233,6 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         backend: match text("backend").as_deref() {
             Some("cpu") => Backend::Cpu,
             Some("cuda") => Backend::Cuda,
-            Some("null") => Backend::Null,
             _ => Backend::Auto,
         },
         streams: matches.get_one("streams").copied().unwrap_or(4),
