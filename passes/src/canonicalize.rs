@@ -151,10 +151,19 @@ fn folded_op(
             | AttrValue::Bools(_) => {}
         }
     }
-    if op == *edit.program().op(id) {
+    let old = edit.program().op(id).clone();
+    if op == old {
         return false;
     }
     edit.set_op(id, op);
+    // A constant that comes out may be one that the verifier rejects, an index past the end of its axis.
+    // Such a program fails when it runs; it is not this pass that says so.
+    let mut found = Diags::default();
+    (old.kind.spec().verify)(edit.program(), id, &mut found);
+    if found.has_errors() {
+        edit.set_op(id, old);
+        return false;
+    }
     true
 }
 

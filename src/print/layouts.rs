@@ -126,6 +126,10 @@ impl Printer<'_> {
         match (infix, op.operands.as_slice()) {
             (true, [a]) => {
                 self.push(function);
+                // `-2` would be a number.
+                if a.tensor().is_none() {
+                    self.push(" ");
+                }
                 self.value(*a);
             }
             (true, [a, b]) => {

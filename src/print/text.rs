@@ -183,6 +183,10 @@ impl Writer<'_> {
         match program.expr(id) {
             Expr::Unary(op, a) => {
                 self.out.push_str(op.symbol());
+                // `-2` would be a number.
+                if matches!(program.expr(*a), Expr::Int(_) | Expr::Hex(_) | Expr::Float(_)) {
+                    self.out.push(' ');
+                }
                 self.expr(*a);
             }
             Expr::Binary(op, a, b) => {

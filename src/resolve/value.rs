@@ -113,11 +113,13 @@ impl Resolver<'_> {
             (ArgKind::Ranges, V::List(list), _) => return self.ranges(list).map(AttrValue::Ranges),
             (ArgKind::Team, V::Team(list, cut), _) => {
                 let mut team = self.ints(list)?.into_vec();
-                team.extend(cut.then_some(TEAM_CUT));
-                return Some(AttrValue::Ints(team.into()));
+                if team.iter().all(|device| *device >= 0) {
+                    team.extend(cut.then_some(TEAM_CUT));
+                    return Some(AttrValue::Ints(team.into()));
+                }
             }
             (ArgKind::Team, _, Some((_, Expr::Group(inner)))) => {
-                if let Expr::Int(device) = ast.exprs[inner.index()].0 {
+                if let Expr::Int(device @ 0..) = ast.exprs[inner.index()].0 {
                     return Some(AttrValue::Ints(Box::new([device])));
                 }
             }

@@ -140,6 +140,9 @@ impl Question<'_> {
         let device = self.reduced_device()?;
         let change = self.change()?;
         let red_op = self.red_op()?;
+        if let Some(lost) = change.filter(|change| !change.gained) {
+            return Err(self.also_gathers(lost));
+        }
         if is_sharded(self.program, self.output, self.receiver)
             && (change.is_some() || !self.same_mesh())
         {
@@ -149,6 +152,19 @@ impl Question<'_> {
             return Ok(self.rows("Allreduce", red_op, device));
         }
         self.reduce(red_op)
+    }
+
+    fn also_gathers(&self, lost: Change) -> Box<Diag> {
+        let axes = logical_axes(self.program, lost.sharded.0).axes;
+        let printed = axes[lost.sharded.1 as usize].printed as usize;
+        let message = format!(
+            "the reduction across devices would also have to gather `{}` of {}",
+            domain_text(self.program, &self.program.domains(lost.sharded.0)[printed]),
+            self.program.tensor_name(lost.sharded.0)
+        );
+        let note =
+            "keep the axis sharded in the result, and gather it with a `Set` after the reduction";
+        self.error(codes::CONVERT_AXES, message, note)
     }
 
     /// The one axis that changes its device type, if there is one. It must be the outermost one.
@@ -204,10 +220,14 @@ impl Question<'_> {
         let device = match link {
             Some(link) => from.axes[link.from.1 as usize].device(),
             // Loops of splits: the device loop that the result has no more.
-            None => changes(self.program, self.id, self.input, self.output)
-                .iter()
-                .find(|change| !change.gained)
-                .map(|change| change.device),
+            None if from.split || to.split => {
+                changes(self.program, self.id, self.input, self.output)
+                    .iter()
+                    .find(|change| !change.gained)
+                    .map(|change| change.device)
+            }
+            // A broadcast is reduced.
+            None => None,
         };
         device.ok_or_else(|| {
             let message = format!("the reduced axis of {name} is not sharded");

@@ -6,7 +6,7 @@ use crate::build::{Build, Collective, domain_id};
 use crate::codes;
 use hostir::analysis::{MappedAxis, logical_axes};
 use hostir::diag::Diag;
-use hostir::ir::{BinaryOp, ExprId, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{BinaryOp, ExprId, Mesh, OpId, ParallelType, Program, TensorId};
 use hostir::ops::OpKind;
 
 /// Gathers one part in each iteration.
@@ -156,12 +156,25 @@ fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Resu
             "change one sharding at a time: insert a `Set` that only gathers before it",
         );
     }
-    let mesh = program.tensor_mesh(input);
-    if mesh.is_none_or(|mesh| mesh.devices.iter().zip(0..).any(|(&device, k)| device != k)) {
-        let message = format!(
-            "the devices of {name} are not 0, 1, 2, ...: the iteration's number is the peer's rank"
+    if program.tensor(input).mesh != program.tensor(output).mesh {
+        let message =
+            format!("{name} and {} lie on different devices", program.tensor_name(output));
+        return error(
+            message,
+            "insert a `Set` that moves the tensor before the one that gathers it",
         );
-        return error(message, "use a mesh that starts at device 0 and leaves none out");
+    }
+    let in_order = |mesh: &Mesh| {
+        mesh.shape.len() == 1 && mesh.devices.iter().zip(0..).all(|(&device, k)| device == k)
+    };
+    if !program.tensor_mesh(input).is_some_and(in_order) {
+        let message = format!(
+            "the devices of {name} are not a row 0, 1, 2, ...: the iteration's number is the peer's rank"
+        );
+        return error(
+            message,
+            "use a mesh of one axis that starts at device 0 and leaves none out",
+        );
     }
     Ok(output)
 }

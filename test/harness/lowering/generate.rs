@@ -27,11 +27,17 @@ struct Tensor {
     axes: Vec<Axis>,
 }
 
+/// Device types from the inside of a mesh.
+const DEVICES: [&str; 2] = ["deviceIdx.x", "deviceIdx.y"];
+
 struct Generator<'r> {
     rng: &'r mut Rng,
-    devices: usize,
-    /// Value of each extent; the last one is the number of devices.
+    /// The mesh of most tensors, and another one of its shape.
+    meshes: [String; 2],
+    /// Value of each extent; the last ones are the mesh's: `deviceIdx.y` if it has two axes, `deviceIdx.x`.
     extents: Vec<usize>,
+    /// How many extents are the mesh's.
+    mesh_axes: usize,
     symbolic: bool,
     tensors: Vec<Tensor>,
     inputs: Vec<String>,
@@ -42,16 +48,20 @@ struct Generator<'r> {
     last: String,
 }
 
-/// One program: up to six ops on up to five devices.
+/// One program: up to six ops on up to six devices.
 pub(crate) fn program(rng: &mut Rng) -> Generated {
-    let devices = rng.usize(1..=5);
+    let shape = match rng.usize(..4) {
+        0 => vec![rng.usize(1..=3), 2],
+        _ => vec![rng.usize(1..=5)],
+    };
     let mut extents: Vec<usize> = (0..3).map(|_| rng.usize(1..=4)).collect();
-    extents.push(devices);
+    extents.extend(&shape);
     let symbolic = rng.bool();
     let generator = Generator {
         rng,
-        devices,
+        meshes: [0, 1].map(|first| mesh(&shape, first)),
         extents,
+        mesh_axes: shape.len(),
         symbolic,
         tensors: Vec::new(),
         inputs: Vec::new(),
@@ -61,6 +71,21 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
         last: String::new(),
     };
     generator.run()
+}
+
+/// `{0 1 2}` or `{{0 1}{2 3}}`, from device `first` on.
+fn mesh(shape: &[usize], first: usize) -> String {
+    let row = |from: usize, length: usize| {
+        let devices: Vec<String> = (from..from + length).map(|device| device.to_string()).collect();
+        format!("{{{}}}", devices.join(" "))
+    };
+    match *shape {
+        [rows, columns] => {
+            let rows: String = (0..rows).map(|k| row(first + k * columns, columns)).collect();
+            format!("{{{rows}}}")
+        }
+        _ => row(first, shape[0]),
+    }
 }
 
 impl Generator<'_> {
@@ -87,12 +112,9 @@ impl Generator<'_> {
     }
 
     fn any_axis(&mut self) -> Axis {
-        // The extent that equals the number of devices is the interesting one.
-        let extent = if self.rng.bool() {
-            self.extents.len() - 1
-        } else {
-            self.rng.usize(..self.extents.len())
-        };
+        // The mesh's extents are the interesting ones.
+        let first = if self.rng.bool() { self.extents.len() - self.mesh_axes } else { 0 };
+        let extent = self.rng.usize(first..self.extents.len());
         Axis { extent: Some(extent), reduced: false }
     }
 
@@ -108,14 +130,15 @@ impl Generator<'_> {
     fn declare(&mut self, axes: Vec<Axis>, streams: bool) -> (Tensor, String) {
         let number = self.next_tensor;
         self.next_tensor += 1;
-        let device_extent = self.extents.len() - 1;
-        let can_shard = |axis: &Axis| axis.extent == Some(device_extent) && !axis.reduced;
-        let sharded = self.pick(&axes, 5, can_shard);
-        let streamed = if streams {
-            self.pick(&axes, 6, |axis| !axis.reduced && axis.extent.is_some())
-        } else {
-            None
-        };
+        let types: Vec<(usize, &str)> =
+            (0..self.mesh_axes).map(|k| (self.extents.len() - 1 - k, DEVICES[k])).collect();
+        let mut places: Vec<(usize, &str)> = Vec::new();
+        for (extent, device) in types {
+            let free = |axis: &Axis| axis.extent == Some(extent) && !axis.reduced;
+            places.extend(self.pick(&axes, 5, free).map(|k| (k, device)));
+        }
+        let spread = |axis: &Axis| !axis.reduced && axis.extent.is_some();
+        let streamed = if streams { self.pick(&axes, 6, spread) } else { None };
         let mut parts = Vec::new();
         for (k, &axis) in axes.iter().enumerate() {
             let letter = match axis {
@@ -123,20 +146,16 @@ impl Generator<'_> {
                 Axis { extent: None, .. } => "b",
                 _ => "i",
             };
-            let parallel = match k {
-                _ if sharded == Some(k) => "deviceIdx.x",
-                _ if streamed == Some(k) => "StreamIdx",
-                _ => "S",
+            let parallel = match places.iter().find(|(place, _)| *place == k) {
+                Some((_, device)) => device,
+                None if streamed == Some(k) => "StreamIdx",
+                None => "S",
             };
             parts.push(format!("{letter}{parallel}{}{{{}}}", self.next_domain, self.extent(axis)));
             self.next_domain += 1;
         }
-        let devices: Vec<String> = (0..self.devices).map(|device| device.to_string()).collect();
-        let text = format!(
-            "T{number}_g_float[{}] (DeviceMesh{{{}}})",
-            parts.join(", "),
-            devices.join(" ")
-        );
+        let mesh = &self.meshes[usize::from(self.rng.usize(..12) == 0)];
+        let text = format!("T{number}_g_float[{}] (DeviceMesh{mesh})", parts.join(", "));
         let stored = axes.into_iter().filter(|axis| !axis.reduced).collect();
         (Tensor { number, axes: stored }, text)
     }
@@ -179,11 +198,12 @@ impl Generator<'_> {
     fn op(&mut self) {
         let operand = self.any();
         let name = format!("T{}", operand.number);
-        match self.rng.usize(..10) {
+        match self.rng.usize(..11) {
             0..=3 => self.result(operand.axes, &format!("Set( {name}, cache_op=Streaming )")),
             4 | 5 => self.add(&operand),
             6 | 7 => self.reduce(&operand),
             8 => self.matmul(&operand),
+            9 => self.broadcast(&operand),
             _ => self.result(operand.axes, &format!("abs({name});")),
         }
     }
@@ -207,6 +227,16 @@ impl Generator<'_> {
             "reduction( T{}, op = add, initial value = float(0), allreduce = false )",
             a.number
         );
+        self.result(axes, &op);
+    }
+
+    fn broadcast(&mut self, a: &Tensor) {
+        let at = self.rng.usize(..=a.axes.len());
+        let mut axes = a.axes.clone();
+        axes.insert(at, Axis { extent: None, reduced: false });
+        let flags: Vec<&str> =
+            (0..axes.len()).map(|k| if k == at { "true" } else { "false" }).collect();
+        let op = format!("broadcast( T{}, flags = {{{}}} )", a.number, flags.join(", "));
         self.result(axes, &op);
     }
 
