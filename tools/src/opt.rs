@@ -94,7 +94,6 @@ impl<'a> Session<'a> {
         let source = self.source;
         let text = source.text();
         self.lossy = matches!(text, Cow::Owned(_));
-        self.out.reserve(text.len());
         let chunks = chunk::split(&text, self.cli.split_input_file);
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
@@ -171,6 +170,8 @@ impl<'a> Session<'a> {
         cli::restyle(&mut program, self.cli);
         let start = Instant::now();
         let options = PrintOptions { form: self.cli.form };
+        // The text is about as long as it was; the memory of the syntax tree is free by now.
+        self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
         hostir::print::print_into(&program, options, &mut self.out);
         self.phases[3] += start.elapsed().as_secs_f64();
     }
