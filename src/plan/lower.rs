@@ -15,6 +15,7 @@ use crate::ir::{
 };
 use crate::ops::OpKind;
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 
 /// Most instructions, and most loop iterations, of the plans of all ranks together.
 const MAX_INSTRUCTIONS: usize = 1 << 24;
@@ -309,6 +310,7 @@ impl<'a> Lowering<'a> {
             rank: self.rank,
             locals: &self.locals,
             definitions: &self.definitions,
+            known: RefCell::default(),
         }
     }
     /// The value of an expression.

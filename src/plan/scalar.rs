@@ -3,6 +3,7 @@
 use super::sizes::Env;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
 use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 
 /// A scalar that is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -110,6 +111,8 @@ pub(super) struct Scope<'a> {
     pub locals: &'a Locals,
     /// Scalars defined by ops outside of the program's order (`Index definitions:`).
     pub definitions: &'a FxHashMap<Symbol, OpId>,
+    /// Definitions evaluated in this scope: they may use each other many times over.
+    pub known: RefCell<FxHashMap<Symbol, Scalar>>,
 }
 
 impl Scope<'_> {
@@ -180,7 +183,12 @@ impl Scope<'_> {
             return Ok(Scalar::Float(value));
         }
         if let Some(&op) = self.definitions.get(&name) {
-            return self.definition(op, depth + 1);
+            if let Some(known) = self.known.borrow().get(&name) {
+                return Ok(*known);
+            }
+            let value = self.definition(op, depth + 1)?;
+            self.known.borrow_mut().insert(name, value);
+            return Ok(value);
         }
         match self.program.name(name) {
             "numberOfStreams" => Ok(Scalar::Int(i64::from(self.env.streams))),

@@ -12,6 +12,7 @@ use crate::diag::{Diag, Diags, Span};
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Most ranks that one process plans and runs.
@@ -579,7 +580,14 @@ pub fn evaluate(
     expr: ExprId,
 ) -> Result<i64, EvalError> {
     let (definitions, locals) = (FxHashMap::default(), Locals::default());
-    let scope =
-        Scope { program, env, unit, rank: None, locals: &locals, definitions: &definitions };
+    let scope = Scope {
+        program,
+        env,
+        unit,
+        rank: None,
+        locals: &locals,
+        definitions: &definitions,
+        known: RefCell::default(),
+    };
     scope.eval_int(expr)
 }
