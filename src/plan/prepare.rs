@@ -2,11 +2,13 @@
 
 use super::axes::AxesTable;
 use super::{Env, Labels, Lowering, Plan, PlanText, Sizes, infer};
+use crate::analysis::shardings_differ;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, Mesh, OpId, ParallelType, Program, TensorId, Value};
 use crate::ops::{Effect, OpKind};
 use rayon::prelude::*;
+use smallvec::SmallVec;
 
 /// One stored axis of an input or output.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,7 +126,7 @@ pub fn prepare_keeping(
     let mut diags = Diags::default();
     let Some(env) = infer(program, sizes, &mut diags) else { return Err(diags) };
     let axes = AxesTable::new(program);
-    let unlowered = match unlowered(program, &axes) {
+    let unlowered = match unlowered(program) {
         Ok(unlowered) => unlowered,
         Err(diag) => {
             diags.push(diag);
@@ -203,16 +205,14 @@ fn ports(
 
 /// Whether the program has a resharding op that is not a Communication; an error if it also has
 /// communications or loops.
-fn unlowered(program: &Program, axes: &AxesTable) -> Result<bool, Diag> {
+fn unlowered(program: &Program) -> Result<bool, Diag> {
     let mut resharding: Option<OpId> = None;
     let mut lowered: Option<OpId> = None;
     program.walk(program.body(), &mut |id| {
         let kind = program.op(id).kind;
         match kind.spec().effect {
             Effect::Communicate | Effect::Control => lowered = lowered.or(Some(id)),
-            Effect::Pure | Effect::Opaque
-                if resharding.is_none() && reshards(program, axes, id) =>
-            {
+            Effect::Pure | Effect::Opaque if resharding.is_none() && reshards(program, id) => {
                 resharding = Some(id);
             }
             _ => {}
@@ -220,7 +220,7 @@ fn unlowered(program: &Program, axes: &AxesTable) -> Result<bool, Diag> {
     });
     for (_, unit) in program.units().iter() {
         program.walk(unit.body, &mut |id| {
-            if resharding.is_none() && reshards(program, axes, id) {
+            if resharding.is_none() && reshards(program, id) {
                 resharding = Some(id);
             }
         });
@@ -240,33 +240,26 @@ fn unlowered(program: &Program, axes: &AxesTable) -> Result<bool, Diag> {
     }
 }
 
-/// Whether an op's operands and results lie on different devices.
-fn reshards(program: &Program, axes: &AxesTable, id: OpId) -> bool {
+/// Whether an op needs data of other devices, as [`is_resharding`](crate::analysis::is_resharding) says,
+/// but for what runs without communication: a tensor without a mesh lies on every rank, and a mesh of one
+/// device has nobody to talk to.
+fn reshards(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     if op.kind == OpKind::PostOnStream {
         return false;
     }
-    let tensors: Vec<TensorId> = op.input_tensors().chain(op.output_tensors()).collect();
-    let mut meshes = tensors.iter().filter_map(|&tensor| program.tensor_mesh(tensor));
-    if let Some(first) = meshes.next()
-        && meshes.any(|mesh| mesh.devices != first.devices)
-    {
+    let tensors = op.input_tensors().chain(op.output_tensors());
+    let meshes: SmallVec<[&Mesh; 3]> =
+        tensors.filter_map(|tensor| program.tensor_mesh(tensor)).collect();
+    if meshes.iter().any(|mesh| mesh.devices != meshes[0].devices) {
         return true;
+    }
+    if meshes.iter().all(|mesh| mesh.devices.len() < 2) {
+        return false;
     }
     let mut links = Vec::new();
     (op.kind.spec().axes)(program, id, &mut links);
     links.retain(|link| !link.broadcast);
-    links.iter().any(|link| {
-        let side = |(tensor, axis): (TensorId, u32)| {
-            let axis = axes.of(tensor).get(axis as usize)?;
-            let mesh = program.tensor_mesh(tensor);
-            let wide = mesh.and_then(|mesh| mesh.extent(axis.parallel)).is_none_or(|n| n > 1);
-            Some(
-                (axis.parallel.is_device() && wide).then_some((axis.parallel, axis.is_reduction())),
-            )
-        };
-        let (Some(from), Some(to)) = (side(link.from), side(link.to)) else { return false };
-        // A device axis that becomes a reduction is reduced over devices.
-        from != to
-    })
+    let differ = |p, c| shardings_differ(program, p, c, &links);
+    op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
 }
