@@ -81,3 +81,23 @@ fn runs_repeat() {
     let args = ["--set", "i1=3", "--print-plan"];
     assert_eq!(run(GATHER, &args), run(GATHER, &args));
 }
+
+/// A comparison that fails ends with 4 and leaves no output behind.
+#[test]
+fn differences() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice.hir");
+    let twice =
+        "%HostIrContainer { (T0_g_float[iS0{2}, iS1{i1}]) -> (T1_g_float[iS2{2}, iS3{i1}]) :
+  T1
+     = T0
+     + T0;
+} // %HostIrContainer
+";
+    std::fs::write(&path, twice).unwrap();
+    let reference = path.to_string_lossy();
+    let args = ["--set", "i1=3", "--reference", &*reference, "--output", "T1=y.npy"];
+    let (status, _, err, files) = run(GATHER, &args);
+    assert_eq!((status, files), (4, 0), "{err}");
+    assert!(err.contains("H0630"), "{err}");
+}
