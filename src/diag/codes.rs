@@ -189,4 +189,12 @@ codes! {
     DISAGREEMENT = "H0508";
     /// A deadlock: nothing can run.
     DEADLOCK = "H0510";
+    /// A run that does not end in time.
+    TIMEOUT = "H0511";
+    /// No GPU, too few, or a library that is missing.
+    DEVICE = "H0520";
+    /// No memory left on a device.
+    DEVICE_MEMORY = "H0521";
+    /// A call of CUDA or NCCL that failed.
+    DEVICE_CALL = "H0522";
 }

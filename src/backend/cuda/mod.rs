@@ -1,6 +1,169 @@
-//! The CUDA backend: each rank on a GPU of its own, all libraries opened at run time.
+//! The CUDA backend: each rank on a GPU of its own, one thread a rank, all libraries opened at run time.
+//!
+//! [`Cuda::load`] is the prepare phase. It turns each rank's plan into a list of calls (`schedule`),
+//! decides where every buffer lies (`memory`), compiles the kernels ([`codegen`], [`nvrtc`]), loads all
+//! modules, asks cuBLASLt for products (`gemm`) and times its proposals, joins the communicators
+//! (`comm`) and carries out every different communication once. Each of these steps ends on all ranks
+//! before the next begins, so a rank that fails leaves nobody waiting. After it a run (`rank`) only
+//! indexes and calls the driver.
 
 pub mod codegen;
+mod comm;
+mod gemm;
+mod load;
+mod memory;
+mod rank;
+mod schedule;
 mod sys;
 
-pub use sys::nvrtc;
+pub use load::{Loaded, Sample};
+pub use sys::{Error, blas, driver, nvrtc};
+
+use super::{Backend, RunResult};
+use crate::data::HostTensor;
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::plan::{Plan, Prepared};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Compiled kernels by their text.
+pub(crate) type Images = BTreeMap<String, Vec<u8>>;
+
+/// Keeps compiled kernels from one process to the next.
+pub trait ImageStore: Send + Sync {
+    /// The image of a key, if it was kept. Keys are short and fit file names.
+    fn get(&self, key: &str) -> Option<Vec<u8>>;
+    /// Keeps an image; what cannot be kept is compiled again.
+    fn put(&self, key: &str, image: &[u8]);
+}
+
+/// How programs run.
+#[derive(Clone)]
+pub struct Options {
+    /// Whether `float` products may round their factors to TF32.
+    pub tf32: bool,
+    /// Whether communications with `backend=UCC` run over NCCL.
+    pub ucc_is_nccl: bool,
+    /// Whether a run is recorded as a CUDA graph and replayed.
+    pub graph: bool,
+    /// How long connecting, or one run, may take.
+    pub timeout: Duration,
+    /// NCCL's library; found by its usual names if `None`.
+    pub nccl: Option<std::path::PathBuf>,
+    /// Where compiled kernels are kept.
+    pub store: Option<Arc<dyn ImageStore>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tf32: false,
+            ucc_is_nccl: false,
+            graph: false,
+            timeout: Duration::from_secs(60),
+            nccl: None,
+            store: None,
+        }
+    }
+}
+
+/// The CUDA backend.
+#[derive(Clone, Default)]
+pub struct Cuda {
+    /// How programs run.
+    pub options: Options,
+}
+
+impl std::fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cuda").finish_non_exhaustive()
+    }
+}
+
+impl Backend for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+    fn run(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<RunResult, Vec<Diag>> {
+        self.load(prepared)?.run(&inputs)
+    }
+}
+
+impl Cuda {
+    /// Gets a program ready to run: everything that happens once.
+    pub fn load<'p>(&self, prepared: &'p Prepared) -> Result<Loaded<'p>, Vec<Diag>> {
+        load::load(prepared, &self.options)
+    }
+}
+
+/// Why a rank failed, and in which instruction if that is known.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Failure {
+    cause: Cause,
+    inst: Option<usize>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Cause {
+    Cuda(Error),
+    Nccl(nccl_rs::Error),
+    Timeout,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { cause: Cause::Cuda(error), inst: None }
+    }
+}
+
+impl From<nccl_rs::Error> for Failure {
+    fn from(error: nccl_rs::Error) -> Self {
+        Self { cause: Cause::Nccl(error), inst: None }
+    }
+}
+
+impl Failure {
+    fn timeout() -> Self {
+        Self { cause: Cause::Timeout, inst: None }
+    }
+
+    fn at(self, inst: usize) -> Self {
+        Self { inst: self.inst.or(Some(inst)), ..self }
+    }
+
+    /// As a diagnostic about a rank.
+    fn diag(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
+        let (code, message) = match &self.cause {
+            Cause::Cuda(error @ Error::Missing { .. }) => (codes::DEVICE, error.to_string()),
+            Cause::Cuda(error @ Error::NoMemory { .. }) => {
+                (codes::DEVICE_MEMORY, error.to_string())
+            }
+            Cause::Cuda(error) => (codes::DEVICE_CALL, error.to_string()),
+            Cause::Nccl(error @ (nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_))) => {
+                (codes::DEVICE, error.to_string())
+            }
+            Cause::Nccl(nccl_rs::Error::Timeout { call }) => {
+                (codes::TIMEOUT, format!("{call} did not end within {} ms", timeout.as_millis()))
+            }
+            Cause::Nccl(error) => (codes::DEVICE_CALL, error.to_string()),
+            Cause::Timeout => {
+                (codes::TIMEOUT, format!("the run did not end within {} ms", timeout.as_millis()))
+            }
+        };
+        let labels = &prepared.labels;
+        match self.inst.and_then(|inst| plan.insts.get(inst)) {
+            None => Diag::global(code, format!("rank {}: {message}", plan.rank)),
+            Some(inst) => {
+                let place = labels.origin(plan, inst.origin);
+                Diag::error(code, labels.span(inst.origin.op), message)
+                    .note(format!("rank {}, in {place}", plan.rank))
+            }
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //! This is the only place of the backend with `unsafe`.
 #![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
 
+pub mod blas;
+pub mod driver;
 pub mod nvrtc;
 
 /// What went wrong in a library.

@@ -1,0 +1,407 @@
+//! The prepare phase, and runs of all ranks.
+
+use super::comm::{self, Team};
+use super::rank::Rank;
+use super::schedule::{self, Refusal, Schedule, Settings};
+use super::sys::driver::{self, Device};
+use super::sys::{Error, blas, nvrtc};
+use super::{Failure, Images, Options};
+use crate::backend::{RunResult, Stats, cpu};
+use crate::data::HostTensor;
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::plan::{InstKind, Prepared};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// A program on its devices, ready to run any number of times.
+pub struct Loaded<'p> {
+    prepared: &'p Prepared,
+    ranks: Vec<Rank<'p>>,
+    timeout: Duration,
+    about: String,
+    phases: Vec<(&'static str, f64)>,
+}
+
+/// One timed run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample {
+    /// Milliseconds on the slowest rank's device.
+    pub milliseconds: f64,
+}
+
+/// Everything that happens once.
+pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Loaded<'p>, Vec<Diag>> {
+    // A program that cannot end is reported as on the CPU, before anything starts.
+    cpu::follow_order(prepared)?;
+    let mut clock = Clock::new();
+    let devices = devices(prepared).map_err(|diag| vec![diag])?;
+    let about = about(&devices).map_err(|error| vec![global(&error)])?;
+    let teams = comm::teams(prepared);
+    let schedules = schedules(prepared, &teams, &devices, options)?;
+    clock.lap("plan");
+    let images = compile(&schedules, &devices[0], options).map_err(|error| vec![global(&error)])?;
+    clock.lap("compile");
+    let count = devices.len();
+    drop(devices);
+    let mut loaded =
+        Loaded { prepared, ranks: Vec::new(), timeout: options.timeout, about, phases: Vec::new() };
+    loaded.ranks = open(prepared, schedules, count, &images, options.timeout)?;
+    clock.lap("load");
+    loaded.each(|rank| Ok(rank.tune()?))?;
+    clock.lap("tune");
+    if let Some(version) = connect(&mut loaded, &teams, options)? {
+        loaded.about.push_str(&version);
+    }
+    clock.lap("connect");
+    loaded.each(|rank| rank.rehearse())?;
+    loaded.finish()?;
+    clock.lap("rehearse");
+    if options.graph {
+        loaded.each(|rank| rank.capture())?;
+        clock.lap("capture");
+    }
+    loaded.phases = clock.laps;
+    Ok(loaded)
+}
+
+/// Times phases.
+struct Clock {
+    last: Instant,
+    laps: Vec<(&'static str, f64)>,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self { last: Instant::now(), laps: Vec::new() }
+    }
+    fn lap(&mut self, name: &'static str) {
+        self.laps.push((name, self.last.elapsed().as_secs_f64()));
+        self.last = Instant::now();
+    }
+}
+
+fn global(error: &Error) -> Diag {
+    let code = match error {
+        Error::Missing { .. } => codes::DEVICE,
+        Error::NoMemory { .. } => codes::DEVICE_MEMORY,
+        Error::Call { .. } | Error::Compile { .. } => codes::DEVICE_CALL,
+    };
+    Diag::global(code, error.to_string())
+}
+
+/// Whether any rank has somebody to talk to.
+fn communicates(prepared: &Prepared) -> bool {
+    prepared.plans.iter().any(|plan| {
+        let mut teams = plan.communicators.iter();
+        teams.any(|(_, communicator)| communicator.team.len() > 1)
+    })
+}
+
+/// The devices that ranks run on: one each, or fewer if they do not talk to each other.
+fn devices(prepared: &Prepared) -> Result<Vec<std::sync::Arc<Device>>, Diag> {
+    let found = driver::devices().map_err(|error| {
+        global(&error)
+            .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+    })?;
+    let needed = prepared.plans.len();
+    if found == 0 {
+        return Err(Diag::global(codes::DEVICE, "the CUDA driver finds no GPU"));
+    }
+    if found < needed && communicates(prepared) {
+        let message = format!("the program has {needed} ranks, the machine {found} GPUs");
+        return Err(Diag::global(codes::DEVICE, message)
+            .note("NCCL needs a GPU for each rank: `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
+    }
+    (0..found.min(needed))
+        .map(Device::open)
+        .collect::<Result<_, _>>()
+        .map_err(|error| global(&error))
+}
+
+/// `4 x NVIDIA H200, driver CUDA 13.0, cuBLASLt 13.0.2, NVRTC 13.0`.
+fn about(devices: &[std::sync::Arc<Device>]) -> Result<String, Error> {
+    let name = devices[0].name()?;
+    let (major, minor) = driver::version()?;
+    let mut text = format!("{} x {name}, driver CUDA {major}.{minor}", devices.len());
+    if blas::is_present() {
+        let (major, minor, patch) = blas::version();
+        text.push_str(&format!(", cuBLASLt {major}.{minor}.{patch}"));
+    }
+    if let Ok((major, minor)) = nvrtc::version() {
+        text.push_str(&format!(", NVRTC {major}.{minor}"));
+    }
+    Ok(text)
+}
+
+fn schedules(
+    prepared: &Prepared,
+    teams: &[(String, Team)],
+    devices: &[std::sync::Arc<Device>],
+    options: &Options,
+) -> Result<Vec<Schedule>, Vec<Diag>> {
+    let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
+    let settings =
+        Settings { tf32: options.tf32, multiprocessors, ucc_is_nccl: options.ucc_is_nccl };
+    let of = |plan| schedule::schedule(plan, teams, settings);
+    let refused = |plan: &crate::plan::Plan, refusal: Refusal| {
+        let origin = plan.insts[refusal.inst].origin;
+        let message = format!("the CUDA backend cannot run {}", refusal.what);
+        let place = prepared.labels.origin(plan, origin);
+        vec![
+            Diag::error(codes::BACKEND_TYPE, prepared.labels.span(origin.op), message)
+                .note(format!("rank {}, in {place}; `--backend=cpu` runs it", plan.rank)),
+        ]
+    };
+    prepared.plans.iter().map(|plan| of(plan).map_err(|refusal| refused(plan, refusal))).collect()
+}
+
+/// Compiles every distinct kernel of all ranks, or finds it in the store.
+fn compile(schedules: &[Schedule], device: &Device, options: &Options) -> Result<Images, Error> {
+    let architecture = device.architecture()?;
+    let mut images = Images::new();
+    for text in schedules.iter().flat_map(|schedule| &schedule.texts) {
+        if images.contains_key(text) {
+            continue;
+        }
+        let (major, minor) = nvrtc::version()?;
+        let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
+        let kept = options.store.as_ref().and_then(|store| store.get(&key));
+        let image = match kept {
+            Some(image) => image,
+            None => {
+                let image = nvrtc::compile(text, architecture)?;
+                if let Some(store) = &options.store {
+                    store.put(&key, &image);
+                }
+                image
+            }
+        };
+        images.insert(text.clone(), image);
+    }
+    Ok(images)
+}
+
+/// FNV-1a of a text.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn open<'p>(
+    prepared: &'p Prepared,
+    schedules: Vec<Schedule>,
+    devices: usize,
+    images: &Images,
+    timeout: Duration,
+) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
+    let jobs: Vec<_> = prepared.plans.iter().zip(schedules).collect();
+    let results: Vec<Result<Rank<'p>, Diag>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = jobs
+            .into_iter()
+            .map(|(plan, schedule)| {
+                scope.spawn(move || {
+                    let ordinal = plan.rank as usize % devices;
+                    Rank::new(plan, schedule, ordinal, images)
+                        .map_err(|error| Failure::from(error).diag(prepared, plan, timeout))
+                })
+            })
+            .collect();
+        threads.into_iter().map(joined).collect()
+    });
+    sort(results)
+}
+
+/// The result of a thread; one that panicked is a failure like any other.
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Diag>>) -> Result<T, Diag> {
+    let broken =
+        |_| Diag::global(codes::DEVICE_CALL, "a rank's thread ended with an internal error");
+    thread.join().map_err(broken).and_then(|result| result)
+}
+
+/// All results, or the distinct failures.
+fn sort<T>(results: Vec<Result<T, Diag>>) -> Result<Vec<T>, Vec<Diag>> {
+    let (mut good, mut bad): (Vec<T>, Vec<Diag>) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(value) => good.push(value),
+            Err(diag) => {
+                if !bad.iter().any(|old| old.code == diag.code && old.primary == diag.primary) {
+                    bad.push(diag);
+                }
+            }
+        }
+    }
+    if bad.is_empty() { Ok(good) } else { Err(bad) }
+}
+
+/// Joins the communicators; NCCL's version for messages.
+fn connect(
+    loaded: &mut Loaded<'_>,
+    teams: &[(String, Team)],
+    options: &Options,
+) -> Result<Option<String>, Vec<Diag>> {
+    if !communicates(loaded.prepared) {
+        return Ok(None);
+    }
+    let nccl = |error: nccl_rs::Error| {
+        let code = match error {
+            nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_) => codes::DEVICE,
+            _ => codes::DEVICE_CALL,
+        };
+        vec![Diag::global(code, error.to_string()).note("`HIR_NCCL_LIB` names the library to open")]
+    };
+    let library = nccl_rs::Library::open(options.nccl.clone()).map_err(nccl)?;
+    let id = library.unique_id().map_err(nccl)?;
+    let world = loaded.ranks.len() as u32;
+    let deadline = Instant::now() + options.timeout;
+    loaded.each(|rank| Ok(rank.connect(&library, id, world, teams, deadline)?))?;
+    let (major, minor, patch) = library.version().map_err(nccl)?;
+    Ok(Some(format!(", NCCL {major}.{minor}.{patch}")))
+}
+
+impl Loaded<'_> {
+    /// Devices and versions of libraries, for people.
+    pub fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Seconds of each part of the prepare phase.
+    pub fn phases(&self) -> &[(&'static str, f64)] {
+        &self.phases
+    }
+
+    /// Most bytes of memory on one device.
+    pub fn device_bytes(&self) -> usize {
+        self.ranks.iter().map(Rank::bytes).max().unwrap_or(0)
+    }
+
+    /// Does something on all ranks, each in a thread of its own; what failed comes back by rank. After a
+    /// failure all communication is aborted: the others would wait for it.
+    fn each<'s, F>(&'s mut self, work: F) -> Result<(), Vec<Diag>>
+    where
+        F: Fn(&mut Rank<'_>) -> Result<(), Failure> + Sync,
+    {
+        let (prepared, timeout) = (self.prepared, self.timeout);
+        let work = &work;
+        let results: Vec<Result<(), Diag>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .ranks
+                .iter_mut()
+                .map(|rank| {
+                    scope.spawn(move || {
+                        rank.device
+                            .make_current()
+                            .map_err(Failure::from)
+                            .and_then(|()| work(rank))
+                            .map_err(|failure| {
+                                rank.abort();
+                                failure.diag(prepared, rank.plan, timeout)
+                            })
+                    })
+                })
+                .collect();
+            threads.into_iter().map(joined).collect()
+        });
+        sort(results).map(|_| ())
+    }
+
+    /// Waits for everything that was issued.
+    fn finish(&mut self) -> Result<(), Vec<Diag>> {
+        let timeout = self.timeout;
+        self.each(|rank| {
+            rank.drain()?;
+            rank.wait(timeout)
+        })
+    }
+
+    /// Hands the ranks their inputs.
+    pub fn upload(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(), Vec<Diag>> {
+        if inputs.len() != self.ranks.len() {
+            let (given, needed) = (inputs.len(), self.ranks.len());
+            let message = format!("inputs for {given} ranks were given, {needed} are needed");
+            return Err(vec![Diag::global(codes::PORTS, message)]);
+        }
+        self.each(|rank| Ok(rank.upload(&inputs[rank.plan.rank as usize])?))
+    }
+
+    /// Uploads, runs once and downloads.
+    pub fn run(&mut self, inputs: &[Vec<HostTensor>]) -> Result<RunResult, Vec<Diag>> {
+        self.upload(inputs)?;
+        let timeout = self.timeout;
+        self.each(|rank| {
+            rank.start()?;
+            rank.wait(timeout)
+        })?;
+        self.results()
+    }
+
+    /// The outputs of the last run.
+    pub fn results(&mut self) -> Result<RunResult, Vec<Diag>> {
+        let outputs: Result<Vec<_>, Diag> = self
+            .ranks
+            .iter()
+            .map(|rank| {
+                let failed =
+                    |error| Failure::from(error).diag(self.prepared, rank.plan, self.timeout);
+                rank.download().map_err(failed)
+            })
+            .collect();
+        let outputs = outputs.map_err(|diag| vec![diag])?;
+        Ok(RunResult { outputs, stats: stats(self.prepared) })
+    }
+
+    /// One timed run: all ranks start together; the slowest device counts.
+    pub fn sample(&mut self) -> Result<Sample, Vec<Diag>> {
+        let times = self.measure(|rank, timeout| rank.timed(timeout))?;
+        Ok(Sample { milliseconds: times.into_iter().fold(0.0, f64::max) })
+    }
+
+    /// Seconds that the slowest host thread takes to issue one run.
+    pub fn issue_time(&mut self) -> Result<f64, Vec<Diag>> {
+        let times = self.measure(|rank, timeout| rank.issue_time(timeout))?;
+        Ok(times.into_iter().fold(0.0, f64::max))
+    }
+
+    fn measure(
+        &mut self,
+        work: impl Fn(&mut Rank<'_>, Duration) -> Result<f64, Failure> + Sync,
+    ) -> Result<Vec<f64>, Vec<Diag>> {
+        let (barrier, timeout) = (Barrier::new(self.ranks.len()), self.timeout);
+        let times = std::sync::Mutex::new(Vec::new());
+        self.each(|rank| {
+            barrier.wait();
+            let time = work(rank, timeout)?;
+            if let Ok(mut times) = times.lock() {
+                times.push(time);
+            }
+            Ok(())
+        })?;
+        Ok(times.into_inner().unwrap_or_default())
+    }
+}
+
+/// What a run of the plans does.
+fn stats(prepared: &Prepared) -> Stats {
+    let mut stats = Stats::default();
+    for plan in &prepared.plans {
+        stats.instructions += plan.insts.len() as u64;
+        for inst in plan.iter() {
+            match &inst.kind {
+                InstKind::Collective(collective) => {
+                    stats.communications += 1;
+                    let received = collective.output.as_ref();
+                    stats.bytes += received.map_or(0, |view| view.len() * view.dtype.size()) as u64;
+                }
+                InstKind::Send { .. } => stats.communications += 1,
+                InstKind::Recv { view, .. } => {
+                    stats.communications += 1;
+                    stats.bytes += (view.len() * view.dtype.size()) as u64;
+                }
+                kind => stats.local_bytes += kind.bytes(),
+            }
+        }
+    }
+    stats
+}

@@ -1,0 +1,338 @@
+//! Communicators and what they carry out.
+
+use crate::api::{
+    DataType, Error, Handle, IN_PROGRESS, Library, RawConfig, RedOp, SUCCESS, UniqueId,
+};
+use crate::{Address, Stream};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a loop that waits for NCCL sleeps between two looks.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// How a communicator behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Whether calls return when they have done their work on the host. Otherwise they go on in a
+    /// thread of NCCL's, and [`Communicator::ready`] says when they are done.
+    pub blocking: bool,
+}
+
+impl Config {
+    fn raw(self) -> RawConfig {
+        const UNSET: c_int = c_int::MIN;
+        RawConfig {
+            size: size_of::<RawConfig>(),
+            magic: 0xcafe_beef,
+            version: 21_800,
+            blocking: c_int::from(self.blocking),
+            cga_cluster_size: UNSET,
+            min_ctas: UNSET,
+            max_ctas: UNSET,
+            net_name: std::ptr::null(),
+            split_share: UNSET,
+        }
+    }
+}
+
+/// One rank's side of a communicator. Its methods are called from one thread at a time, with the
+/// rank's device current; addresses are of that device.
+#[derive(Debug)]
+pub struct Communicator {
+    library: Arc<Library>,
+    handle: Handle,
+    size: u32,
+    rank: u32,
+}
+
+// SAFETY: NCCL allows a communicator to be used from any thread, one at a time; `&mut` and ownership see
+// to that.
+unsafe impl Send for Communicator {}
+
+impl Communicator {
+    /// Joins a new communicator of `size` ranks as `rank`; waits for the others until `deadline`.
+    pub fn join(
+        library: &Arc<Library>,
+        id: UniqueId,
+        size: u32,
+        rank: u32,
+        deadline: Instant,
+    ) -> Result<Self, Error> {
+        let mut config = Config { blocking: false }.raw();
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: pointers are to variables of this frame; the configuration is of the stated size.
+        let status = unsafe {
+            (library.init_rank)(&raw mut handle, size as c_int, id, rank as c_int, &raw mut config)
+        };
+        library.check("ncclCommInitRankConfig", status, std::ptr::null_mut())?;
+        let comm = Self { library: library.clone(), handle, size, rank };
+        comm.ready("ncclCommInitRankConfig", deadline)?;
+        Ok(comm)
+    }
+
+    /// Splits: ranks with the same color form a new communicator, in the order of their keys; with no
+    /// color a rank takes part and gets nothing. Every rank has to call it. `size` is the number of
+    /// ranks of this color.
+    pub fn split(
+        &self,
+        color: Option<u32>,
+        key: u32,
+        size: u32,
+        config: Config,
+        deadline: Instant,
+    ) -> Result<Option<Self>, Error> {
+        const NO_COLOR: c_int = -1;
+        let mut raw = config.raw();
+        let mut handle = std::ptr::null_mut();
+        let color_code = color.map_or(NO_COLOR, |color| color as c_int);
+        // SAFETY: this communicator is alive; pointers are to variables of this frame.
+        let status = unsafe {
+            (self.library.split)(
+                self.handle,
+                color_code,
+                key as c_int,
+                &raw mut handle,
+                &raw mut raw,
+            )
+        };
+        self.library.check("ncclCommSplit", status, self.handle)?;
+        self.ready("ncclCommSplit", deadline)?;
+        if color.is_none() || handle.is_null() {
+            return Ok(None);
+        }
+        let comm = Self { library: self.library.clone(), handle, size, rank: key };
+        comm.ready("ncclCommSplit", deadline)?;
+        Ok(Some(comm))
+    }
+
+    /// The library.
+    pub fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// This rank's number.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Waits until no call is in progress.
+    pub fn ready(&self, call: &'static str, deadline: Instant) -> Result<(), Error> {
+        while self.in_progress(call)? {
+            if Instant::now() > deadline {
+                return Err(Error::Timeout { call });
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Whether a call goes on in the background; an error if one failed, or a peer did.
+    pub fn in_progress(&self, call: &'static str) -> Result<bool, Error> {
+        let mut state = SUCCESS;
+        // SAFETY: the communicator is alive; the pointer is to an integer of this frame.
+        let status = unsafe { (self.library.async_error)(self.handle, &raw mut state) };
+        self.library.check("ncclCommGetAsyncError", status, self.handle)?;
+        self.library.check(call, state, self.handle)?;
+        Ok(state == IN_PROGRESS)
+    }
+
+    /// Ends everything this communicator does, on the device too. It cannot be used afterwards.
+    pub fn abort(mut self) -> Result<(), Error> {
+        let handle = std::mem::replace(&mut self.handle, std::ptr::null_mut());
+        // SAFETY: alive until this call, and never used after it.
+        let status = unsafe { (self.library.abort)(handle) };
+        self.library.check("ncclCommAbort", status, std::ptr::null_mut())
+    }
+
+    /// Every rank's `count` elements, one after the other, to every rank.
+    pub fn all_gather(
+        &mut self,
+        send: Address,
+        recv: Address,
+        count: usize,
+        dtype: DataType,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        // SAFETY: see `Communicator`; the device reports addresses that it does not have.
+        let status = unsafe {
+            (self.library.all_gather)(
+                pointer(send),
+                pointer(recv),
+                count,
+                dtype as c_int,
+                self.handle,
+                stream,
+            )
+        };
+        self.library.check("ncclAllGather", status, self.handle)
+    }
+
+    /// The reduction of every rank's `count` elements, to every rank.
+    pub fn all_reduce(
+        &mut self,
+        send: Address,
+        recv: Address,
+        count: usize,
+        dtype: DataType,
+        op: RedOp,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        // SAFETY: as in `all_gather`.
+        let status = unsafe {
+            (self.library.all_reduce)(
+                pointer(send),
+                pointer(recv),
+                count,
+                dtype as c_int,
+                op as c_int,
+                self.handle,
+                stream,
+            )
+        };
+        self.library.check("ncclAllReduce", status, self.handle)
+    }
+
+    /// The reduction of every rank's `count` elements, to the root.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of ncclReduce")]
+    pub fn reduce(
+        &mut self,
+        send: Address,
+        recv: Address,
+        count: usize,
+        dtype: DataType,
+        op: RedOp,
+        root: u32,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        // SAFETY: as in `all_gather`.
+        let status = unsafe {
+            (self.library.reduce)(
+                pointer(send),
+                pointer(recv),
+                count,
+                dtype as c_int,
+                op as c_int,
+                root as c_int,
+                self.handle,
+                stream,
+            )
+        };
+        self.library.check("ncclReduce", status, self.handle)
+    }
+
+    /// Part `rank` of the reduction of every rank's `size * count` elements, to that rank.
+    pub fn reduce_scatter(
+        &mut self,
+        send: Address,
+        recv: Address,
+        count: usize,
+        dtype: DataType,
+        op: RedOp,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        // SAFETY: as in `all_gather`.
+        let status = unsafe {
+            (self.library.reduce_scatter)(
+                pointer(send),
+                pointer(recv),
+                count,
+                dtype as c_int,
+                op as c_int,
+                self.handle,
+                stream,
+            )
+        };
+        self.library.check("ncclReduceScatter", status, self.handle)
+    }
+
+    /// The root's `count` elements, to every rank.
+    pub fn broadcast(
+        &mut self,
+        send: Address,
+        recv: Address,
+        count: usize,
+        dtype: DataType,
+        root: u32,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        // SAFETY: as in `all_gather`.
+        let status = unsafe {
+            (self.library.broadcast)(
+                pointer(send),
+                pointer(recv),
+                count,
+                dtype as c_int,
+                root as c_int,
+                self.handle,
+                stream,
+            )
+        };
+        self.library.check("ncclBroadcast", status, self.handle)
+    }
+
+    /// Sends to a rank that receives as much.
+    pub fn send(
+        &mut self,
+        send: Address,
+        count: usize,
+        dtype: DataType,
+        peer: u32,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        // SAFETY: as in `all_gather`.
+        let status = unsafe {
+            (self.library.send)(
+                pointer(send),
+                count,
+                dtype as c_int,
+                peer as c_int,
+                self.handle,
+                stream,
+            )
+        };
+        self.library.check("ncclSend", status, self.handle)
+    }
+
+    /// Receives from a rank that sends as much.
+    pub fn recv(
+        &mut self,
+        recv: Address,
+        count: usize,
+        dtype: DataType,
+        peer: u32,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        // SAFETY: as in `all_gather`.
+        let status = unsafe {
+            (self.library.recv)(
+                pointer(recv),
+                count,
+                dtype as c_int,
+                peer as c_int,
+                self.handle,
+                stream,
+            )
+        };
+        self.library.check("ncclRecv", status, self.handle)
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: alive until this call. Its work has ended or its owner gave up on it; an error
+            // leaves nothing to do.
+            unsafe { (self.library.destroy)(self.handle) };
+        }
+    }
+}
+
+fn pointer(address: Address) -> *mut c_void {
+    address as *mut c_void
+}

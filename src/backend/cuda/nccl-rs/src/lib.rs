@@ -1,0 +1,22 @@
+//! NCCL, opened at run time.
+//!
+//! [`Library::open`] finds the shared library; nothing else needs it, so a program starts without NCCL
+//! and says so only when it is asked to communicate. All functions return a [`Error`] instead of
+//! panicking, dropping a [`Communicator`] never aborts the process, and a communicator can be split,
+//! asked for asynchronous errors and aborted.
+//!
+//! Sources: NCCL's API documentation (communicators, collectives, group calls, fault tolerance).
+
+#![allow(unsafe_code, reason = "NCCL is a C library; each call states what it relies on")]
+
+mod api;
+mod communicator;
+
+pub use api::{DataType, Error, Library, RedOp, UniqueId};
+pub use communicator::{Communicator, Config};
+
+/// A CUDA stream (`CUstream`) as a plain pointer.
+pub type Stream = *mut std::ffi::c_void;
+
+/// A device address.
+pub type Address = u64;

@@ -1,0 +1,388 @@
+//! From a plan to the calls that a rank's host makes, in order: everything is decided here, so that
+//! the run only indexes and calls.
+//!
+//! Streams are numbered: the plan's own, then one for each communicator. A communication waits on its
+//! communicator's stream for the stream that posts it, and records an event that `Wait` waits for. The
+//! whole run hangs on stream 0: it forks the others at the start and joins them at the end, so that a
+//! run can be timed, captured as a graph, and followed by the caller's own work.
+
+use super::codegen::{self, Job, Param};
+use super::comm::{self, Team};
+use super::gemm;
+use super::sys::blas::Shape;
+use crate::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
+use std::collections::BTreeMap;
+
+/// What an address is relative to.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Place {
+    /// The first element of a view.
+    View(View),
+    /// Bytes into a stream's scratch memory.
+    Scratch(usize),
+}
+
+/// One call.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Call {
+    /// Launches kernel number `text` of [`Schedule::texts`].
+    Launch { text: usize, grid: [u32; 3], block: [u32; 3], places: Vec<Place> },
+    /// Copies bytes.
+    Copy { to: View, from: View, bytes: usize },
+    /// Runs product number `shape` of [`Schedule::shapes`]; the operands are those of the library.
+    Product { shape: usize, operands: [Option<View>; 4] },
+    /// Marks a stream.
+    Record { event: usize },
+    /// Waits for a mark.
+    Wait { event: usize },
+    /// Calls that NCCL starts together, on a communicator of the table.
+    Communicate { entry: usize, calls: Vec<comm::Call> },
+}
+
+/// A call with its stream and the instruction it comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Step {
+    pub(super) call: Call,
+    pub(super) stream: usize,
+    pub(super) inst: usize,
+}
+
+/// All calls of one rank.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Schedule {
+    pub(super) steps: Vec<Step>,
+    /// Distinct kernels.
+    pub(super) texts: Vec<String>,
+    /// Distinct products.
+    pub(super) shapes: Vec<Shape>,
+    /// Number of events.
+    pub(super) events: usize,
+    /// Number of streams, those of communicators included.
+    pub(super) streams: usize,
+    /// Scratch bytes of each of the plan's streams.
+    pub(super) scratch: Vec<usize>,
+    /// Communicators of the table that this rank is a member of, with its place in the team.
+    pub(super) members: Vec<(usize, usize)>,
+}
+
+/// What cannot run, and which instruction it is of.
+pub(super) struct Refusal {
+    pub(super) inst: usize,
+    pub(super) what: String,
+}
+
+/// What a schedule depends on besides the plan.
+#[derive(Clone, Copy)]
+pub(super) struct Settings {
+    /// Whether `float` products may use TF32.
+    pub(super) tf32: bool,
+    /// Multiprocessors of the device.
+    pub(super) multiprocessors: u32,
+    /// Whether UCC's communications are NCCL's.
+    pub(super) ucc_is_nccl: bool,
+}
+
+/// The schedule of a rank.
+pub(super) fn schedule(
+    plan: &Plan,
+    teams: &[(String, Team)],
+    settings: Settings,
+) -> Result<Schedule, Refusal> {
+    let mut builder = Builder::new(plan, teams, settings);
+    builder.record(0);
+    for (at, inst) in plan.iter().enumerate() {
+        builder.at = at;
+        builder.inst(inst).map_err(|what| Refusal { inst: at, what })?;
+    }
+    builder.join();
+    Ok(builder.schedule)
+}
+
+/// The event of the run's start.
+const START: usize = 0;
+
+/// An event: the stream it marks, and how many marks that stream had before.
+#[derive(Clone, Copy)]
+struct Mark {
+    stream: usize,
+    number: usize,
+}
+
+struct Builder<'p> {
+    plan: &'p Plan,
+    teams: &'p [(String, Team)],
+    settings: Settings,
+    schedule: Schedule,
+    at: usize,
+    marks: Vec<Mark>,
+    marks_of: Vec<usize>,
+    /// By stream and other stream: how many of its marks are known to be reached.
+    reached: Vec<Vec<usize>>,
+    /// Which streams were used.
+    forked: Vec<bool>,
+    /// Events of the plan's events and works.
+    events: BTreeMap<u32, usize>,
+    works: BTreeMap<u32, usize>,
+    /// Sends and receives of the open group.
+    group: Option<Vec<(comm::Call, WorkSlot)>>,
+    /// How many collectives each communicator has had.
+    collectives: BTreeMap<usize, usize>,
+    text_ids: BTreeMap<String, usize>,
+}
+
+impl<'p> Builder<'p> {
+    fn new(plan: &'p Plan, teams: &'p [(String, Team)], settings: Settings) -> Self {
+        let member = |(slot, _): (CommSlot, _)| {
+            let entry = comm::entry(teams, plan, slot)?;
+            let place = teams[entry].1.ranks.iter().position(|&rank| rank == plan.rank)?;
+            Some((entry, place))
+        };
+        let members: Vec<(usize, usize)> = plan.communicators.iter().filter_map(member).collect();
+        let streams = plan.streams as usize + members.len();
+        let scratch = vec![0; plan.streams as usize];
+        let schedule = Schedule { streams, scratch, members, ..Schedule::default() };
+        Self {
+            plan,
+            teams,
+            settings,
+            schedule,
+            at: 0,
+            marks: Vec::new(),
+            marks_of: vec![0; streams],
+            reached: vec![vec![0; streams]; streams],
+            forked: (0..streams).map(|stream| stream == 0).collect(),
+            events: BTreeMap::new(),
+            works: BTreeMap::new(),
+            group: None,
+            collectives: BTreeMap::new(),
+            text_ids: BTreeMap::new(),
+        }
+    }
+
+    fn push(&mut self, call: Call, stream: usize) {
+        self.fork(stream);
+        self.schedule.steps.push(Step { call, stream, inst: self.at });
+    }
+
+    // ---- order ----
+
+    /// A stream starts with the run when it is used first: a communicator's by its wait for the stream
+    /// that posts, another one by a wait for the start.
+    fn fork(&mut self, stream: usize) {
+        if !std::mem::replace(&mut self.forked[stream], true) && stream < self.plan.streams as usize
+        {
+            self.wait(START, stream);
+        }
+    }
+
+    fn join(&mut self) {
+        for stream in 1..self.schedule.streams {
+            if self.forked[stream] {
+                let end = self.record(stream);
+                self.wait(end, 0);
+            }
+        }
+    }
+
+    /// Marks a stream.
+    fn record(&mut self, stream: usize) -> usize {
+        let event = self.marks.len();
+        self.marks_of[stream] += 1;
+        self.marks.push(Mark { stream, number: self.marks_of[stream] });
+        self.schedule.events = self.marks.len();
+        self.push(Call::Record { event }, stream);
+        event
+    }
+
+    /// Makes a stream wait for a mark, unless an earlier wait says as much.
+    fn wait(&mut self, event: usize, stream: usize) {
+        let mark = self.marks[event];
+        if mark.stream == stream || self.reached[stream][mark.stream] >= mark.number {
+            return;
+        }
+        self.reached[stream][mark.stream] = mark.number;
+        self.push(Call::Wait { event }, stream);
+    }
+
+    // ---- instructions ----
+
+    fn inst(&mut self, inst: &Inst) -> Result<(), String> {
+        let stream = inst.stream.0 as usize;
+        match &inst.kind {
+            InstKind::Alloc { .. } | InstKind::Free { .. } => Ok(()),
+            InstKind::Copy { src, dst } => self.copy(src, dst, stream),
+            InstKind::Fill { dst, value } => self.job(codegen::fill(dst, *value)?, stream),
+            InstKind::Kernel(kernel) => self.job(codegen::pointwise(kernel)?, stream),
+            InstKind::Reduce { op, axes, input, output } => {
+                let sms = self.settings.multiprocessors;
+                self.job(codegen::reduce(*op, axes, input, output, sms)?, stream)
+            }
+            InstKind::Gemm(gemm) => match gemm::products(gemm, self.settings.tf32) {
+                Some(products) => {
+                    products.into_iter().for_each(|product| self.product(product, stream));
+                    Ok(())
+                }
+                None => self.job(codegen::gemm(gemm)?, stream),
+            },
+            InstKind::Collective(collective) => self.collective(collective, stream),
+            InstKind::Send { comm, peer, view, work } => {
+                let part = comm::Part::whole(view);
+                self.message(*comm, *peer, stream, *work, |peer| comm::Call::Send { part, peer })
+            }
+            InstKind::Recv { comm, peer, view, work } => {
+                let part = comm::Part::whole(view);
+                self.message(*comm, *peer, stream, *work, |peer| comm::Call::Recv { part, peer })
+            }
+            InstKind::GroupBegin => {
+                self.group = Some(Vec::new());
+                Ok(())
+            }
+            InstKind::GroupEnd { comm, work } => self.end_group(*comm, *work, stream),
+            InstKind::WaitWork { work } => {
+                if let Some(&event) = self.works.get(&work.0) {
+                    self.wait(event, stream);
+                }
+                Ok(())
+            }
+            InstKind::Record { event } => {
+                let mark = self.record(stream);
+                self.events.insert(event.0, mark);
+                Ok(())
+            }
+            InstKind::WaitEvent { event } => {
+                if let Some(&mark) = self.events.get(&event.0) {
+                    self.wait(mark, stream);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn copy(&mut self, src: &View, dst: &View, stream: usize) -> Result<(), String> {
+        if src.is_empty() {
+            return Ok(());
+        }
+        if src.is_contiguous() && dst.is_contiguous() {
+            let bytes = src.len() * src.dtype.size();
+            self.push(Call::Copy { to: dst.clone(), from: src.clone(), bytes }, stream);
+            return Ok(());
+        }
+        self.job(codegen::copy(src, dst)?, stream)
+    }
+
+    fn job(&mut self, job: Job, stream: usize) -> Result<(), String> {
+        self.schedule.scratch[stream] = self.schedule.scratch[stream].max(job.scratch);
+        for launch in job.launches {
+            let next = self.schedule.texts.len();
+            let text = *self.text_ids.entry(launch.text).or_insert_with_key(|text| {
+                self.schedule.texts.push(text.clone());
+                next
+            });
+            let places = launch.params.into_iter().map(|param| match param {
+                Param::View(view) => Place::View(view),
+                Param::Scratch(offset) => Place::Scratch(offset),
+            });
+            let places = places.collect();
+            self.push(
+                Call::Launch { text, grid: launch.grid, block: launch.block, places },
+                stream,
+            );
+        }
+        Ok(())
+    }
+
+    fn product(&mut self, product: gemm::Product, stream: usize) {
+        let known = self.schedule.shapes.iter().position(|shape| *shape == product.shape);
+        let shape = known.unwrap_or_else(|| {
+            self.schedule.shapes.push(product.shape);
+            self.schedule.shapes.len() - 1
+        });
+        self.push(Call::Product { shape, operands: product.operands }, stream);
+    }
+
+    // ---- communications ----
+
+    /// The communicator's place in the table, this rank's place in its team, and its stream.
+    fn communicator(&self, slot: CommSlot) -> Result<(usize, usize, usize), String> {
+        let own = self.plan.streams as usize;
+        let entry = comm::entry(self.teams, self.plan, slot).unwrap_or(0);
+        let found = self.schedule.members.iter().position(|(other, _)| *other == entry);
+        let Some(number) = found else { return Err("an unknown communicator".to_owned()) };
+        match self.teams[entry].0.as_str() {
+            "NCCL" => {}
+            "UCC" if self.settings.ucc_is_nccl => {}
+            "UCC" => {
+                return Err("`backend=UCC`; `--map-backend=UCC=NCCL` runs it over NCCL".to_owned());
+            }
+            other => return Err(format!("`backend={other}`")),
+        }
+        Ok((entry, self.schedule.members[number].1, own + number))
+    }
+
+    fn collective(
+        &mut self,
+        collective: &crate::plan::Collective,
+        stream: usize,
+    ) -> Result<(), String> {
+        let (entry, place, queue) = self.communicator(collective.comm)?;
+        let number = self.collectives.entry(entry).or_default();
+        let sides = self.teams[entry].1.sides.get(*number).cloned().unwrap_or_default();
+        *number += 1;
+        let calls = comm::calls(collective, place, &sides)?;
+        self.post(entry, calls, queue, stream, &[collective.work]);
+        Ok(())
+    }
+
+    fn post(
+        &mut self,
+        entry: usize,
+        calls: Vec<comm::Call>,
+        queue: usize,
+        stream: usize,
+        works: &[WorkSlot],
+    ) {
+        let before = self.record(stream);
+        self.wait(before, queue);
+        if !calls.is_empty() {
+            self.push(Call::Communicate { entry, calls }, queue);
+        }
+        let end = self.record(queue);
+        self.works.extend(works.iter().map(|work| (work.0, end)));
+    }
+
+    fn message(
+        &mut self,
+        comm: Option<CommSlot>,
+        peer: u32,
+        stream: usize,
+        work: WorkSlot,
+        call: impl FnOnce(u32) -> comm::Call,
+    ) -> Result<(), String> {
+        let Some(slot) = comm else {
+            return Err("`backend=CUDA`: messages by copy engines".to_owned());
+        };
+        let (entry, _, queue) = self.communicator(slot)?;
+        let ranks = &self.teams[entry].1.ranks;
+        let place = ranks.iter().position(|&rank| rank == peer).unwrap_or(0) as u32;
+        let call = call(place);
+        if self.group.is_some() {
+            let before = self.record(stream);
+            self.wait(before, queue);
+            if let Some(group) = &mut self.group {
+                group.push((call, work));
+            }
+            return Ok(());
+        }
+        self.post(entry, vec![call], queue, stream, &[work]);
+        Ok(())
+    }
+
+    fn end_group(&mut self, slot: CommSlot, work: WorkSlot, stream: usize) -> Result<(), String> {
+        let (entry, _, queue) = self.communicator(slot)?;
+        let group = self.group.take().unwrap_or_default();
+        let (calls, mut works): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+        works.push(work);
+        self.post(entry, calls, queue, stream, &works);
+        Ok(())
+    }
+}
