@@ -2,6 +2,7 @@
 
 use crate::options::{OptionSpec, OptionType, Options};
 use crate::pass::{Action, PassInfo};
+use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -17,9 +18,15 @@ Options are passed on to the steps that have them.",
     options: &[
         OptionSpec {
             name: "communicator_backend",
-            ty: OptionType::Choice(&["NCCL", "UCC"]),
+            ty: OptionType::Choice(BACKENDS),
             default: Some("NCCL"),
             help: "Backend of the communications",
+        },
+        OptionSpec {
+            name: "p2p_protocol",
+            ty: OptionType::Choice(PROTOCOLS),
+            default: Some("get"),
+            help: "As in `stream-parallel-type`",
         },
         OptionSpec {
             name: "split_initial_sync",
@@ -38,6 +45,12 @@ Options are passed on to the steps that have them.",
             ty: OptionType::Bool,
             default: Some("false"),
             help: "nvFuser's name for `allgather=ring`",
+        },
+        OptionSpec {
+            name: "matmul_reduce_scatter",
+            ty: OptionType::Choice(&["none", "p2p", "reduce"]),
+            default: Some("none"),
+            help: "As in `stream-parallel-type`",
         },
         OptionSpec {
             name: "inter_stream_synchronization",
@@ -61,8 +74,10 @@ fn steps(options: &Options) -> String {
         "split_initial_sync",
         "allgather",
         "offset_stream_indexing_by_rank",
+        "matmul_reduce_scatter",
         "inter_stream_synchronization",
         "communicator_backend",
+        "p2p_protocol",
     ];
     [
         "propagate-shardings".to_owned(),

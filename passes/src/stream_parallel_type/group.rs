@@ -1,6 +1,7 @@
 //! Which ops share a loop.
 
-use super::extent;
+use super::config::{Allgather, Config, ReduceScatter};
+use super::scatter;
 use crate::build::{domain_id, is_stream};
 use crate::codes;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
@@ -18,40 +19,99 @@ pub(super) enum Item {
 
 /// Ops with one stream-parallel axis.
 pub(super) struct Loop {
-    /// The axis of the first op's result.
+    /// The axis that the first op is spread by.
     pub(super) domain: DomainId,
     /// Its class.
     pub(super) class: u32,
-    /// The ops in order.
-    pub(super) ops: Vec<OpId>,
-    /// How its ops move data.
+    /// The ops in order, and how each gets its data.
+    pub(super) ops: Vec<(OpId, Role)>,
+    /// What its ops move, if anything.
     moves: Option<Move>,
 }
 
-/// How an op moves data between devices.
+impl Loop {
+    /// Whether each rank starts at its own part.
+    pub(super) fn is_offset(&self, config: &Config) -> bool {
+        match self.moves {
+            Some(Move::Scatter) => true,
+            Some(Move::Reduce) => false,
+            _ => config.allgather == Allgather::Ring,
+        }
+    }
+}
+
+/// How an op gets its data in an iteration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It has it.
+    Local,
+    /// From all ranks of a team together.
+    Collective,
+    /// The part that another rank holds.
+    Gather,
+    /// Partial results that other ranks have of its own part, one rank's in each iteration.
+    Scatter,
+    /// All partial results of one rank's part, added up on their way there.
+    Reduce,
+}
+
+/// What the ops of one loop move between devices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Move {
     /// All ranks together, in each iteration.
     Collective,
     /// Rank r's iteration i with rank i's iteration r.
     Exchange,
+    /// Iteration i of rank r with iteration i of ranks r + i and r - i.
+    Scatter,
+    /// All ranks together, to rank i in iteration i.
+    Reduce,
 }
 
-/// The stream-parallel axis of a tensor: printed position and class.
-struct StreamAxis {
-    printed: u32,
+impl Role {
+    /// Whether the op becomes a collective here, and not by convert-op-to-communication.
+    pub(super) fn is_collective_of_pass(self, config: &Config) -> bool {
+        match self {
+            Role::Reduce => true,
+            Role::Gather => config.allgather == Allgather::Broadcast,
+            Role::Local | Role::Collective | Role::Scatter => false,
+        }
+    }
+    fn moves(self) -> Option<Move> {
+        match self {
+            Role::Local => None,
+            Role::Collective => Some(Move::Collective),
+            Role::Gather => Some(Move::Exchange),
+            Role::Scatter => Some(Move::Scatter),
+            Role::Reduce => Some(Move::Reduce),
+        }
+    }
+}
+
+/// An op that moves into a loop.
+#[derive(Clone, Copy)]
+pub(super) struct Streamed {
+    /// The axis that is looped over.
+    domain: DomainId,
+    /// Its class.
     class: u32,
+    role: Role,
 }
 
 /// Sorts ops into items. Reports all ops that cannot be streamed.
-pub(super) fn group(program: &Program, map: &AxisMap, ops: &[OpId]) -> Result<Vec<Item>, Diags> {
+pub(super) fn group(
+    program: &Program,
+    map: &AxisMap,
+    config: &Config,
+    ops: &[OpId],
+) -> Result<Vec<Item>, Diags> {
     let mut items = Vec::new();
     let mut diags = Diags::default();
     for &op in ops {
-        match result_axis(program, map, op) {
+        match streamed(program, map, config, op) {
             Err(diag) => diags.push(*diag),
             Ok(None) => items.push(Item::Op(op)),
-            Ok(Some((tensor, axis))) => place(program, map, &mut items, op, tensor, &axis),
+            Ok(Some(streamed)) => place(program, &mut items, op, streamed),
         }
     }
     if diags.has_errors() { Err(diags) } else { Ok(items) }
@@ -61,34 +121,26 @@ pub(super) fn group(program: &Program, map: &AxisMap, ops: &[OpId]) -> Result<Ve
 ///
 /// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange waits
 /// for rank 0's second iteration, which would wait for a collective with rank 1's first. (nvFuser merges
-/// them, and hangs.)
-fn place(
-    program: &Program,
-    map: &AxisMap,
-    items: &mut Vec<Item>,
-    op: OpId,
-    tensor: TensorId,
-    axis: &StreamAxis,
-) {
-    let moves = how_it_moves(program, map, op, axis.class);
+/// them, and hangs.) What scatters keeps apart from both: its ranks work on other parts than those of an
+/// exchange, and its result is whole behind the loop only.
+fn place(program: &Program, items: &mut Vec<Item>, op: OpId, streamed: Streamed) {
+    let Streamed { domain, class, role } = streamed;
+    let moves = role.moves();
+    let extent = |domain: DomainId| program.domain(domain).extent;
     if let Some(Item::Loop(last)) = items.last_mut()
-        && last.class == axis.class
-        && program.domain(last.domain).extent == extent(program, tensor, axis.printed)
+        && last.class == class
+        && extent(last.domain) == extent(domain)
         && (last.moves.is_none() || moves.is_none() || last.moves == moves)
     {
-        last.ops.push(op);
+        last.ops.push((op, role));
         last.moves = last.moves.or(moves);
         return;
     }
-    items.push(Item::Loop(Loop {
-        domain: domain_id(program, tensor, axis.printed),
-        class: axis.class,
-        ops: vec![op],
-        moves,
-    }));
+    items.push(Item::Loop(Loop { domain, class, ops: vec![(op, role)], moves }));
 }
 
-fn how_it_moves(program: &Program, map: &AxisMap, op: OpId, class: u32) -> Option<Move> {
+/// How an op whose loop is over a class gets its data.
+fn role(program: &Program, map: &AxisMap, op: OpId, class: u32) -> Role {
     let across = |tensor: TensorId| {
         let domains = program.domains(tensor);
         let domain =
@@ -96,17 +148,18 @@ fn how_it_moves(program: &Program, map: &AxisMap, op: OpId, class: u32) -> Optio
         domain.into_iter().any(|domain| domain.is_sharded())
     };
     if program.op(op).input_tensors().any(across) {
-        return Some(Move::Exchange);
+        return Role::Gather;
     }
-    is_resharding(program, op).then_some(Move::Collective)
+    if is_resharding(program, op) { Role::Collective } else { Role::Local }
 }
 
-/// The result of an op with its stream-parallel axis, if it has one.
-fn result_axis(
+/// What loop an op moves into, if its result has a stream-parallel axis.
+fn streamed(
     program: &Program,
     map: &AxisMap,
+    config: &Config,
     id: OpId,
-) -> Result<Option<(TensorId, StreamAxis)>, Box<Diag>> {
+) -> Result<Option<Streamed>, Box<Diag>> {
     let op = program.op(id);
     let results: Vec<TensorId> = op.output_tensors().collect();
     let error = |code, message: String| Box::new(Diag::error(code, program.op_span(id), message));
@@ -149,14 +202,22 @@ fn result_axis(
         let note = "spread a whole axis over the streams";
         return Err(Box::new(error(codes::STREAM_SPLIT, message).note(note)));
     };
+    if let Some((domain, class)) = scatter::loop_axis(program, map, config.reduce_scatter, id) {
+        let role = match config.reduce_scatter {
+            Some(ReduceScatter::Reduce) => Role::Reduce,
+            Some(ReduceScatter::P2p) | None => Role::Scatter,
+        };
+        return Ok(Some(Streamed { domain, class, role }));
+    }
     let iter = program.domains(tensor)[printed as usize].iter;
     if !matches!(iter, IterType::Iteration | IterType::Broadcast) {
         let message =
             format!("`{}` of {result} is reduced; a stream-parallel axis iterates", text(printed));
-        let note = "spread an axis over the streams that the result keeps";
+        let note = "spread an axis over the streams that the result keeps; `matmul_reduce_scatter=reduce` takes a sum of `[device, stream, ..]` to `[reduced stream, device, ..]`";
         return Err(Box::new(error(codes::STREAM_REDUCED, message).note(note)));
     }
-    Ok(Some((tensor, StreamAxis { printed, class })))
+    let domain = domain_id(program, tensor, printed);
+    Ok(Some(Streamed { domain, class, role: role(program, map, id, class) }))
 }
 
 /// Printed positions of the stream-parallel axes of a tensor.
