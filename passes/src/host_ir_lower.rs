@@ -35,6 +35,12 @@ Options are passed on to the steps that have them.",
             help: "As in `stream-parallel-type`",
         },
         OptionSpec {
+            name: "merge",
+            ty: OptionType::Choice(&["adjacent", "graph"]),
+            default: Some("adjacent"),
+            help: "As in `stream-parallel-type`",
+        },
+        OptionSpec {
             name: "allgather",
             ty: OptionType::Choice(&["pairwise", "ring", "broadcast"]),
             default: Some("pairwise"),
@@ -72,6 +78,7 @@ Options are passed on to the steps that have them.",
 fn steps(options: &Options) -> String {
     const STREAMS: &[&str] = &[
         "split_initial_sync",
+        "merge",
         "allgather",
         "offset_stream_indexing_by_rank",
         "matmul_reduce_scatter",

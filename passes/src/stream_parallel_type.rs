@@ -8,6 +8,7 @@ mod body;
 mod config;
 mod doc;
 mod exchange;
+mod graph;
 mod group;
 mod scatter;
 

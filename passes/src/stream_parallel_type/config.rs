@@ -22,6 +22,13 @@ pub(super) enum ReduceScatter {
     Reduce,
 }
 
+/// Which ops may share a loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Merge {
+    Adjacent,
+    Graph,
+}
+
 /// What carries the messages between two ranks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Messages {
@@ -39,6 +46,7 @@ pub(super) enum Messages {
 pub(super) struct Config {
     pub(super) split_initial_sync: bool,
     pub(super) allgather: Allgather,
+    pub(super) merge: Merge,
     pub(super) reduce_scatter: Option<ReduceScatter>,
     pub(super) inter_stream_synchronization: bool,
     pub(super) messages: Messages,
@@ -55,6 +63,12 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         ty: OptionType::Bool,
         default: Some("true"),
         help: "Synchronise with the current stream in a loop of its own, before the first iteration starts; false gives the one loop of early 2025, in which iterations wait for each other",
+    },
+    OptionSpec {
+        name: "merge",
+        ty: OptionType::Choice(&["adjacent", "graph"]),
+        default: Some("adjacent"),
+        help: "Which ops share a loop: those that follow each other, or all that their dependences let stand together",
     },
     OptionSpec {
         name: "allgather",
@@ -102,6 +116,10 @@ impl Config {
             "reduce" => Some(ReduceScatter::Reduce),
             _ => None,
         };
+        let merge = match options.word("merge") {
+            "graph" => Merge::Graph,
+            _ => Merge::Adjacent,
+        };
         let backend = options.word("communicator_backend").to_owned();
         let messages = match (backend.as_str(), options.word("p2p_protocol")) {
             ("CUDA", "put") => Messages::CudaPut,
@@ -112,6 +130,7 @@ impl Config {
         Ok(Self {
             split_initial_sync: options.bool("split_initial_sync"),
             allgather,
+            merge,
             reduce_scatter,
             inter_stream_synchronization: options.bool("inter_stream_synchronization"),
             messages,

@@ -1,9 +1,10 @@
 //! Which ops share a loop.
 
-use super::config::{Allgather, Config, ReduceScatter};
-use super::scatter;
+use super::config::{Allgather, Config, Merge, ReduceScatter};
+use super::{graph, scatter};
 use crate::build::{domain_id, is_stream};
 use crate::codes;
+use crate::storage::Storage;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{DomainId, IterType, OpId, Program, TensorId};
@@ -30,6 +31,29 @@ pub(super) struct Loop {
 }
 
 impl Loop {
+    /// A loop of one op.
+    pub(super) fn open(op: OpId, streamed: Streamed) -> Self {
+        let Streamed { domain, class, role } = streamed;
+        Self { domain, class, ops: vec![(op, role)], moves: role.moves() }
+    }
+    /// Whether an op may stand in the loop.
+    ///
+    /// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange
+    /// waits for rank 0's second iteration, which would wait for a collective with rank 1's first.
+    /// (nvFuser merges them, and hangs.) What scatters keeps apart from both: its ranks work on other
+    /// parts than those of an exchange, and its result is whole behind the loop only.
+    pub(super) fn joins(&self, program: &Program, streamed: Streamed) -> bool {
+        let extent = |domain: DomainId| program.domain(domain).extent;
+        let moves = streamed.role.moves();
+        self.class == streamed.class
+            && extent(self.domain) == extent(streamed.domain)
+            && (self.moves.is_none() || moves.is_none() || self.moves == moves)
+    }
+    /// Adds an op.
+    pub(super) fn push(&mut self, op: OpId, streamed: Streamed) {
+        self.ops.push((op, streamed.role));
+        self.moves = self.moves.or(streamed.role.moves());
+    }
     /// Whether each rank starts at its own part.
     pub(super) fn is_offset(&self, config: &Config) -> bool {
         match self.moves {
@@ -92,10 +116,17 @@ impl Role {
 #[derive(Clone, Copy)]
 pub(super) struct Streamed {
     /// The axis that is looped over.
-    domain: DomainId,
+    pub(super) domain: DomainId,
     /// Its class.
-    class: u32,
+    pub(super) class: u32,
     role: Role,
+}
+
+/// An op, and the loop it asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Node {
+    pub(super) op: OpId,
+    pub(super) streamed: Option<Streamed>,
 }
 
 /// Sorts ops into items. Reports all ops that cannot be streamed.
@@ -105,38 +136,59 @@ pub(super) fn group(
     config: &Config,
     ops: &[OpId],
 ) -> Result<Vec<Item>, Diags> {
-    let mut items = Vec::new();
+    let mut nodes = Vec::with_capacity(ops.len());
     let mut diags = Diags::default();
     for &op in ops {
         match streamed(program, map, config, op) {
             Err(diag) => diags.push(*diag),
-            Ok(None) => items.push(Item::Op(op)),
-            Ok(Some(streamed)) => place(program, &mut items, op, streamed),
+            Ok(streamed) => nodes.push(Node { op, streamed }),
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(items) }
+    if diags.has_errors() {
+        return Err(diags);
+    }
+    let mut items = Vec::new();
+    match config.merge {
+        Merge::Adjacent => adjacent(program, &nodes, &mut items),
+        Merge::Graph => over_graph(program, &nodes, &mut items),
+    }
+    Ok(items)
 }
 
-/// Adds an op to the loop right before it, or opens a new one.
-///
-/// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange waits
-/// for rank 0's second iteration, which would wait for a collective with rank 1's first. (nvFuser merges
-/// them, and hangs.) What scatters keeps apart from both: its ranks work on other parts than those of an
-/// exchange, and its result is whole behind the loop only.
-fn place(program: &Program, items: &mut Vec<Item>, op: OpId, streamed: Streamed) {
-    let Streamed { domain, class, role } = streamed;
-    let moves = role.moves();
-    let extent = |domain: DomainId| program.domain(domain).extent;
-    if let Some(Item::Loop(last)) = items.last_mut()
-        && last.class == class
-        && extent(last.domain) == extent(domain)
-        && (last.moves.is_none() || moves.is_none() || last.moves == moves)
-    {
-        last.ops.push((op, role));
-        last.moves = last.moves.or(moves);
-        return;
+/// Ops that follow each other share a loop.
+fn adjacent(program: &Program, nodes: &[Node], items: &mut Vec<Item>) {
+    for &Node { op, streamed } in nodes {
+        let Some(streamed) = streamed else {
+            items.push(Item::Op(op));
+            continue;
+        };
+        match items.last_mut() {
+            Some(Item::Loop(last)) if last.joins(program, streamed) => last.push(op, streamed),
+            _ => items.push(Item::Loop(Loop::open(op, streamed))),
+        }
     }
-    items.push(Item::Loop(Loop { domain, class, ops: vec![(op, role)], moves }));
+}
+
+/// Between two ops that keep their places, ops change theirs where that saves a loop.
+fn over_graph(program: &Program, nodes: &[Node], items: &mut Vec<Item>) {
+    let mut storage = Storage::of(program);
+    let moves = |node: &Node| graph::may_move(program, node.op);
+    for run in nodes.chunk_by(|a, b| moves(a) && moves(b)) {
+        let mut kept = Vec::new();
+        adjacent(program, run, &mut kept);
+        if loops(&kept) > 1 {
+            let changed = graph::schedule(program, &mut storage, run);
+            if loops(&changed) < loops(&kept) {
+                items.extend(changed);
+                continue;
+            }
+        }
+        adjacent(program, run, items);
+    }
+}
+
+fn loops(items: &[Item]) -> usize {
+    items.iter().filter(|item| matches!(item, Item::Loop(_))).count()
 }
 
 /// How an op whose loop is over a class gets its data.
