@@ -13,7 +13,9 @@ The passes that nvFuser's lowering of June 2025 runs, in its order. The input is
 tensors say where they lie (meshes, device axes) and which results are spread over streams. Each pass is a
 step of its own, so dumps (`--print-ir-after-all`), timings and `--disable-pass` see it.
 
-Options are passed on to the steps that have them.",
+Options are passed on to the steps that have them. For `matmul_reduce_scatter` write a product where its operands
+lie, `[device, stream, ..]`, and behind it the `Set` or the reduction that scatters it: a product that is written
+where its result should lie gets its *operands* moved, which computes the same with more traffic.",
     example: None,
     options: &[
         OptionSpec {

@@ -218,9 +218,16 @@ fn streamed(
     let name = op.kind.spec().name;
     let &[tensor] = results.as_slice() else {
         if results.len() > 1 {
-            let message =
-                format!("`{name}` has {} results; one at most is supported", results.len());
-            let note = "split the HostUnit so that each has one output";
+            let names: Vec<String> = results.iter().map(|&t| program.tensor_name(t)).collect();
+            let message = format!(
+                "`{name}` has {} results, {}; one at most is supported",
+                results.len(),
+                names.join(", ")
+            );
+            let note = format!(
+                "give each a HostUnit of its own; where segment-host-units made this one, let the other ops read a `Set` of {}, or leave the pass out: --disable-pass=segment-host-units",
+                names[0]
+            );
             return Err(Box::new(error(codes::STREAM_RESULTS, message).note(note)));
         }
         return Ok(None);
