@@ -166,4 +166,22 @@ pub(super) fn drop_reduced(
     });
     let new = Tensor { permuted: false, perm: None, ..build.program().tensor(tensor).clone() };
     build.edit.set_tensor(tensor, new);
+    if !axes.split && logical_axes(build.program(), tensor).split {
+        close_gaps(build, moved, tensor);
+    }
+}
+
+/// Gives the domains new numbers without gaps, in the order of the old ones: a gap before a parallel domain
+/// says that it is a part of an axis.
+fn close_gaps(build: &mut Build<'_, '_>, moved: &mut Moved, tensor: TensorId) {
+    let domains = build.program().domains(tensor).to_vec();
+    let mut ascending: Vec<usize> = (0..domains.len()).collect();
+    ascending.sort_by_key(|&at| domains[at].number);
+    let mut numbers = vec![0; domains.len()];
+    for at in ascending {
+        numbers[at] = build.domain_number();
+    }
+    let order: Vec<u32> = (0..domains.len() as u32).collect();
+    moved
+        .redeclare(build, tensor, &order, &|k, domain| IterDomain { number: numbers[k], ..domain });
 }

@@ -383,30 +383,40 @@ fn deliver(
     write(prepared, &mut ranks[to], target, &bytes, recv)
 }
 
-/// Sends and receives that run on streams: the receiver takes the data.
+/// Sends and receives that run on streams: the side that copies takes what the other one offers.
 fn run_stream_pairs(
     prepared: &Prepared,
     ranks: &mut [Rank<'_>],
     stats: &mut Stats,
 ) -> Result<bool, Diag> {
     let mut progress = false;
-    for to in 0..ranks.len() {
-        for (stream, recv) in ranks[to].stream_receives() {
-            let InstKind::Recv { peer, view: target, .. } = &ranks[to].inst(recv).kind else {
-                continue;
+    for copier in 0..ranks.len() {
+        for (stream, inst) in ranks[copier].copying() {
+            let (puts, peer, near) = match &ranks[copier].inst(inst).kind {
+                InstKind::Send { peer, view, .. } => (true, *peer as usize, view),
+                InstKind::Recv { peer, view, .. } => (false, *peer as usize, view),
+                _ => continue,
             };
-            let from = *peer as usize;
-            let place = ranks[from].sends.iter().position(|send| send.peer as usize == to);
-            let Some(place) = place else { continue };
-            let send = ranks[from].sends[place].inst;
-            let InstKind::Send { view: source, .. } = &ranks[from].inst(send).kind else {
-                continue;
-            };
-            deliver(prepared, ranks, (from, send, source), (to, recv, target), stats)?;
-            ranks[from].complete_send(place);
-            ranks[to].complete_receive(stream, recv);
+            let Some((place, offer, far)) = offered(&ranks[peer], copier, puts) else { continue };
+            let (here, there) = ((copier, inst, near), (peer, offer, far));
+            let (from, to) = if puts { (here, there) } else { (there, here) };
+            deliver(prepared, ranks, from, to, stats)?;
+            ranks[peer].complete_offer(place);
+            ranks[copier].complete_copying(stream, inst);
             progress = true;
         }
     }
     Ok(progress)
+}
+
+/// The first receive (or send) that a rank offers another one: its place, instruction and view.
+fn offered<'p>(rank: &Rank<'p>, to: usize, receive: bool) -> Option<(usize, u32, &'p View)> {
+    rank.offers.iter().enumerate().find_map(|(place, offer)| {
+        let view = match &rank.inst(offer.inst).kind {
+            InstKind::Recv { view, .. } if receive => view,
+            InstKind::Send { view, .. } if !receive => view,
+            _ => return None,
+        };
+        (offer.peer as usize == to).then_some((place, offer.inst, view))
+    })
 }
