@@ -15,6 +15,8 @@ pub struct Io<'a> {
     pub cwd: PathBuf,
     /// Whether diagnostics are coloured.
     pub color: bool,
+    /// Variables of the environment.
+    pub env: fn(&str) -> Option<std::ffi::OsString>,
 }
 
 impl Io<'_> {
@@ -65,6 +67,7 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
         stderr: &mut stderr,
         cwd: std::env::current_dir().unwrap_or_default(),
         color,
+        env: |name| std::env::var_os(name),
     };
     let code = tool(&args, &mut io);
     // A reader that went away (`| head`) is no error, and there is nobody left to tell.

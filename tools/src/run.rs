@@ -4,8 +4,10 @@
 //! Each step either hands its result to the next or ends the run with a `Failure`; files are written
 //! in the last step only, so a run that fails leaves none.
 
+mod bench;
 mod check;
 mod cli;
+mod engine;
 pub mod errors;
 mod exec;
 mod failure;
@@ -16,13 +18,17 @@ mod names;
 mod outputs;
 mod ran;
 mod reference;
+mod store;
 mod summary;
 
 use crate::io::Io;
 use crate::render;
-use cli::{Backend, Options};
+use cli::Options;
+use engine::Engine;
 use exec::Prepared;
 use failure::Failure;
+use hostir::backend::RunResult;
+use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use load::Loaded;
 use outputs::Results;
@@ -59,12 +65,15 @@ fn print(text: &str, options: &Options, io: &mut Io<'_>) -> i32 {
 
 /// Everything up to the text for standard output.
 fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
-    refuse_backend(options.backend)?;
+    let engine = Engine::choose(options, io)?;
+    if let Some(bench) = &options.bench {
+        return bench::run(options, bench, &engine, io);
+    }
     let loaded = Loaded::read(&options.file, options.container, io)?;
     let bound = names::bind(&loaded.program, options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = prepare(&loaded, options, &bound, &whole)?;
-    announce(options, &prepared, &loaded, io);
+    announce(options, &prepared, &loaded, &engine, io);
     if options.print_plan {
         return Ok(exec::plan_text(&prepared));
     }
@@ -73,10 +82,13 @@ fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
         exec::follow_order(&prepared).map_err(|diags| loaded.fail(diags))?;
         return Ok(summary::checked(&prepared, options));
     }
-    exec::check_memory(&prepared)?;
+    if matches!(engine, Engine::Cpu) {
+        exec::check_memory(&prepared)?;
+    }
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
-    let run = exec::run(&prepared, inputs::parts(&prepared, &inputs))
-        .map_err(|diags| loaded.fail(diags))?;
+    let parts = inputs::parts(&prepared, &inputs);
+    let run =
+        compute(&engine, &prepared, parts, options, io).map_err(|diags| loaded.fail(diags))?;
     let ran = ran::line(&prepared, run.stats);
     let results = Results::assemble(&prepared, run, &bound.in_parts())
         .map_err(|diag| loaded.fail(vec![diag]))?;
@@ -107,21 +119,39 @@ fn prepare(
 }
 
 /// The first line on standard error, then warnings.
-fn announce(options: &Options, prepared: &Prepared, loaded: &Loaded, io: &mut Io<'_>) {
+fn announce(
+    options: &Options,
+    prepared: &Prepared,
+    loaded: &Loaded,
+    engine: &Engine,
+    io: &mut Io<'_>,
+) {
     if !options.quiet {
-        let _ = writeln!(io.stderr, "{}", summary::header(prepared, options.streams));
+        let header = summary::header(prepared, options.streams, engine.name());
+        let _ = writeln!(io.stderr, "{header}");
     }
     if !loaded.warnings.is_empty() {
         render::report(io, options.format, &loaded.source, &loaded.warnings);
     }
 }
 
-fn refuse_backend(backend: Backend) -> Result<(), Diag> {
-    match backend {
-        Backend::Auto | Backend::Cpu => Ok(()),
-        Backend::Cuda => Err(Diag::global(errors::BACKEND, "this build has no CUDA backend").note(
-            "`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs",
-        )),
+/// Runs all ranks.
+fn compute(
+    engine: &Engine,
+    prepared: &Prepared,
+    parts: Vec<Vec<HostTensor>>,
+    options: &Options,
+    io: &mut Io<'_>,
+) -> Result<RunResult, Vec<Diag>> {
+    match engine {
+        Engine::Cpu => exec::run(prepared, parts),
+        Engine::Cuda(cuda) => {
+            let (result, about) = exec::run_on_gpus(prepared, &parts, cuda)?;
+            if !options.quiet {
+                let _ = writeln!(io.stderr, "hir-run: {about}");
+            }
+            Ok(result)
+        }
     }
 }
 

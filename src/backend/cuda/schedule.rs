@@ -225,11 +225,11 @@ impl<'p> Builder<'p> {
                 None => self.job(codegen::gemm(gemm)?, stream),
             },
             InstKind::Collective(collective) => self.collective(collective, stream),
-            InstKind::Send { comm, peer, view, work } => {
+            InstKind::Send { comm, peer, view, work, .. } => {
                 let part = comm::Part::whole(view);
                 self.message(*comm, *peer, stream, *work, |peer| comm::Call::Send { part, peer })
             }
-            InstKind::Recv { comm, peer, view, work } => {
+            InstKind::Recv { comm, peer, view, work, .. } => {
                 let part = comm::Part::whole(view);
                 self.message(*comm, *peer, stream, *work, |peer| comm::Call::Recv { part, peer })
             }

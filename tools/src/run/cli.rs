@@ -21,6 +21,23 @@ pub(super) enum Backend {
     Cuda,
 }
 
+/// How programs run on GPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Gpu {
+    pub(super) ucc_is_nccl: bool,
+    pub(super) tf32: bool,
+    pub(super) graph: bool,
+    pub(super) timeout_ms: Option<u64>,
+}
+
+/// How often programs are timed, and where the figures go.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Bench {
+    pub(super) iterations: u32,
+    pub(super) warmup: u32,
+    pub(super) json: Option<String>,
+}
+
 /// What an input is made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Content {
@@ -51,6 +68,8 @@ pub(super) type Keyed<T> = Vec<(String, T)>;
 #[derive(Clone, Default, Debug)]
 pub(super) struct Options {
     pub(super) file: String,
+    /// Programs that `--bench` compares with the first.
+    pub(super) others: Vec<String>,
     pub(super) container: Option<usize>,
     pub(super) devices: Option<u32>,
     pub(super) backend: Backend,
@@ -66,6 +85,9 @@ pub(super) struct Options {
     pub(super) given: Given,
     pub(super) check_only: bool,
     pub(super) print_plan: bool,
+    pub(super) gpu: Gpu,
+    /// Timed runs, if asked for.
+    pub(super) bench: Option<Bench>,
     pub(super) summary: bool,
     pub(super) quiet: bool,
     pub(super) format: Format,
@@ -116,7 +138,15 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Statu
 }
 
 fn command() -> Command {
-    let groups = [program_args(), size_args(), data_args(), check_args(), print_args()];
+    let groups = [
+        program_args(),
+        size_args(),
+        data_args(),
+        check_args(),
+        gpu_args(),
+        bench_args(),
+        print_args(),
+    ];
     Command::new("hir-run")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -209,6 +239,36 @@ fn check_args() -> Vec<Arg> {
     ]
 }
 
+fn gpu_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("GPUs");
+    vec![
+        group(value("map-backend", "UCC=NCCL", "Runs communications of one backend over another"))
+            .value_parser(["UCC=NCCL"]),
+        group(flag("tf32", "Lets products of floats round their factors to TF32")),
+        group(flag("graph", "Records the run as a CUDA graph and replays it")),
+        group(value(
+            "timeout-ms",
+            "N",
+            "How long connecting, or one run, may take [default: 60000]",
+        ))
+        .value_parser(value_parser!(u64).range(1..)),
+    ]
+}
+
+fn bench_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("Benchmarks");
+    let count = |arg: Arg| arg.value_parser(value_parser!(u32)).requires("bench");
+    vec![
+        group(flag(
+            "bench",
+            "Times the program; several FILEs run in turn and are compared with the first",
+        )),
+        group(count(value("iters", "N", "Timed runs of each program").default_value("50"))),
+        group(count(value("warmup", "N", "Runs before them").default_value("5"))),
+        group(value("json", "FILE", "Writes the figures").requires("bench")),
+    ]
+}
+
 fn print_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("What is printed");
     vec![
@@ -228,6 +288,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
     let mut values = Values { matches, diags: Vec::new() };
     let options = Options {
         file: values.file(),
+        others: values.others(),
         container: matches.get_one::<u32>("container").map(|n| *n as usize),
         devices: matches.get_one("devices").copied(),
         backend: match text("backend").as_deref() {
@@ -247,6 +308,17 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         given: Given { rtol: values.tolerance("rtol"), atol: values.tolerance("atol") },
         check_only: matches.get_flag("check-only"),
         print_plan: matches.get_flag("print-plan"),
+        gpu: Gpu {
+            ucc_is_nccl: matches.contains_id("map-backend"),
+            tf32: matches.get_flag("tf32"),
+            graph: matches.get_flag("graph"),
+            timeout_ms: matches.get_one("timeout-ms").copied(),
+        },
+        bench: matches.get_flag("bench").then(|| Bench {
+            iterations: matches.get_one("iters").copied().unwrap_or(50).max(1),
+            warmup: matches.get_one("warmup").copied().unwrap_or(5),
+            json: text("json"),
+        }),
         summary: matches.get_flag("summary"),
         quiet: matches.get_flag("quiet"),
         format,
@@ -264,13 +336,17 @@ impl Values<'_> {
     fn file(&mut self) -> String {
         let mut files = self.matches.get_many::<String>("FILE").into_iter().flatten();
         let first = files.next().cloned().unwrap_or_default();
-        if let Some(second) = files.next() {
+        if let Some(second) = files.next().filter(|_| !self.matches.get_flag("bench")) {
             let message =
                 format!("one program runs at a time, but `{first}` and `{second}` are given");
-            let note = "`--reference FILE` compares a program with another one";
+            let note =
+                "`--reference FILE` compares a program with another one, `--bench` times several";
             self.diags.push(Diag::global(errors::CONFLICT, message).note(note));
         }
         first
+    }
+    fn others(&self) -> Vec<String> {
+        self.matches.get_many::<String>("FILE").into_iter().flatten().skip(1).cloned().collect()
     }
     /// All `--flag key=value`.
     fn keyed<T>(&mut self, flag: &str, read: impl Fn(&str) -> Result<T, String>) -> Keyed<T> {

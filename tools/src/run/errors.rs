@@ -35,8 +35,6 @@ codes! {
         DTYPE = "H0606";
         /// A tensor that a safetensors file does not hold.
         ENTRY = "H0607";
-        /// A backend that this build or machine does not have.
-        BACKEND = "H0620";
         /// Something that this build cannot do yet.
         NOT_YET = "H0621";
     }
@@ -68,8 +66,10 @@ pub fn status(code: &str) -> Status {
         codes::SIZE_UNKNOWN | codes::SIZE_CONFLICT | codes::SIZE | codes::TOO_FEW_DEVICES => {
             Status::Usage
         }
-        codes::NO_MEMORY => Status::Environment,
-        codes::DEADLOCK => Status::Deadlock,
+        codes::NO_MEMORY | codes::DEVICE | codes::DEVICE_MEMORY | codes::DEVICE_CALL => {
+            Status::Environment
+        }
+        codes::DEADLOCK | codes::TIMEOUT => Status::Deadlock,
         _ => own_status(code).unwrap_or(Status::Program),
     }
 }

@@ -1,6 +1,6 @@
 //! What hir-run asks of plans and backends, in one place.
 
-use hostir::backend::{Backend as _, RunResult, cpu};
+use hostir::backend::{Backend as _, RunResult, cpu, cuda};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::{Program, TensorId};
@@ -50,6 +50,17 @@ pub(super) fn shard(
 /// Refuses a run that there is no memory for.
 pub(super) fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
     cpu::check_memory(prepared)
+}
+
+/// Runs all ranks on GPUs; with the devices and libraries it ran on.
+pub(super) fn run_on_gpus(
+    prepared: &Prepared,
+    inputs: &[Vec<HostTensor>],
+    cuda: &cuda::Cuda,
+) -> Result<(RunResult, String), Vec<Diag>> {
+    let mut program = cuda.load(prepared)?;
+    let result = program.run(inputs)?;
+    Ok((result, program.about().to_owned()))
 }
 
 /// Runs all ranks; inputs are by rank and position.

@@ -11,13 +11,13 @@ use hostir::data::HostTensor;
 use std::fmt::Write as _;
 
 /// The first line on standard error.
-pub(super) fn header(prepared: &Prepared, streams: u32) -> String {
+pub(super) fn header(prepared: &Prepared, streams: u32, backend: &str) -> String {
     if prepared.unlowered {
-        return "hir-run: plain math on whole tensors on the CPU backend".to_owned();
+        return format!("hir-run: plain math on whole tensors on the {backend} backend");
     }
     let (ranks, streams) =
         (count(prepared.ranks as usize, "rank"), count(streams as usize, "stream"));
-    format!("hir-run: {ranks} on the CPU backend, {streams}")
+    format!("hir-run: {ranks} on the {backend} backend, {streams}")
 }
 
 /// `1 rank`, `4 ranks`, `2 copies`.

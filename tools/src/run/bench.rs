@@ -1,0 +1,237 @@
+//! `--bench`: programs timed in turn, so that all of them see the same machine.
+
+use super::cli::{Bench, Options};
+use super::engine::Engine;
+use super::exec::Prepared;
+use super::failure::Failure;
+use super::inputs::{self, Input};
+use super::load::Loaded;
+use super::outputs::Results;
+use super::{check, errors, names};
+use crate::io::Io;
+use hostir::backend::{Backend as _, cpu, cuda};
+use hostir::data::HostTensor;
+use hostir::plan::InstKind;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::time::Instant;
+
+/// A program with its inputs, as far as the command line goes.
+struct Entry {
+    file: String,
+    loaded: Loaded,
+    prepared: Prepared,
+    inputs: Vec<Vec<HostTensor>>,
+}
+
+/// Times in milliseconds, sorted.
+struct Times(Vec<f64>);
+
+impl Times {
+    fn of(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        Self(times)
+    }
+    /// The smallest time that `percent` of all do not exceed.
+    fn percentile(&self, percent: usize) -> f64 {
+        let at = (self.0.len() * percent).div_ceil(100).max(1) - 1;
+        self.0.get(at).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Runs every program once, compares what they compute, and times them in turn.
+pub(super) fn run(
+    options: &Options,
+    bench: &Bench,
+    engine: &Engine,
+    io: &mut Io<'_>,
+) -> Result<String, Failure> {
+    let files = std::iter::once(&options.file).chain(&options.others);
+    let entries: Vec<Entry> =
+        files.map(|file| entry(file, options, io)).collect::<Result<_, _>>()?;
+    let mut text = String::new();
+    let times = match engine {
+        Engine::Cpu => on_cpu(&entries, bench, options)?,
+        Engine::Cuda(cuda) => on_cuda(&entries, bench, options, cuda, &mut text, io)?,
+    };
+    let figures: Vec<Value> =
+        entries.iter().zip(&times).map(|(entry, times)| figure(entry, times)).collect();
+    for (place, (entry, figure)) in entries.iter().zip(&figures).enumerate() {
+        let _ = writeln!(text, "{}", line(&entry.file, figure, (place > 0).then(|| &figures[0])));
+    }
+    if let Some(path) = &bench.json {
+        let all = json!({ "backend": engine.name(), "iterations": bench.iterations, "programs": figures });
+        let written = std::fs::write(io.path(path), format!("{all:#}\n"));
+        written.map_err(|error| Failure::from(errors::cannot_write(path, &error)))?;
+    }
+    Ok(text)
+}
+
+fn entry(file: &str, options: &Options, io: &mut Io<'_>) -> Result<Entry, Failure> {
+    let options = Options { file: file.to_owned(), ..options.clone() };
+    let loaded = Loaded::read(file, options.container, io)?;
+    let bound = names::bind(&loaded.program, &options)?;
+    let whole = inputs::read_whole(&bound, io)?;
+    let prepared = super::prepare(&loaded, &options, &bound, &whole)?;
+    let inputs: Vec<Input> = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
+    let inputs = inputs::parts(&prepared, &inputs);
+    Ok(Entry { file: file.to_owned(), loaded, prepared, inputs })
+}
+
+fn on_cpu(entries: &[Entry], bench: &Bench, options: &Options) -> Result<Vec<Times>, Failure> {
+    let mut times = vec![Vec::new(); entries.len()];
+    let mut first = None;
+    for round in 0..bench.warmup + bench.iterations {
+        for (entry, times) in entries.iter().zip(&mut times) {
+            let start = Instant::now();
+            let run = cpu::Cpu.run(&entry.prepared, entry.inputs.clone());
+            let spent = start.elapsed().as_secs_f64() * 1e3;
+            let run = run.map_err(|diags| entry.loaded.fail(diags))?;
+            if round == 0 {
+                agree(entry, run, &mut first, options)?;
+            }
+            if round >= bench.warmup {
+                times.push(spent);
+            }
+        }
+    }
+    Ok(times.into_iter().map(Times::of).collect())
+}
+
+fn on_cuda(
+    entries: &[Entry],
+    bench: &Bench,
+    options: &Options,
+    cuda: &cuda::Cuda,
+    text: &mut String,
+    io: &mut Io<'_>,
+) -> Result<Vec<Times>, Failure> {
+    let (mut programs, mut first) = (Vec::new(), None);
+    for entry in entries {
+        let fail = |diags| entry.loaded.fail(diags);
+        let mut program = cuda.load(&entry.prepared).map_err(fail)?;
+        let run = program.run(&entry.inputs).map_err(fail)?;
+        agree(entry, run, &mut first, options)?;
+        programs.push(program);
+    }
+    if let Some(program) = programs.first() {
+        let _ = writeln!(text, "on {}", program.about());
+    }
+    let mut times = vec![Vec::new(); entries.len()];
+    for round in 0..bench.warmup + bench.iterations {
+        for ((program, entry), times) in programs.iter_mut().zip(entries).zip(&mut times) {
+            let sample = program.sample().map_err(|diags| entry.loaded.fail(diags))?;
+            if round >= bench.warmup {
+                times.push(sample.milliseconds);
+            }
+        }
+        progress(round + 1, bench, io);
+    }
+    Ok(times.into_iter().map(Times::of).collect())
+}
+
+/// One line that overwrites itself, where a person looks on.
+fn progress(round: u32, bench: &Bench, io: &mut Io<'_>) {
+    let all = bench.warmup + bench.iterations;
+    if io.color {
+        let end = if round == all { "\r\x1b[K" } else { "" };
+        let _ = write!(io.stderr, "\rround {round} of {all}{end}");
+        let _ = io.stderr.flush();
+    }
+}
+
+/// All programs compute what the first one does.
+fn agree(
+    entry: &Entry,
+    run: hostir::backend::RunResult,
+    first: &mut Option<Results>,
+    options: &Options,
+) -> Result<(), Failure> {
+    let fail = |diag| entry.loaded.fail(vec![diag]);
+    let results = Results::assemble(&entry.prepared, run, &[]).map_err(fail)?;
+    let Some(first) = first else {
+        *first = Some(results);
+        return Ok(());
+    };
+    let mut checks = check::Checks::new(options);
+    let pairs = entry.prepared.outputs.iter().zip(&results.whole).zip(&first.whole);
+    for ((port, found), expected) in pairs {
+        if let (Some(found), Some(expected)) = (found, expected) {
+            checks.pair(&port.name, found, &format!("`{}`", options.file), expected);
+        }
+    }
+    checks.finish().map(|_| ())
+}
+
+/// Floating-point operations of all products, and the bytes that the busiest rank receives.
+fn work(prepared: &Prepared) -> (f64, f64) {
+    let (mut flop, mut most) = (0.0, 0.0f64);
+    for plan in &prepared.plans {
+        let mut received = 0.0;
+        for inst in plan.iter() {
+            match &inst.kind {
+                InstKind::Gemm(gemm) => {
+                    let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
+                    flop += 2.0 * gemm.out.len() as f64 * depth as f64;
+                }
+                InstKind::Collective(collective) => {
+                    let output = collective.output.as_ref();
+                    received += output.map_or(0.0, |view| (view.len() * view.dtype.size()) as f64);
+                }
+                InstKind::Recv { view, .. } => received += (view.len() * view.dtype.size()) as f64,
+                _ => {}
+            }
+        }
+        most = most.max(received);
+    }
+    (flop, most)
+}
+
+fn figure(entry: &Entry, times: &Times) -> Value {
+    let (flop, received) = work(&entry.prepared);
+    let median = times.percentile(50);
+    let mut figure = json!({
+        "file": entry.file,
+        "ranks": entry.prepared.ranks,
+        "median_ms": median,
+        "p10_ms": times.percentile(10),
+        "p90_ms": times.percentile(90),
+    });
+    if flop > 0.0 {
+        figure["tflops"] = json!(flop / median / 1e9);
+    }
+    if received > 0.0 {
+        figure["received_gbps"] = json!(received / median / 1e6);
+    }
+    figure
+}
+
+/// `a.hir: 1.234 ms (p10 1.2, p90 1.3), 714.3 TFLOP/s, 123.4 GB/s received a rank, 1.21x the first`
+fn line(file: &str, figure: &Value, first: Option<&Value>) -> String {
+    let number = |key: &str| figure.get(key).and_then(Value::as_f64);
+    let show = |key: &str| number(key).map_or_else(String::new, short);
+    let mut text = format!(
+        "{file}: {} ms (p10 {}, p90 {})",
+        show("median_ms"),
+        show("p10_ms"),
+        show("p90_ms")
+    );
+    if number("tflops").is_some() {
+        let _ = write!(text, ", {} TFLOP/s", show("tflops"));
+    }
+    if number("received_gbps").is_some() {
+        let _ = write!(text, ", {} GB/s received a rank", show("received_gbps"));
+    }
+    if let Some(base) = first.and_then(|first| first["median_ms"].as_f64())
+        && let Some(own) = number("median_ms")
+    {
+        let _ = write!(text, ", {:.3}x the time of the first", own / base);
+    }
+    text
+}
+
+/// Four digits.
+fn short(value: f64) -> String {
+    let digits = (3 - value.abs().log10().floor().clamp(-6.0, 3.0) as i32).clamp(0, 9) as usize;
+    format!("{value:.digits$}")
+}
