@@ -1,7 +1,7 @@
 //! Matches the communications that ranks have started, and carries them out.
 
 use super::lanes::{Lanes, class};
-use super::rank::Rank;
+use super::rank::{Rank, StreamSend};
 use super::reduce::combine;
 use super::{Fault, Stats};
 use crate::diag::Diag;
@@ -383,7 +383,8 @@ fn deliver(
     write(prepared, &mut ranks[to], target, &bytes, recv)
 }
 
-/// Sends and receives that run on streams: the receiver takes the data.
+/// Sends and receives that run on streams: the receiver takes the data. They pair in issue order, which need
+/// not be the order in which streams reach them.
 fn run_stream_pairs(
     prepared: &Prepared,
     ranks: &mut [Rank<'_>],
@@ -396,8 +397,9 @@ fn run_stream_pairs(
                 continue;
             };
             let from = *peer as usize;
-            let place = ranks[from].sends.iter().position(|send| send.peer as usize == to);
-            let Some(place) = place else { continue };
+            let turn = ranks[to].turn(recv);
+            let partner = |send: &StreamSend| send.peer as usize == to && send.turn == turn;
+            let Some(place) = ranks[from].sends.iter().position(partner) else { continue };
             let send = ranks[from].sends[place].inst;
             let InstKind::Send { view: source, .. } = &ranks[from].inst(send).kind else {
                 continue;
