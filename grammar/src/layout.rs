@@ -163,7 +163,8 @@ impl Layout {
         block.then_some(Stop::Unclosed(at))
     }
 
-    /// `ShareMemHandles(P2PCommunication 37 (...), ` ends without a `)`.
+    /// `ShareMemHandles(P2PCommunication 37 (...), ` ends without a `)`. A post in the next line is one more
+    /// of the list if a comma or the `)` follows it, else a statement.
     fn open_end<'t>(
         &self,
         src: &mut Source<'t>,
@@ -177,7 +178,8 @@ impl Layout {
             && before == Tok::Comma
             && b.ast.str(head) == "ShareMemHandles"
             && next != Tok::RParen
-            && !matches!(next, Tok::Word(word) if b.ast.str(word) == "P2PCommunication")
+            && !(matches!(next, Tok::Word(word) if b.ast.str(word) == "P2PCommunication")
+                && matches!(behind(src, b, at), Tok::Comma | Tok::RParen))
     }
 
     /// Follows brackets; ends the statement at `;`, at a `}` that is not its own and at `until`.
@@ -248,6 +250,24 @@ impl Layout {
             at += 1;
         }
     }
+}
+
+/// The token behind the brackets that follow token `at`.
+fn behind<'t>(src: &mut Source<'t>, b: &mut Builder<'t>, at: usize) -> Tok {
+    let mut depth = 0usize;
+    for at in at..at + MAX_LOOK {
+        let tok = src.peek(b, at).tok;
+        depth += usize::from(tok.closer().is_some());
+        if tok.is_closer() {
+            depth = depth.saturating_sub(1);
+            if depth == 0 {
+                return src.peek(b, at + 1).tok;
+            }
+        } else if tok == Tok::End {
+            break;
+        }
+    }
+    Tok::End
 }
 
 /// Whether a `}` ends a section: `} // %HostIrContainer`.
