@@ -222,11 +222,13 @@ impl<'t> Builder<'t> {
 
     /// A statement's number as 32 bits.
     fn small(&mut self, number: i64, span: Span) -> u32 {
-        u32::try_from(number).unwrap_or_else(|_| {
+        // The largest stands for no number.
+        let known = u32::try_from(number).ok().filter(|&number| number != u32::MAX);
+        known.unwrap_or_else(|| {
             let text = format!("the number {number} is too large here");
             self.error(
                 SyntaxError::new(Code::Number, span, text)
-                    .note(format!("numbers of statements end at {}", u32::MAX)),
+                    .note(format!("numbers of statements end at {}", u32::MAX - 1)),
             );
             u32::MAX
         })

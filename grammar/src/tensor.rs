@@ -134,10 +134,12 @@ pub(crate) fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
 
 /// A number of 32 bits.
 pub(crate) fn number(b: &mut Builder<'_>, digits: &str, span: Span) -> u32 {
-    digits.parse().unwrap_or_else(|_| {
+    // The largest stands for no number.
+    let known = digits.parse().ok().filter(|&number| number != u32::MAX);
+    known.unwrap_or_else(|| {
         b.error(
             SyntaxError::new(Code::Number, span, format!("the number `{digits}` is too large"))
-                .note(format!("numbers of tensors, domains and devices end at {}", u32::MAX)),
+                .note(format!("numbers of tensors, domains and devices end at {}", u32::MAX - 1)),
         );
         u32::MAX
     })

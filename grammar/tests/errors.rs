@@ -83,6 +83,7 @@ fn blocks() {
 fn numbers_and_characters() {
     check("  x = 99999999999999999999", "H0009", "99999999999999999999");
     check("  Wait Communication 4294967296", "H0009", "Communication 4294967296");
+    check("  Wait Communication 4294967295", "H0009", "Communication 4294967295");
     check("  x = a $$ b", "H0020", "$$");
 }
 

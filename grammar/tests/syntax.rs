@@ -53,6 +53,10 @@ fn communications() {
         format!("{expected}\nWords [] StartCoalescing ()")
     );
     assert_eq!(body(&shared.replace("), P", "),\n   P")), expected);
+    assert_eq!(
+        body(&format!("{shared}\nP2PCommunication 7 (peer=i1)")),
+        format!("{expected}\nCall [] P2PCommunication #7 (peer: i1)")
+    );
 }
 
 #[test]

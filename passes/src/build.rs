@@ -151,6 +151,12 @@ impl<'e, 'p> Build<'e, 'p> {
         }
     }
 
+    /// Puts a tensor into memory that all devices can write.
+    pub(crate) fn make_symmetric(&mut self, tensor: TensorId) {
+        let new = Tensor { memory: MemoryType::Symmetric, ..self.program().tensor(tensor).clone() };
+        self.edit.set_tensor(tensor, new);
+    }
+
     // ---- ops ----
 
     pub(crate) fn push(&mut self, op: Op) -> OpId {
@@ -333,6 +339,22 @@ impl<'e, 'p> Build<'e, 'p> {
             (AttrKey::Backend, self.word(backend)),
         ];
         (self.push(op), number)
+    }
+    /// Makes the sender of a message copy: `protocol=put`.
+    pub(crate) fn put(&mut self, post: OpId) {
+        let mut op = self.program().op(post).clone();
+        op.attrs.push((AttrKey::Protocol, self.word("put")));
+        self.edit.set_op(post, op);
+    }
+    /// `ShareMemHandles(P2PCommunication 30 (...), P2PCommunication 31 (...), `: names these posts.
+    pub(crate) fn share_mem_handles(&mut self, posts: &[OpId]) -> OpId {
+        let mut op = Op::new(OpKind::ShareMemHandles);
+        for &post in posts {
+            // The text has each twice: here and where it starts.
+            let named = self.program().op(post).clone();
+            op.operands.push(Value::Op(self.push(named)));
+        }
+        self.push(op)
     }
     /// `Communication 39 (type=Allgather, ...)` and its number.
     pub(crate) fn communication(&mut self, what: &Collective<'_>) -> (OpId, u32) {

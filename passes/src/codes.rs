@@ -68,6 +68,8 @@ codes! {
     STREAM_OPTIONS = "H0330";
     /// stream-parallel-type: a collective in a loop whose ranks work on different parts.
     STREAM_RING = "H0331";
+    /// stream-parallel-type: a backend that cannot carry the messages of a loop.
+    STREAM_BACKEND = "H0332";
     /// convert-op-to-communication: an op with several operands that needs data of other devices.
     CONVERT_OPERANDS = "H0340";
     /// convert-op-to-communication: an op that is neither a copy nor a reduction.

@@ -2,6 +2,7 @@
 
 use crate::options::{OptionSpec, OptionType, Options};
 use crate::pass::{Action, PassInfo};
+use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -12,19 +13,33 @@ The passes that nvFuser's lowering of June 2025 runs, in its order. The input is
 tensors say where they lie (meshes, device axes) and which results are spread over streams. Each pass is a
 step of its own, so dumps (`--print-ir-after-all`), timings and `--disable-pass` see it.
 
-Options are passed on to the steps that have them.",
+Options are passed on to the steps that have them. For `matmul_reduce_scatter` write a product where its operands
+lie, `[device, stream, ..]`, and behind it the `Set` or the reduction that scatters it: a product that is written
+where its result should lie gets its *operands* moved, which computes the same with more traffic.",
     example: None,
     options: &[
         OptionSpec {
             name: "communicator_backend",
-            ty: OptionType::Choice(&["NCCL", "UCC"]),
+            ty: OptionType::Choice(BACKENDS),
             default: Some("NCCL"),
             help: "Backend of the communications",
+        },
+        OptionSpec {
+            name: "p2p_protocol",
+            ty: OptionType::Choice(PROTOCOLS),
+            default: Some("get"),
+            help: "As in `stream-parallel-type`",
         },
         OptionSpec {
             name: "split_initial_sync",
             ty: OptionType::Bool,
             default: Some("true"),
+            help: "As in `stream-parallel-type`",
+        },
+        OptionSpec {
+            name: "merge",
+            ty: OptionType::Choice(&["adjacent", "graph"]),
+            default: Some("adjacent"),
             help: "As in `stream-parallel-type`",
         },
         OptionSpec {
@@ -38,6 +53,12 @@ Options are passed on to the steps that have them.",
             ty: OptionType::Bool,
             default: Some("false"),
             help: "nvFuser's name for `allgather=ring`",
+        },
+        OptionSpec {
+            name: "matmul_reduce_scatter",
+            ty: OptionType::Choice(&["none", "p2p", "reduce"]),
+            default: Some("none"),
+            help: "As in `stream-parallel-type`",
         },
         OptionSpec {
             name: "inter_stream_synchronization",
@@ -59,10 +80,13 @@ Options are passed on to the steps that have them.",
 fn steps(options: &Options) -> String {
     const STREAMS: &[&str] = &[
         "split_initial_sync",
+        "merge",
         "allgather",
         "offset_stream_indexing_by_rank",
+        "matmul_reduce_scatter",
         "inter_stream_synchronization",
         "communicator_backend",
+        "p2p_protocol",
     ];
     [
         "propagate-shardings".to_owned(),

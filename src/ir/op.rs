@@ -111,6 +111,8 @@ attr_keys! {
     Root = "root",
     /// Communicator backend.
     Backend = "backend",
+    /// Which side of a message copies (not printed by nvFuser; default get: the receiver).
+    Protocol = "protocol",
     /// Peer of a send or receive.
     Peer = "peer",
     /// Peer of a CollectivePermute.

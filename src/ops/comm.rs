@@ -19,6 +19,8 @@ pub const COMMUNICATION_TYPES: &[&str] = &[
 ];
 /// Types of a P2PCommunication.
 pub const P2P_TYPES: &[&str] = &["send", "recv"];
+/// Which side of a message copies on the CUDA backend; `get`, the receiver, when left out.
+pub const PROTOCOLS: &[&str] = &["get", "put"];
 /// Communicator backends.
 pub const BACKENDS: &[&str] = &["NCCL", "UCC", "CUDA"];
 /// Reduce operations of a Communication; `sum` when left out.
@@ -61,6 +63,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::keyed_operand("buffer"),
         ArgSpec::tight("peer", AttrKey::Peer, ArgKind::Expr),
         ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+        ArgSpec::tight("protocol", AttrKey::Protocol, ArgKind::Word(PROTOCOLS)).optional(),
     ],
     effect: Effect::Communicate,
     standalone: Standalone::Yes,

@@ -324,7 +324,7 @@ fn peer(cx: &Lowering<'_>, me: u32, expr: ExprId) -> Result<u32, Diag> {
 }
 
 /// `P2PCommunication`: one send or receive on the world's communicator, or, with `backend=CUDA`, on the
-/// current stream.
+/// current stream, where the side that copies (`protocol`) waits for the other one.
 pub fn lower_p2p(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let me = rank(cx)?;
     let op = cx.program.op(id);
@@ -341,16 +341,18 @@ pub fn lower_p2p(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         return Err(cx.error(codes::POSTS, "UCC has no coalesced groups"));
     }
     let comm = if backend == "CUDA" { None } else { Some(world(cx, backend)) };
+    let protocol = op.word(AttrKey::Protocol).map_or("get", |word| cx.program.name(word));
+    let put = comm.is_none() && protocol == "put";
     let work = cx.work();
     post(cx, op, work)?;
     match direction {
         "send" => {
             let view = read(cx, tensor)?;
-            cx.emit(InstKind::Send { comm, peer, view, work })
+            cx.emit(InstKind::Send { comm, put, peer, view, work })
         }
         "recv" => {
             let view = written(cx, tensor)?;
-            cx.emit(InstKind::Recv { comm, peer, view, work })
+            cx.emit(InstKind::Recv { comm, put, peer, view, work })
         }
         _ => Err(
             cx.error(codes::CANNOT_RUN, format!("`type={direction}`: `send` or `recv` is needed"))
@@ -397,8 +399,20 @@ pub fn lower_collective_permute(cx: &mut Lowering<'_>, id: OpId) -> Result<(), D
         )?;
     } else {
         let (send, recv) = (cx.work(), cx.work());
-        cx.emit(InstKind::Recv { comm: Some(comm), peer: from, view: target, work: recv })?;
-        cx.emit(InstKind::Send { comm: Some(comm), peer: to, view: source, work: send })?;
+        cx.emit(InstKind::Recv {
+            comm: Some(comm),
+            put: false,
+            peer: from,
+            view: target,
+            work: recv,
+        })?;
+        cx.emit(InstKind::Send {
+            comm: Some(comm),
+            put: false,
+            peer: to,
+            view: source,
+            work: send,
+        })?;
     }
     cx.emit(InstKind::GroupEnd { comm, work })
 }

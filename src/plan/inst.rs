@@ -376,6 +376,8 @@ pub enum InstKind {
     Send {
         /// The communicator; `None`: on the stream.
         comm: Option<CommSlot>,
+        /// On the stream: whether the sender copies, and so waits for the receiver to be there.
+        put: bool,
         /// Absolute rank.
         peer: u32,
         /// What (contiguous).
@@ -387,6 +389,8 @@ pub enum InstKind {
     Recv {
         /// The communicator; `None`: on the stream.
         comm: Option<CommSlot>,
+        /// On the stream: whether the sender copies; else the receiver does, and waits for the sender.
+        put: bool,
         /// Absolute rank.
         peer: u32,
         /// Where to (contiguous).

@@ -117,11 +117,13 @@ impl PlanText<'_> {
                     work(&c.work)
                 )
             }
-            InstKind::Send { comm: c, peer, view, work: w } => {
-                format!("send    {} to {peer}, {}, {}", self.view(view), comm(c), work(w))
+            InstKind::Send { comm: c, put, peer, view, work: w } => {
+                let how = if *put { ", put" } else { "" };
+                format!("send    {} to {peer}, {}{how}, {}", self.view(view), comm(c), work(w))
             }
-            InstKind::Recv { comm: c, peer, view, work: w } => {
-                format!("recv    {} from {peer}, {}, {}", self.view(view), comm(c), work(w))
+            InstKind::Recv { comm: c, put, peer, view, work: w } => {
+                let how = if *put { ", put" } else { "" };
+                format!("recv    {} from {peer}, {}{how}, {}", self.view(view), comm(c), work(w))
             }
             InstKind::GroupBegin => "group   {".to_owned(),
             InstKind::GroupEnd { comm, work: w } => {

@@ -16,23 +16,29 @@ use lowering::run::{Outcome, compare};
 /// Programs of an ordinary test run.
 const QUICK: u64 = 300;
 
-/// Pipelines that lower; each also runs with general passes behind it.
+/// Pipelines that lower; each also runs with general passes behind it. `{}` stands for options.
 const PIPELINES: &[&str] = &[
-    "host-ir-lower",
-    "host-ir-lower",
-    "host-ir-lower{allgather=ring}",
-    "host-ir-lower{allgather=broadcast,split_initial_sync=false}",
-    "host-ir-lower{inter_stream_synchronization=true}",
+    "host-ir-lower{}",
+    "host-ir-lower{}",
+    "host-ir-lower{}",
     "propagate-shardings,insert-reshardings,reorder-sharded-axis,make-resharding-contiguous,convert-op-to-communication",
-    "insert-reshardings,stream-parallel-type,convert-op-to-communication",
+    "insert-reshardings,stream-parallel-type{},convert-op-to-communication",
     "insert-reshardings",
     "propagate-shardings,insert-reshardings,finalize-multidevice-domains,segment-host-units",
-    "stream-parallel-type,convert-op-to-communication",
-    "stream-parallel-type{allgather=ring},convert-op-to-communication",
-    "stream-parallel-type{allgather=broadcast},convert-op-to-communication",
-    "stream-parallel-type{split_initial_sync=false},convert-op-to-communication",
-    "stream-parallel-type{inter_stream_synchronization=true},convert-op-to-communication",
+    "stream-parallel-type{},convert-op-to-communication",
+    "stream-parallel-type{},convert-op-to-communication",
     "convert-op-to-communication",
+];
+
+/// Options of the loops over streams.
+const OPTIONS: &[&[&str]] = &[
+    &["split_initial_sync=false"],
+    &["merge=graph", "merge=graph", "merge=adjacent"],
+    &["allgather=ring", "allgather=broadcast", "allgather=pairwise"],
+    &["matmul_reduce_scatter=p2p", "matmul_reduce_scatter=reduce"],
+    &["inter_stream_synchronization=true"],
+    &["communicator_backend=CUDA", "communicator_backend=CUDA", "communicator_backend=UCC"],
+    &["p2p_protocol=put"],
 ];
 
 /// Passes behind the lowering.
@@ -40,6 +46,17 @@ const TAILS: &[&str] = &["", ",canonicalize", ",cse", ",dce", ",canonicalize,cse
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Some options, each given in four of ten cases.
+fn options(rng: &mut fastrand::Rng) -> String {
+    let mut given = Vec::new();
+    for values in OPTIONS {
+        if rng.usize(..10) < 4 {
+            given.push(values[rng.usize(..values.len())]);
+        }
+    }
+    if given.is_empty() { String::new() } else { format!("{{{}}}", given.join(",")) }
 }
 
 #[test]
@@ -51,6 +68,7 @@ fn lowered_programs_compute_the_same() {
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 32).wrapping_add(index));
         let generated: Generated = program(&mut rng);
         let head = PIPELINES[rng.usize(..PIPELINES.len())];
+        let head = head.replace("{}", &options(&mut rng));
         let pipeline = format!("{head}{}", TAILS[rng.usize(..TAILS.len())]);
         let streams = [1, 3, 8][rng.usize(..3)];
         match compare(&generated, &pipeline, streams, rng.bool()) {

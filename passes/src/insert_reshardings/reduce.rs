@@ -2,7 +2,7 @@
 
 use crate::build::Build;
 use crate::reshard::{Links, Moved, axes_with_domains, local_tensor};
-use hostir::analysis::{Axes, logical_axes};
+use hostir::analysis::logical_axes;
 use hostir::ir::{
     IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId, Value,
 };
@@ -166,22 +166,22 @@ pub(super) fn drop_reduced(
     });
     let new = Tensor { permuted: false, perm: None, ..build.program().tensor(tensor).clone() };
     build.edit.set_tensor(tensor, new);
-    if logical_axes(build.program(), tensor).split && !axes.split {
-        close_hole(build, tensor, &order, &axes);
+    if !axes.split && logical_axes(build.program(), tensor).split {
+        close_gaps(build, moved, tensor);
     }
 }
 
-/// New numbers for the domains of a tensor, in the order of its axes: a missing number in front of a device
-/// domain would read as the axis that the domain was split from. `order[k]` is where the k-th domain stood
-/// when the tensor had `axes`.
-fn close_hole(build: &mut Build<'_, '_>, tensor: TensorId, order: &[u32], axes: &Axes) {
-    let mut by_axis: Vec<usize> = (0..order.len()).collect();
-    by_axis.sort_by_key(|&k| axes.of_printed(order[k]));
-    let start = build.program().tensor(tensor).domains_start;
-    for k in by_axis {
-        let id = hostir::ir::DomainId(start + k as u32);
-        let number = build.domain_number();
-        let domain = IterDomain { number, ..*build.program().domain(id) };
-        build.edit.set_domain(id, domain);
+/// Gives the domains new numbers without gaps, in the order of the old ones: a gap before a parallel domain
+/// says that it is a part of an axis.
+fn close_gaps(build: &mut Build<'_, '_>, moved: &mut Moved, tensor: TensorId) {
+    let domains = build.program().domains(tensor).to_vec();
+    let mut ascending: Vec<usize> = (0..domains.len()).collect();
+    ascending.sort_by_key(|&at| domains[at].number);
+    let mut numbers = vec![0; domains.len()];
+    for at in ascending {
+        numbers[at] = build.domain_number();
     }
+    let order: Vec<u32> = (0..domains.len() as u32).collect();
+    moved
+        .redeclare(build, tensor, &order, &|k, domain| IterDomain { number: numbers[k], ..domain });
 }

@@ -1,11 +1,11 @@
 //! The ops of a loop on slices of one iteration.
 
-use super::exchange;
-use super::group::Loop;
-use super::{Allgather, Config};
+use super::config::Config;
+use super::group::{Loop, Role};
+use super::{exchange, scatter};
 use crate::build::{Build, domain_id};
 use crate::codes;
-use hostir::analysis::{AxisMap, MappedAxis, is_resharding};
+use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::diag::Diag;
 use hostir::ir::{
     AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value,
@@ -15,17 +15,19 @@ use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// The slices that one loop has made.
+/// What one loop has made beside its ops.
 pub(super) struct Slices {
     /// Which part of each tensor the loop slices.
     pub(super) index: ExprId,
     made: FxHashMap<TensorId, TensorId>,
+    /// Ops for the end of the iteration.
+    pub(super) epilogue: Vec<OpId>,
 }
 
 impl Slices {
     /// None yet; they will be parts `index`.
     pub(super) fn new(index: ExprId) -> Self {
-        Self { index, made: FxHashMap::default() }
+        Self { index, made: FxHashMap::default(), epilogue: Vec::new() }
     }
 }
 
@@ -66,7 +68,7 @@ pub(super) fn op(
     map: &AxisMap,
     config: &Config,
     found: &Loop,
-    id: OpId,
+    (id, role): (OpId, Role),
     slices: &mut Slices,
     out: &mut Vec<OpId>,
 ) -> Result<(), Diag> {
@@ -85,14 +87,18 @@ pub(super) fn op(
             mapped.push((tensor, axis));
         }
     }
-    let across = mapped.iter().copied().find(|&(tensor, axis)| {
-        op.input_tensors().any(|input| input == tensor) && is_device(program, tensor, axis)
-    });
-    if let Some((tensor, axis)) = across {
-        return exchange::gather(build, config, id, (tensor, axis), slices, out);
-    }
-    if config.allgather == Allgather::Ring && is_resharding(program, id) {
-        return Err(collective_on_ring(program, id));
+    match role {
+        Role::Scatter => return scatter::exchange(build, config, id, slices, out),
+        Role::Reduce => return scatter::reduce(build, config, id, slices, out),
+        Role::Gather => {
+            let sides = mapped.iter().copied();
+            let mut inputs = sides.filter(|(tensor, _)| op.input_tensors().any(|t| t == *tensor));
+            if let Some(across) = inputs.find(|&(tensor, axis)| is_device(program, tensor, axis)) {
+                return exchange::gather(build, config, id, across, slices, out);
+            }
+        }
+        Role::Collective if found.is_offset(config) => return Err(collective_on_ring(program, id)),
+        Role::Collective | Role::Local => {}
     }
     check_links(program, id, &mapped)?;
     let mut new = build.program().op(id).clone();

@@ -1,12 +1,12 @@
 //! A sharded axis that becomes the stream axis: what other devices hold is moved in the loop.
 
 use super::body::{self, Slices};
-use super::{Allgather, Config};
+use super::config::{Allgather, Config, Messages};
 use crate::build::{Build, Collective, domain_id};
 use crate::codes;
-use hostir::analysis::{MappedAxis, logical_axes};
+use hostir::analysis::{Axis, MappedAxis, logical_axes};
 use hostir::diag::Diag;
-use hostir::ir::{BinaryOp, ExprId, Mesh, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{BinaryOp, DomainId, ExprId, Mesh, OpId, ParallelType, Program, TensorId};
 use hostir::ops::OpKind;
 
 /// Gathers one part in each iteration.
@@ -19,21 +19,26 @@ pub(super) fn gather(
     out: &mut Vec<OpId>,
 ) -> Result<(), Diag> {
     let output = check(build.program(), id, input.0, input.1)?;
+    if config.allgather != Allgather::Broadcast {
+        check_messages(build.program(), config, id)?;
+    }
     let stream = first_axis(build.program(), output);
     let part = body::slice(build, output, stream, slices, out);
     let (index, rank) = (build.stream_index(), build.name("rank"));
     match config.allgather {
         Allgather::Pairwise => {
-            out.push(exchange(build, config, input, part, (index, index), (index, rank)));
+            let own = (index, rank);
+            let made = exchange(build, config, input, part, (index, index), own);
+            out.push(made.op);
+            slices.epilogue.extend(made.epilogue);
         }
         Allgather::Ring => {
-            let stop =
-                build.program().domain(domain_id(build.program(), output, stream.printed)).extent;
-            let sum = build.binary(BinaryOp::Add, stop, rank);
-            let difference = build.binary(BinaryOp::Sub, sum, index);
-            let to = build.binary(BinaryOp::Mod, difference, stop);
+            let domain = domain_id(build.program(), output, stream.printed);
+            let to = opposite(build, domain);
             let from = slices.index;
-            out.push(exchange(build, config, input, part, (from, to), (to, rank)));
+            let made = exchange(build, config, input, part, (from, to), (to, rank));
+            out.push(made.op);
+            slices.epilogue.extend(made.epilogue);
         }
         Allgather::Broadcast => broadcast(build, config, input.0, part, out),
     }
@@ -49,20 +54,60 @@ fn exchange(
     config: &Config,
     (input, axis): (TensorId, MappedAxis),
     part: TensorId,
-    (from, to): (ExprId, ExprId),
+    peers: (ExprId, ExprId),
     own: (ExprId, ExprId),
-) -> OpId {
+) -> Exchanged {
     let zero = build.int(0);
     let mine = body::new_slice(build, input, axis);
     let domain = domain_id(build.program(), input, axis.printed);
     let copy = vec![build.select(mine, input, domain, zero), build.set(part, mine)];
-    // One group: else two ranks could each wait for the other to receive first.
-    let start = build.start_coalescing();
-    let (receive, _) = build.p2p(true, part, from, &config.backend);
-    let (send, _) = build.p2p(false, input, to, &config.backend);
-    let (end, group) = build.end_coalescing();
-    let messages = vec![start, receive, send, end, build.wait(group)];
-    build.if_equal(own, copy, messages)
+    messages(build, config, (part, input), peers, own, copy)
+}
+
+/// What one iteration exchanges.
+pub(super) struct Exchanged {
+    /// The op that does it.
+    pub(super) op: OpId,
+    /// What the end of the iteration waits for.
+    pub(super) epilogue: Option<OpId>,
+}
+
+/// Receives into a tensor from one peer and sends another tensor to a second one, unless the two numbers
+/// of `own` are equal: then `copy` runs.
+pub(super) fn messages(
+    build: &mut Build<'_, '_>,
+    config: &Config,
+    (received, sent): (TensorId, TensorId),
+    (from, to): (ExprId, ExprId),
+    own: (ExprId, ExprId),
+    copy: Vec<OpId>,
+) -> Exchanged {
+    if !matches!(config.messages, Messages::CudaGet | Messages::CudaPut) {
+        // One group: else two ranks could each wait for the other to receive first.
+        let start = build.start_coalescing();
+        let (receive, _) = build.p2p(true, received, from, &config.backend);
+        let (send, _) = build.p2p(false, sent, to, &config.backend);
+        let (end, group) = build.end_coalescing();
+        let messages = vec![start, receive, send, end, build.wait(group)];
+        return Exchanged { op: build.if_equal(own, copy, messages), epilogue: None };
+    }
+    let (receive, received) = build.p2p(true, received, from, &config.backend);
+    let (send, sent) = build.p2p(false, sent, to, &config.backend);
+    // Both are on one stream: the side that copies comes second, else each rank waits for its peer.
+    let mut order = [send, receive];
+    if config.messages == Messages::CudaPut {
+        order = [receive, send];
+        for post in order {
+            build.put(post);
+        }
+    }
+    let handles = build.share_mem_handles(&[receive, send]);
+    let messages = vec![handles, order[0], order[1], build.wait(received)];
+    let op = build.if_equal(own, copy, messages);
+    // Nothing in the iteration needs what was sent to be gone.
+    let wait = build.wait(sent);
+    let epilogue = Some(build.if_equal(own, Vec::new(), vec![wait]));
+    Exchanged { op, epilogue }
 }
 
 /// Rank i sends its part to all.
@@ -102,15 +147,29 @@ fn chain_streams(build: &mut Build<'_, '_>) -> OpId {
     build.branch(condition, then, Vec::new())
 }
 
+/// `( ( ( i0 + rank ) - StreamIdx ) % i0 )`: the rank that works on the own part when this one works on part
+/// `( ( rank + StreamIdx ) % i0 )`.
+pub(super) fn opposite(build: &mut Build<'_, '_>, domain: DomainId) -> ExprId {
+    let (index, rank) = (build.stream_index(), build.name("rank"));
+    let stop = build.program().domain(domain).extent;
+    let sum = build.binary(BinaryOp::Add, stop, rank);
+    let difference = build.binary(BinaryOp::Sub, sum, index);
+    build.binary(BinaryOp::Mod, difference, stop)
+}
+
 fn first_axis(program: &Program, tensor: TensorId) -> MappedAxis {
     let printed = logical_axes(program, tensor).axes.first().map_or(0, |axis| axis.printed);
     MappedAxis { axis: 0, printed }
 }
 
-/// What the axes behind the first one are spread over devices by.
-fn shards(program: &Program, tensor: TensorId) -> Vec<Option<ParallelType>> {
+/// What the axes from `first` on are spread over devices by.
+pub(super) fn shards(
+    program: &Program,
+    tensor: TensorId,
+    first: usize,
+) -> Vec<Option<ParallelType>> {
     let axes = logical_axes(program, tensor).axes;
-    axes.iter().skip(1).filter(|axis| !axis.is_reduction()).map(|axis| axis.device()).collect()
+    axes.iter().skip(first).filter(|axis| !axis.is_reduction()).map(|axis| axis.device()).collect()
 }
 
 /// The op is a Set from `[device, ..]` to `[stream, ..]` on devices 0 to D-1; gives its result.
@@ -146,22 +205,46 @@ fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Resu
         );
         return error(message, "permute the result so that the stream-parallel axis comes first");
     }
-    if shards(program, input) != shards(program, output) {
+    if shards(program, input, 1) != shards(program, output, 1) {
         let message = format!(
             "{name} and {} are sharded differently behind their first axes",
             program.tensor_name(output)
         );
-        return error(
-            message,
-            "change one sharding at a time: insert a `Set` that only gathers before it",
-        );
+        return error(message, different_shards(program, input, output));
     }
+    check_devices(program, id, (input, output))?;
+    Ok(output)
+}
+
+/// What helps where two tensors lie differently behind their first axes.
+fn different_shards(program: &Program, input: TensorId, output: TensorId) -> &'static str {
+    let (from, to) = (logical_axes(program, input).axes, logical_axes(program, output).axes);
+    let second = |axes: &[Axis]| axes.get(1).copied();
+    let turns = second(&from).is_some_and(|axis| axis.parallel == ParallelType::Stream)
+        && second(&to).is_some_and(|axis| axis.is_sharded());
+    if turns {
+        "`matmul_reduce_scatter=p2p` takes a `Set` that turns a device and a stream axis round"
+    } else {
+        "change one sharding at a time: insert a `Set` that only gathers before it"
+    }
+}
+
+/// Both tensors lie on devices 0 to D-1.
+pub(super) fn check_devices(
+    program: &Program,
+    id: OpId,
+    (input, output): (TensorId, TensorId),
+) -> Result<(), Diag> {
+    let name = program.tensor_name(input);
+    let error = |message: String, note: &str| {
+        Err(Diag::error(codes::STREAM_EXCHANGE, program.op_span(id), message).note(note))
+    };
     if program.tensor(input).mesh != program.tensor(output).mesh {
         let message =
             format!("{name} and {} lie on different devices", program.tensor_name(output));
         return error(
             message,
-            "insert a `Set` that moves the tensor before the one that gathers it",
+            "insert a `Set` that moves the tensor before the one that needs other devices' parts",
         );
     }
     let in_order = |mesh: &Mesh| {
@@ -176,5 +259,18 @@ fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Resu
             "use a mesh of one axis that starts at device 0 and leaves none out",
         );
     }
-    Ok(output)
+    Ok(())
+}
+
+/// The backend can carry messages between two ranks.
+pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Result<(), Diag> {
+    if config.messages != Messages::None {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` needs a send and a receive that start together, which UCC does not have",
+        program.op(id).kind.spec().name
+    );
+    let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";
+    Err(Diag::error(codes::STREAM_BACKEND, program.op_span(id), message).note(note))
 }

@@ -95,20 +95,16 @@ fn on_communicators(exchange: &Exchange, ranks: &[Rank<'_>]) -> Vec<Blocked> {
 fn on_streams(ranks: &[Rank<'_>]) -> Vec<Blocked> {
     let mut blocked = Vec::new();
     for (index, rank) in ranks.iter().enumerate() {
-        for (_, inst) in rank.stream_receives() {
-            if let InstKind::Recv { peer, .. } = &rank.inst(inst).kind {
-                let text = format!("rank {peer} to send to it");
-                blocked.push(Blocked { rank: index, inst, text, others: vec![*peer as usize] });
-            }
-        }
-        for send in rank.awaited_sends() {
-            let text = format!("rank {} to receive from it", send.peer);
-            blocked.push(Blocked {
-                rank: index,
-                inst: send.inst,
-                text,
-                others: vec![send.peer as usize],
-            });
+        let copying = rank.copying().into_iter().map(|(_, inst)| inst);
+        let awaited = rank.awaited_offers().into_iter().map(|offer| offer.inst);
+        for inst in copying.chain(awaited) {
+            let (peer, what) = match &rank.inst(inst).kind {
+                InstKind::Send { peer, .. } => (*peer, "receive from"),
+                InstKind::Recv { peer, .. } => (*peer, "send to"),
+                _ => continue,
+            };
+            let text = format!("rank {peer} to {what} it");
+            blocked.push(Blocked { rank: index, inst, text, others: vec![peer as usize] });
         }
     }
     blocked

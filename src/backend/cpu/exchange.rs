@@ -1,7 +1,7 @@
 //! Matches the communications that ranks have started, and carries them out.
 
 use super::lanes::{Lanes, class};
-use super::rank::{Rank, StreamSend};
+use super::rank::Rank;
 use super::reduce::combine;
 use super::{Fault, Stats};
 use crate::diag::Diag;
@@ -383,32 +383,48 @@ fn deliver(
     write(prepared, &mut ranks[to], target, &bytes, recv)
 }
 
-/// Sends and receives that run on streams: the receiver takes the data. They pair in issue order, which need
-/// not be the order in which streams reach them.
+/// Sends and receives that run on streams: the side that copies takes what the other one offers.
 fn run_stream_pairs(
     prepared: &Prepared,
     ranks: &mut [Rank<'_>],
     stats: &mut Stats,
 ) -> Result<bool, Diag> {
     let mut progress = false;
-    for to in 0..ranks.len() {
-        for (stream, recv) in ranks[to].stream_receives() {
-            let InstKind::Recv { peer, view: target, .. } = &ranks[to].inst(recv).kind else {
-                continue;
+    for copier in 0..ranks.len() {
+        for (stream, inst) in ranks[copier].copying() {
+            let (puts, peer, near) = match &ranks[copier].inst(inst).kind {
+                InstKind::Send { peer, view, .. } => (true, *peer as usize, view),
+                InstKind::Recv { peer, view, .. } => (false, *peer as usize, view),
+                _ => continue,
             };
-            let from = *peer as usize;
-            let turn = ranks[to].turn(recv);
-            let partner = |send: &StreamSend| send.peer as usize == to && send.turn == turn;
-            let Some(place) = ranks[from].sends.iter().position(partner) else { continue };
-            let send = ranks[from].sends[place].inst;
-            let InstKind::Send { view: source, .. } = &ranks[from].inst(send).kind else {
-                continue;
-            };
-            deliver(prepared, ranks, (from, send, source), (to, recv, target), stats)?;
-            ranks[from].complete_send(place);
-            ranks[to].complete_receive(stream, recv);
+            let turn = ranks[copier].turn(inst);
+            let found = offered(&ranks[peer], copier, puts, turn);
+            let Some((place, offer, far)) = found else { continue };
+            let (here, there) = ((copier, inst, near), (peer, offer, far));
+            let (from, to) = if puts { (here, there) } else { (there, here) };
+            deliver(prepared, ranks, from, to, stats)?;
+            ranks[peer].complete_offer(place);
+            ranks[copier].complete_copying(stream, inst);
             progress = true;
         }
     }
     Ok(progress)
+}
+
+/// The receive (or send) that a rank offers another one and whose turn it is: its place, instruction and view.
+/// Messages pair in issue order, which need not be the order in which streams reach them.
+fn offered<'p>(
+    rank: &Rank<'p>,
+    to: usize,
+    receive: bool,
+    turn: u32,
+) -> Option<(usize, u32, &'p View)> {
+    rank.offers.iter().enumerate().find_map(|(place, offer)| {
+        let view = match &rank.inst(offer.inst).kind {
+            InstKind::Recv { view, .. } if receive => view,
+            InstKind::Send { view, .. } if !receive => view,
+            _ => return None,
+        };
+        (offer.peer as usize == to && offer.turn == turn).then_some((place, offer.inst, view))
+    })
 }

@@ -39,14 +39,14 @@ impl<T> Queue<T> {
     }
 }
 
-/// A send on a stream whose data nobody has taken yet.
+/// A send or a receive on a stream that the other side, which copies, has not come to yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct StreamSend {
+pub(super) struct Offer {
     /// The instruction.
     pub(super) inst: u32,
     /// The peer.
     pub(super) peer: u32,
-    /// Its place among the sends on streams to that peer, in issue order.
+    /// Its place among those of its direction and peer on streams, in issue order.
     pub(super) turn: u32,
 }
 
@@ -64,8 +64,8 @@ pub(super) struct Rank<'p> {
     comms: Vec<Queue<Unit>>,
     works: Vec<bool>,
     events: Vec<bool>,
-    /// Sends on streams that nobody has taken, in the order they were reached.
-    pub(super) sends: Vec<StreamSend>,
+    /// In the order they were reached.
+    pub(super) offers: Vec<Offer>,
     /// Of sends and receives on streams: their place among those of their direction and peer, in issue
     /// order. Streams may reach them in another one.
     turns: BTreeMap<u32, u32>,
@@ -99,7 +99,7 @@ impl<'p> Rank<'p> {
             comms: vec![Queue::new(); plan.communicators.len()],
             works: vec![false; plan.works as usize],
             events: vec![false; plan.events as usize],
-            sends: Vec::new(),
+            offers: Vec::new(),
             turns: turns(plan),
         };
         let mut group: Option<Unit> = None;
@@ -220,12 +220,12 @@ impl<'p> Rank<'p> {
         self.memory.release(kind.reads().into_iter().chain(kind.writes()));
     }
 
-    /// A receive that a stream has reached, with its stream.
-    pub(super) fn stream_receives(&self) -> Vec<(StreamSlot, u32)> {
+    /// Sends and receives that streams have reached and that copy, with their streams.
+    pub(super) fn copying(&self) -> Vec<(StreamSlot, u32)> {
         let mut found = Vec::new();
         for (stream, queue) in self.streams.iter().enumerate() {
             if let Some(&index) = queue.head()
-                && matches!(self.inst(index).kind, InstKind::Recv { .. })
+                && copies(&self.inst(index).kind)
             {
                 found.push((StreamSlot(stream as u32), index));
             }
@@ -238,34 +238,36 @@ impl<'p> Rank<'p> {
         self.turns.get(&inst).copied().unwrap_or_default()
     }
 
-    /// A receive on a stream is done.
-    pub(super) fn complete_receive(&mut self, stream: StreamSlot, inst: u32) {
-        if let InstKind::Recv { work, .. } = &self.inst(inst).kind {
-            self.works[work.0 as usize] = true;
-        }
-        self.release(inst);
+    /// The side of a message that copies is done.
+    pub(super) fn complete_copying(&mut self, stream: StreamSlot, inst: u32) {
+        self.complete_message(inst);
         self.streams[stream.0 as usize].at += 1;
     }
 
-    /// A send on a stream has been taken.
-    pub(super) fn complete_send(&mut self, place: usize) {
-        let StreamSend { inst, .. } = self.sends.remove(place);
-        if let InstKind::Send { work, .. } = &self.inst(inst).kind {
+    /// An offer has been taken.
+    pub(super) fn complete_offer(&mut self, place: usize) {
+        let Offer { inst, .. } = self.offers.remove(place);
+        self.complete_message(inst);
+    }
+
+    fn complete_message(&mut self, inst: u32) {
+        if let InstKind::Send { work, .. } | InstKind::Recv { work, .. } = &self.inst(inst).kind {
             self.works[work.0 as usize] = true;
         }
         self.release(inst);
     }
 
-    /// Sends on streams that somebody waits for and nobody has taken.
-    pub(super) fn awaited_sends(&self) -> Vec<StreamSend> {
+    /// Offers that somebody waits for and nobody has taken.
+    pub(super) fn awaited_offers(&self) -> Vec<Offer> {
         let awaited = |work: &WorkSlot| {
             self.streams.iter().filter_map(Queue::head).any(
                 |&index| matches!(&self.inst(index).kind, InstKind::WaitWork { work: w } if w == work),
             )
         };
-        let open = self.sends.iter().copied();
-        open.filter(|send| {
-            matches!(&self.inst(send.inst).kind, InstKind::Send { work, .. } if awaited(work))
+        let open = self.offers.iter().copied();
+        open.filter(|offer| match &self.inst(offer.inst).kind {
+            InstKind::Send { work, .. } | InstKind::Recv { work, .. } => awaited(work),
+            _ => false,
         })
         .collect()
     }
@@ -297,10 +299,10 @@ impl<'p> Rank<'p> {
         match &inst.kind {
             InstKind::WaitWork { work } if !self.works[work.0 as usize] => return Ok(false),
             InstKind::WaitEvent { event } if !self.events[event.0 as usize] => return Ok(false),
-            InstKind::Recv { .. } => return Ok(false),
-            InstKind::Send { peer, .. } => {
+            kind if copies(kind) => return Ok(false),
+            InstKind::Send { peer, .. } | InstKind::Recv { peer, .. } => {
                 let turn = self.turn(index);
-                self.sends.push(StreamSend { inst: index, peer: *peer, turn });
+                self.offers.push(Offer { inst: index, peer: *peer, turn });
             }
             InstKind::Record { event } => self.events[event.0 as usize] = true,
             _ if self.dry => {}
@@ -337,6 +339,15 @@ impl<'p> Rank<'p> {
             | InstKind::Recv { .. } => Ok(()),
         }
     }
+}
+
+/// Whether an instruction is the side of a message that copies: it waits until the other is there.
+fn copies(kind: &InstKind) -> bool {
+    matches!(
+        kind,
+        InstKind::Send { comm: None, put: true, .. }
+            | InstKind::Recv { comm: None, put: false, .. }
+    )
 }
 
 fn copy(memory: &mut Memory, plan: &Plan, src: &View, dst: &View) -> Result<(), Fault> {

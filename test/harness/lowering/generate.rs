@@ -32,7 +32,7 @@ const DEVICES: [&str; 2] = ["deviceIdx.x", "deviceIdx.y"];
 
 struct Generator<'r> {
     rng: &'r mut Rng,
-    /// The mesh of most tensors, and another one of its shape.
+    /// The mesh of most tensors, from device 0 on, and another one of its shape.
     meshes: [String; 2],
     /// Value of each extent; the last ones are the mesh's: `deviceIdx.y` if it has two axes, `deviceIdx.x`.
     extents: Vec<usize>,
@@ -57,9 +57,12 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
     let mut extents: Vec<usize> = (0..3).map(|_| rng.usize(1..=4)).collect();
     extents.extend(&shape);
     let symbolic = rng.bool();
+    let (first, step) =
+        [(1, 1), (0, 2), (2, 1), (shape.iter().product::<usize>() - 1, 0)][rng.usize(..4)];
+    let meshes = [mesh(&shape, 0, 1), mesh(&shape, first, step)];
     let generator = Generator {
         rng,
-        meshes: [0, 1].map(|first| mesh(&shape, first)),
+        meshes,
         extents,
         mesh_axes: shape.len(),
         symbolic,
@@ -73,24 +76,27 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
     generator.run()
 }
 
-/// `{0 1 2}` or `{{0 1}{2 3}}`, from device `first` on.
-fn mesh(shape: &[usize], first: usize) -> String {
+/// `{0 1 2}` or `{{0 1}{2 3}}`, from device `first` on, each `step` behind the one before; downwards if
+/// `step` is 0.
+fn mesh(shape: &[usize], first: usize, step: usize) -> String {
+    let device = |k: usize| if step == 0 { first - k } else { first + k * step };
     let row = |from: usize, length: usize| {
-        let devices: Vec<String> = (from..from + length).map(|device| device.to_string()).collect();
+        let devices: Vec<String> = (from..from + length).map(|k| device(k).to_string()).collect();
         format!("{{{}}}", devices.join(" "))
     };
     match *shape {
         [rows, columns] => {
-            let rows: String = (0..rows).map(|k| row(first + k * columns, columns)).collect();
+            let rows: String = (0..rows).map(|k| row(k * columns, columns)).collect();
             format!("{{{rows}}}")
         }
-        _ => row(first, shape[0]),
+        _ => row(0, shape[0]),
     }
 }
 
 impl Generator<'_> {
     fn run(mut self) -> Generated {
-        let rank = self.rng.usize(1..=3);
+        let most = if self.rng.usize(..8) == 0 { 5 } else { 3 };
+        let rank = self.rng.usize(1..=most);
         let axes = (0..rank).map(|_| self.any_axis()).collect();
         self.input(axes);
         for _ in 0..self.rng.usize(1..=6) {
@@ -128,8 +134,6 @@ impl Generator<'_> {
 
     /// The full text of a new tensor, randomly spread over devices and streams.
     fn declare(&mut self, axes: Vec<Axis>, streams: bool) -> (Tensor, String) {
-        let number = self.next_tensor;
-        self.next_tensor += 1;
         let types: Vec<(usize, &str)> =
             (0..self.mesh_axes).map(|k| (self.extents.len() - 1 - k, DEVICES[k])).collect();
         let mut places: Vec<(usize, &str)> = Vec::new();
@@ -139,22 +143,32 @@ impl Generator<'_> {
         }
         let spread = |axis: &Axis| !axis.reduced && axis.extent.is_some();
         let streamed = if streams { self.pick(&axes, 6, spread) } else { None };
+        let parallel: Vec<&str> = (0..axes.len())
+            .map(|k| match places.iter().find(|(place, _)| *place == k) {
+                Some((_, device)) => device,
+                None if streamed == Some(k) => "StreamIdx",
+                None => "S",
+            })
+            .collect();
+        let mesh = usize::from(self.rng.usize(..12) == 0);
+        self.spell(axes, &parallel, mesh)
+    }
+
+    /// The full text of a new tensor that is spread as told.
+    fn spell(&mut self, axes: Vec<Axis>, parallel: &[&str], mesh: usize) -> (Tensor, String) {
+        let number = self.next_tensor;
+        self.next_tensor += 1;
         let mut parts = Vec::new();
-        for (k, &axis) in axes.iter().enumerate() {
+        for (&axis, parallel) in axes.iter().zip(parallel) {
             let letter = match axis {
                 Axis { reduced: true, .. } => "r",
                 Axis { extent: None, .. } => "b",
                 _ => "i",
             };
-            let parallel = match places.iter().find(|(place, _)| *place == k) {
-                Some((_, device)) => device,
-                None if streamed == Some(k) => "StreamIdx",
-                None => "S",
-            };
             parts.push(format!("{letter}{parallel}{}{{{}}}", self.next_domain, self.extent(axis)));
             self.next_domain += 1;
         }
-        let mesh = &self.meshes[usize::from(self.rng.usize(..12) == 0)];
+        let mesh = &self.meshes[mesh];
         let text = format!("T{number}_g_float[{}] (DeviceMesh{mesh})", parts.join(", "));
         let stored = axes.into_iter().filter(|axis| !axis.reduced).collect();
         (Tensor { number, axes: stored }, text)
@@ -190,6 +204,17 @@ impl Generator<'_> {
 
     fn result(&mut self, axes: Vec<Axis>, op: &str) {
         let (tensor, text) = self.declare(axes, true);
+        self.write(tensor, text, op);
+    }
+
+    /// A result that is spread as told.
+    fn result_as(&mut self, axes: Vec<Axis>, parallel: &[&str], op: &str) -> Tensor {
+        let (tensor, text) = self.spell(axes, parallel, 0);
+        self.write(tensor.clone(), text, op);
+        tensor
+    }
+
+    fn write(&mut self, tensor: Tensor, text: String, op: &str) {
         let _ = writeln!(self.body, "  {text}\n     = {op}");
         self.last = text;
         self.tensors.push(tensor);
@@ -198,12 +223,13 @@ impl Generator<'_> {
     fn op(&mut self) {
         let operand = self.any();
         let name = format!("T{}", operand.number);
-        match self.rng.usize(..11) {
+        match self.rng.usize(..13) {
             0..=3 => self.result(operand.axes, &format!("Set( {name}, cache_op=Streaming )")),
             4 | 5 => self.add(&operand),
             6 | 7 => self.reduce(&operand),
             8 => self.matmul(&operand),
             9 => self.broadcast(&operand),
+            10 | 11 if self.mesh_axes == 1 => self.scattered_product(),
             _ => self.result(operand.axes, &format!("abs({name});")),
         }
     }
@@ -249,5 +275,44 @@ impl Generator<'_> {
         let mut axes = rest.to_vec();
         axes.extend([n, Axis { reduced: true, ..k }]);
         self.result(axes, &format!("matmul(T{},\n              T{})", a.number, b.number));
+    }
+
+    /// Partial products that are added up and scattered, now and then with one tensor spread otherwise.
+    fn scattered_product(&mut self) {
+        let device = Axis { extent: Some(self.extents.len() - 1), reduced: false };
+        let (rows, inner) = (self.any_axis(), self.any_axis());
+        let spread = |device: &'static str, part: &'static str| vec![device, part, "S", "S", "S"];
+        let streamed = if self.rng.bool() { "StreamIdx" } else { "S" };
+        let a = self.input_as(vec![device, device, rows, inner], &spread("deviceIdx.x", streamed));
+        let one = Axis { extent: None, reduced: false };
+        let b = self.input_as(vec![device, one, inner, rows], &spread("deviceIdx.x", "S"));
+        let mut axes = vec![device, device, rows, rows, Axis { reduced: true, ..inner }];
+        let mut parallel = spread("deviceIdx.x", "StreamIdx");
+        if self.rng.usize(..6) == 0 {
+            parallel = spread("S", "StreamIdx");
+        }
+        let op = format!("matmul(T{},\n              T{})", a.number, b.number);
+        let mut partial = self.result_as(axes.clone(), &parallel, &op);
+        axes.pop();
+        let mut left = "StreamIdx";
+        if self.rng.bool() {
+            let op = format!("Set( T{}, cache_op=Streaming )", partial.number);
+            partial = self.result_as(axes.clone(), &spread("StreamIdx", "deviceIdx.x"), &op);
+            left = "S";
+        }
+        axes[0].reduced = true;
+        let kept = if self.rng.usize(..6) == 0 { "S" } else { "deviceIdx.x" };
+        let op = format!(
+            "reduction( T{}, op = add, initial value = float(0), allreduce = false )",
+            partial.number
+        );
+        self.result_as(axes, &spread(left, kept), &op);
+    }
+
+    fn input_as(&mut self, axes: Vec<Axis>, parallel: &[&str]) -> Tensor {
+        let (tensor, text) = self.spell(axes, parallel, 0);
+        self.inputs.push(text);
+        self.tensors.push(tensor.clone());
+        tensor
     }
 }

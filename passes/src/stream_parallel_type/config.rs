@@ -1,0 +1,174 @@
+//! The options of the pass.
+
+use crate::codes;
+use crate::options::{OptionSpec, OptionType, Options};
+use hostir::diag::{Diag, Diags};
+use hostir::ops::comm::{BACKENDS, PROTOCOLS};
+
+/// How a sharded axis is gathered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Allgather {
+    Pairwise,
+    Ring,
+    Broadcast,
+}
+
+/// How the partial results of a product are added up and scattered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReduceScatter {
+    /// Parts are exchanged in the loop; the program adds them behind it.
+    P2p,
+    /// Each iteration reduces one part to the device that keeps it.
+    Reduce,
+}
+
+/// Which ops may share a loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Merge {
+    Adjacent,
+    Graph,
+}
+
+/// What carries the messages between two ranks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Messages {
+    /// Groups of a send and a receive.
+    Coalesced,
+    /// Copies on the current stream that the receiver makes.
+    CudaGet,
+    /// Copies on the current stream that the sender makes.
+    CudaPut,
+    /// UCC has no groups.
+    None,
+}
+
+/// The options.
+pub(super) struct Config {
+    pub(super) split_initial_sync: bool,
+    pub(super) allgather: Allgather,
+    pub(super) merge: Merge,
+    pub(super) reduce_scatter: Option<ReduceScatter>,
+    pub(super) inter_stream_synchronization: bool,
+    pub(super) messages: Messages,
+    pub(super) backend: String,
+}
+
+const OFFSET: &str = "offset_stream_indexing_by_rank";
+const SCATTER: &str = "matmul_reduce_scatter";
+
+/// The options as users see them.
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "split_initial_sync",
+        ty: OptionType::Bool,
+        default: Some("true"),
+        help: "Synchronise with the current stream in a loop of its own, before the first iteration starts; false gives the one loop of early 2025, in which iterations wait for each other",
+    },
+    OptionSpec {
+        name: "merge",
+        ty: OptionType::Choice(&["adjacent", "graph"]),
+        default: Some("adjacent"),
+        help: "Which ops share a loop: those that follow each other, or all that their dependences let stand together",
+    },
+    OptionSpec {
+        name: "allgather",
+        ty: OptionType::Choice(&["pairwise", "ring", "broadcast"]),
+        default: Some("pairwise"),
+        help: "How a sharded axis that becomes the stream axis is gathered",
+    },
+    OptionSpec {
+        name: OFFSET,
+        ty: OptionType::Bool,
+        default: Some("false"),
+        help: "nvFuser's name for allgather=ring",
+    },
+    OptionSpec {
+        name: SCATTER,
+        ty: OptionType::Choice(&["none", "p2p", "reduce"]),
+        default: Some("none"),
+        help: "Take partial products into the loop and scatter their sum: parts are exchanged (p2p), or each iteration reduces one part to its device (reduce)",
+    },
+    OptionSpec {
+        name: "inter_stream_synchronization",
+        ty: OptionType::Bool,
+        default: Some("false"),
+        help: "Make the stream of iteration i+1 wait for the communication of iteration i, so that communications do not compete",
+    },
+    OptionSpec {
+        name: "communicator_backend",
+        ty: OptionType::Choice(BACKENDS),
+        default: Some("NCCL"),
+        help: "Backend of the communications that the pass makes",
+    },
+    OptionSpec {
+        name: "p2p_protocol",
+        ty: OptionType::Choice(PROTOCOLS),
+        default: Some("get"),
+        help: "Who copies with communicator_backend=CUDA: the receiver (get) posts behind the sender, the sender (put) behind the receiver",
+    },
+];
+
+impl Config {
+    pub(super) fn new(options: &Options) -> Result<Self, Diags> {
+        let allgather = allgather(options)?;
+        let reduce_scatter = match options.word(SCATTER) {
+            "p2p" => Some(ReduceScatter::P2p),
+            "reduce" => Some(ReduceScatter::Reduce),
+            _ => None,
+        };
+        let merge = match options.word("merge") {
+            "graph" => Merge::Graph,
+            _ => Merge::Adjacent,
+        };
+        let backend = options.word("communicator_backend").to_owned();
+        let messages = match (backend.as_str(), options.word("p2p_protocol")) {
+            ("CUDA", "put") => Messages::CudaPut,
+            ("CUDA", _) => Messages::CudaGet,
+            ("UCC", _) => Messages::None,
+            _ => Messages::Coalesced,
+        };
+        Ok(Self {
+            split_initial_sync: options.bool("split_initial_sync"),
+            allgather,
+            merge,
+            reduce_scatter,
+            inter_stream_synchronization: options.bool("inter_stream_synchronization"),
+            messages,
+            backend,
+        })
+    }
+}
+
+/// How to gather: `allgather`, or nvFuser's name for a ring. The offset of a loop that scatters is said by
+/// `matmul_reduce_scatter` alone.
+fn allgather(options: &Options) -> Result<Allgather, Diags> {
+    let offset = options.bool(OFFSET);
+    let (gather, scatter) = (options.word("allgather"), options.word(SCATTER));
+    let mut diags = Diags::default();
+    let mut contradicts = |option: &str, word: &str, note: &str| {
+        let message = format!("`{option}={word}` contradicts `{OFFSET}={offset}`");
+        diags.push(Diag::global(codes::STREAM_OPTIONS, message).note(note));
+    };
+    if options.is_given("allgather") && options.is_given(OFFSET) && offset != (gather == "ring") {
+        let note = "both say the order in which parts are gathered: leave one out";
+        contradicts("allgather", gather, note);
+    }
+    let wants_offset = match scatter {
+        "p2p" => Some(true),
+        "reduce" => Some(false),
+        _ => None,
+    };
+    if options.is_given(OFFSET) && wants_offset.is_some_and(|wanted| wanted != offset) {
+        let note = "`p2p` starts each rank at its own part, `reduce` has all ranks at one part: leave the offset out";
+        contradicts(SCATTER, scatter, note);
+    }
+    if diags.has_errors() {
+        return Err(diags);
+    }
+    Ok(match gather {
+        "broadcast" => Allgather::Broadcast,
+        "ring" => Allgather::Ring,
+        _ if offset => Allgather::Ring,
+        _ => Allgather::Pairwise,
+    })
+}

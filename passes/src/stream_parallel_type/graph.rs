@@ -1,0 +1,209 @@
+//! Which ops share a loop when they may change places: `merge=graph`.
+//!
+//! A list scheduler over the dependences of a run of ops. Ops without a stream axis go first; then a loop
+//! opens and takes every op of its axis that waits for nothing else, those included that wait for members
+//! only. The next loop is the one that the longest chain of loops waits for.
+
+use super::group::{Item, Loop, Node};
+use crate::storage::Storage;
+use hostir::ir::{ExprId, OpId, Program, TensorId, Value};
+use hostir::ops::Effect;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+/// Whether an op may change its place: it only reads its operands and writes its results. (A HostUnit
+/// computes as ops do; kernels that nobody sees into stay where they are.)
+pub(super) fn may_move(program: &Program, id: OpId) -> bool {
+    let op = program.op(id);
+    let computes = match op.kind.spec().effect {
+        Effect::Pure => true,
+        Effect::Opaque => matches!(op.operands.first(), Some(Value::Unit(_))),
+        _ => false,
+    };
+    // Scalars are bound by name, which the graph does not follow.
+    computes
+        && op.results.iter().all(|value| value.tensor().is_some())
+        && op.output_tensors().next().is_some()
+}
+
+/// The axis of a loop: class and extent.
+type Axis = (u32, ExprId);
+
+/// A dependence on an earlier op.
+#[derive(Clone, Copy)]
+struct Edge {
+    from: u32,
+    to: u32,
+    /// Whether both may stand in one loop: one reads slice by slice what the other has written.
+    sliced: bool,
+}
+
+/// What was done last to one piece of memory.
+#[derive(Clone, Default)]
+struct Touched {
+    writer: Option<(u32, TensorId)>,
+    readers: Vec<u32>,
+}
+
+/// The ops of a run in an order that needs few loops, as items.
+pub(super) fn schedule(program: &Program, storage: &mut Storage, nodes: &[Node]) -> Vec<Item> {
+    let edges = edges(program, storage, nodes);
+    let mut scheduler = Scheduler::new(program, nodes, &edges);
+    let mut items = Vec::new();
+    loop {
+        while let Some(at) = scheduler.plain.pop_first() {
+            scheduler.release(at, false);
+            items.push(Item::Op(nodes[at as usize].op));
+        }
+        let Some(&(_, first)) = scheduler.streamed.first() else { return items };
+        items.extend(scheduler.drain(first).map(Item::Loop));
+    }
+}
+
+/// Reads wait for writes, writes for reads and writes, by storage class. In the order of `to`.
+fn edges(program: &Program, storage: &mut Storage, nodes: &[Node]) -> Vec<Edge> {
+    let mut touched: FxHashMap<usize, Touched> = FxHashMap::default();
+    let mut edges = Vec::new();
+    for (to, node) in (0..).zip(nodes) {
+        let op = program.op(node.op);
+        for tensor in op.input_tensors() {
+            let slot = touched.entry(storage.class(tensor)).or_default();
+            if let Some((from, written)) = slot.writer {
+                edges.push(Edge { from, to, sliced: written == tensor });
+            }
+            slot.readers.push(to);
+        }
+        for tensor in op.output_tensors() {
+            let slot = touched.entry(storage.class(tensor)).or_default();
+            let writer = slot.writer.replace((to, tensor)).map(|(from, _)| from);
+            let before = slot.readers.drain(..).chain(writer);
+            edges.extend(before.filter(|&from| from != to).map(|from| Edge {
+                from,
+                to,
+                sliced: false,
+            }));
+        }
+    }
+    edges
+}
+
+struct Scheduler<'a> {
+    program: &'a Program,
+    nodes: &'a [Node],
+    /// By op: the ops that wait for it.
+    after: Vec<Vec<Edge>>,
+    /// How many ops each waits for.
+    waits: Vec<u32>,
+    /// How many changes of loop the longest chain behind each op has.
+    behind: Vec<u32>,
+    /// Ops without a stream axis that can run.
+    plain: BTreeSet<u32>,
+    /// Ops of loops that can run, the most urgent first.
+    streamed: BTreeSet<(Reverse<u32>, u32)>,
+    /// The same by axis.
+    of_axis: FxHashMap<Axis, BTreeSet<u32>>,
+    /// By op: whether it must not stand in the loop that is open.
+    apart: Vec<bool>,
+}
+
+impl<'a> Scheduler<'a> {
+    fn new(program: &'a Program, nodes: &'a [Node], edges: &[Edge]) -> Self {
+        let len = nodes.len();
+        let mut scheduler = Self {
+            program,
+            nodes,
+            after: vec![Vec::new(); len],
+            waits: vec![0; len],
+            behind: vec![0; len],
+            plain: BTreeSet::new(),
+            streamed: BTreeSet::new(),
+            of_axis: FxHashMap::default(),
+            apart: vec![false; len],
+        };
+        for edge in edges {
+            scheduler.after[edge.from as usize].push(*edge);
+            scheduler.waits[edge.to as usize] += 1;
+        }
+        for at in (0..len as u32).rev() {
+            let steps = scheduler.after[at as usize].iter().map(|edge| {
+                let changes = scheduler.axis(at) != scheduler.axis(edge.to);
+                scheduler.behind[edge.to as usize] + u32::from(changes)
+            });
+            scheduler.behind[at as usize] = steps.max().unwrap_or(0);
+        }
+        for at in
+            (0..len as u32).filter(|&at| scheduler.waits[at as usize] == 0).collect::<Vec<_>>()
+        {
+            scheduler.ready(at);
+        }
+        scheduler
+    }
+
+    fn axis(&self, at: u32) -> Option<Axis> {
+        let streamed = self.nodes[at as usize].streamed?;
+        Some((streamed.class, self.program.domain(streamed.domain).extent))
+    }
+
+    fn ready(&mut self, at: u32) {
+        match self.axis(at) {
+            None => {
+                self.plain.insert(at);
+            }
+            Some(axis) => {
+                self.streamed.insert((Reverse(self.behind[at as usize]), at));
+                self.of_axis.entry(axis).or_default().insert(at);
+            }
+        }
+    }
+
+    /// Ends the waits for an op; inside a loop, those that must stand apart from it are marked.
+    fn release(&mut self, at: u32, in_loop: bool) -> Vec<u32> {
+        let mut marked = Vec::new();
+        for edge in std::mem::take(&mut self.after[at as usize]) {
+            if in_loop && !edge.sliced {
+                self.apart[edge.to as usize] = true;
+                marked.push(edge.to);
+            }
+            self.waits[edge.to as usize] -= 1;
+            if self.waits[edge.to as usize] == 0 {
+                self.ready(edge.to);
+            }
+        }
+        marked
+    }
+
+    /// The loop that opens with an op, with all that can join it.
+    fn drain(&mut self, first: u32) -> Option<Loop> {
+        let axis = self.axis(first)?;
+        let mut found: Option<Loop> = None;
+        let (mut marked, mut left) = (Vec::new(), Vec::new());
+        while let Some(at) = self.of_axis.get_mut(&axis).and_then(BTreeSet::pop_first) {
+            let node = self.nodes[at as usize];
+            let Some(streamed) = node.streamed else { continue };
+            // The most urgent op says what the loop moves.
+            let opens = found.is_none() && at != first;
+            match &mut found {
+                _ if opens || self.apart[at as usize] => left.push(at),
+                Some(open) if !open.joins(self.program, streamed) => left.push(at),
+                Some(open) => open.push(node.op, streamed),
+                None => found = Some(Loop::open(node.op, streamed)),
+            }
+            if left.last() == Some(&at) {
+                continue;
+            }
+            self.streamed.remove(&(Reverse(self.behind[at as usize]), at));
+            marked.extend(self.release(at, true));
+            if at == first {
+                // Those before it in the text have their turn now.
+                let set = self.of_axis.entry(axis).or_default();
+                set.extend(left.drain(..));
+            }
+        }
+        for at in marked {
+            self.apart[at as usize] = false;
+        }
+        self.of_axis.entry(axis).or_default().extend(left);
+        found
+    }
+}

@@ -1,0 +1,134 @@
+//! Partial results that are added up and scattered over the devices, one part in each iteration.
+//!
+//! The partial results lie as `[device, stream, ..]`: the first axis says whose they are, the second whose
+//! they will be. A `Set` to `[stream, device, ..]` collects those of a device's own part, an addition to
+//! `[reduced stream, device, ..]` adds them too. The loop runs over the *operand's* stream axis, which is
+//! that of the product before, and which the result has on its devices.
+
+use super::body::{self, Slices};
+use super::config::{Config, ReduceScatter};
+use super::exchange::{Exchanged, check_devices, check_messages, messages, opposite, shards};
+use crate::build::{Build, Collective, domain_id};
+use hostir::analysis::{AxisMap, MappedAxis, logical_axes};
+use hostir::diag::Diag;
+use hostir::ir::{AttrKey, DomainId, OpId, ParallelType, Program, TensorId};
+use hostir::ops::OpKind;
+
+/// The places of the two axes.
+const FIRST: usize = 0;
+const SECOND: usize = 1;
+
+/// The stream axis of the operand and its class, if the op scatters partial results in the way the
+/// options ask for.
+pub(super) fn loop_axis(
+    program: &Program,
+    map: &AxisMap,
+    how: Option<ReduceScatter>,
+    id: OpId,
+) -> Option<(DomainId, u32)> {
+    let how = how?;
+    let op = program.op(id);
+    // Only a copy moves parts as they are, and only a sum is what a communication adds up.
+    let fits = match how {
+        ReduceScatter::P2p => op.kind == OpKind::Set,
+        ReduceScatter::Reduce => {
+            let word = op.word(AttrKey::ReduceOp).map(|word| program.name(word));
+            op.kind == OpKind::Reduction && word == Some("add")
+        }
+    };
+    let (input, output) = sides(program, id).filter(|_| fits)?;
+    if map.is_split(input) || map.is_split(output) {
+        return None;
+    }
+    let (from, to) = (logical_axes(program, input).axes, logical_axes(program, output).axes);
+    let (whose, part) = (from.get(FIRST)?, from.get(SECOND)?);
+    let (left, kept) = (to.get(FIRST)?, to.get(SECOND)?);
+    let turned = whose.is_sharded()
+        && is_stream(part.parallel)
+        && !part.is_reduction()
+        && is_stream(left.parallel)
+        && left.is_reduction() == (how == ReduceScatter::Reduce)
+        && kept.device() == whose.device();
+    let class = |tensor, axis: usize| map.class(tensor, axis as u32);
+    let straight = class(input, FIRST) == class(output, FIRST)
+        && class(input, SECOND) == class(output, SECOND)
+        && shards(program, input, SECOND + 1) == shards(program, output, SECOND + 1);
+    if !turned || !straight {
+        return None;
+    }
+    Some((domain_id(program, input, part.printed), class(input, SECOND)?))
+}
+
+fn is_stream(parallel: ParallelType) -> bool {
+    parallel == ParallelType::Stream
+}
+
+fn sides(program: &Program, id: OpId) -> Option<(TensorId, TensorId)> {
+    let op = program.op(id);
+    Some((op.input_tensors().next()?, op.output_tensors().next()?))
+}
+
+/// An axis by its place among a tensor's logical axes.
+fn axis(program: &Program, tensor: TensorId, place: usize) -> MappedAxis {
+    let printed = logical_axes(program, tensor).axes.get(place).map_or(0, |axis| axis.printed);
+    MappedAxis { axis: place as u32, printed }
+}
+
+/// In iteration i rank r sends its results for rank `r + i` there, and receives those for itself from rank
+/// `r - i`.
+pub(super) fn exchange(
+    build: &mut Build<'_, '_>,
+    config: &Config,
+    id: OpId,
+    slices: &mut Slices,
+    out: &mut Vec<OpId>,
+) -> Result<(), Diag> {
+    let program = build.program();
+    let Some((input, output)) = sides(program, id) else { return Ok(()) };
+    check_devices(program, id, (input, output))?;
+    check_messages(program, config, id)?;
+    let (part, whose) = (axis(program, input, SECOND), axis(program, output, FIRST));
+    let domain = domain_id(program, input, part.printed);
+    let from = opposite(build, domain);
+    let sent = body::slice(build, input, part, slices, out);
+    let received = body::new_slice(build, output, whose);
+    let place = domain_id(build.program(), output, whose.printed);
+    out.push(build.select(received, output, place, from));
+    let (to, rank) = (slices.index, build.name("rank"));
+    let copy = vec![build.set(received, sent)];
+    let Exchanged { op, epilogue } =
+        messages(build, config, (received, sent), (from, to), (to, rank), copy);
+    out.push(op);
+    slices.epilogue.extend(epilogue);
+    Ok(())
+}
+
+/// In iteration i all ranks add up their results for rank i, which keeps the sum.
+pub(super) fn reduce(
+    build: &mut Build<'_, '_>,
+    config: &Config,
+    id: OpId,
+    slices: &mut Slices,
+    out: &mut Vec<OpId>,
+) -> Result<(), Diag> {
+    let program = build.program();
+    let Some((input, output)) = sides(program, id) else { return Ok(()) };
+    check_devices(program, id, (input, output))?;
+    let (part, kept) = (axis(program, input, SECOND), axis(program, output, SECOND));
+    let team = program.tensor_mesh(input).map(|mesh| mesh.devices.clone());
+    let sent = body::slice(build, input, part, slices, out);
+    // A device holds one index of an axis that lies across devices, whatever index is selected.
+    let received = body::slice(build, output, kept, slices, out);
+    let root = build.stream_index();
+    let (op, number) = build.communication(&Collective {
+        kind: "Reduce",
+        team: &team.unwrap_or_default(),
+        root: Some(root),
+        input: sent,
+        output: received,
+        backend: &config.backend,
+        red_op: None,
+    });
+    out.extend([op, build.wait(number)]);
+    Ok(())
+}
