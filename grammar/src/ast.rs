@@ -121,6 +121,26 @@ pub struct Container {
     pub closing_label: bool,
 }
 
+impl Container {
+    /// A container with nothing but a header and a body.
+    pub(crate) fn new(header: Span, body: BlockId) -> Self {
+        Self {
+            span: header,
+            header,
+            inputs: ArgRange::default(),
+            outputs: ArgRange::default(),
+            body,
+            units: Vec::new(),
+            aliases: None,
+            index_definitions: None,
+            blank_before: false,
+            blank_after: 0,
+            blank_after_sections: 0,
+            closing_label: false,
+        }
+    }
+}
+
 /// One `HostUnitN: Inputs={..} -> Outputs={..}Inputs: ... %kernel { ... } // %kernel` section.
 #[derive(Debug)]
 pub struct Unit {

@@ -48,6 +48,11 @@ impl Comments {
         }
     }
 
+    /// Whether comments wait for their place.
+    pub(crate) fn wait(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Everything that waits belongs to `place`.
     pub(crate) fn place(&mut self, place: CommentPlace, ast: &mut Ast) {
         for (span, _) in self.waiting.drain(..) {

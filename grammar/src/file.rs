@@ -4,7 +4,7 @@ use crate::ast::{Arg, ArgRange, BlockId, CommentPlace, Container, Unit};
 use crate::builder::Node;
 use crate::error::{Code, SyntaxError};
 use crate::layout::Until;
-use crate::parse::{Kind, Parser};
+use crate::parse::{Cut, Kind, Parser};
 use crate::span::Span;
 use crate::token::{Start, Tok, Token};
 
@@ -15,16 +15,7 @@ impl Parser<'_> {
     /// The whole text.
     pub(crate) fn file(&mut self) {
         self.version();
-        loop {
-            let token = self.peek(0);
-            self.take_comments(token.span.start);
-            match token.tok {
-                Tok::End => break,
-                Tok::Container => self.container(token),
-                _ => self.outside(token),
-            }
-        }
-        self.comments.place(CommentPlace::EndOfFile, &mut self.b.ast);
+        self.containers();
         let outside = |error: &SyntaxError| error.code == Code::Outside.text();
         if self.b.ast.containers.is_empty() && self.b.errors.iter().all(outside) {
             // A log without a program: which lines are none does not matter.
@@ -39,6 +30,26 @@ impl Parser<'_> {
                 .note("a program starts with `%HostIrContainer { (inputs) -> (outputs) :`"),
             );
         }
+    }
+
+    /// The rest of a text that is cut in the body of a container, at `column`.
+    pub(crate) fn rest(&mut self, column: u32) {
+        self.resume(column);
+        self.body(0, 0);
+        self.containers();
+    }
+
+    fn containers(&mut self) {
+        loop {
+            let token = self.peek(0);
+            self.take_comments(token.span.start);
+            match token.tok {
+                Tok::End => break,
+                Tok::Container => self.container(token),
+                _ => self.outside(token),
+            }
+        }
+        self.comments.place(CommentPlace::EndOfFile, &mut self.b.ast);
     }
 
     /// `hir 1`.
@@ -106,22 +117,21 @@ impl Parser<'_> {
         let brace = brace.map_or(token.span, |brace| brace.span);
         let body = self.push_frame(Kind::Container, 0, Some(brace));
         self.b.ast.containers.push(Container {
-            span: header,
-            header,
             inputs,
             outputs,
-            body,
-            units: Vec::new(),
-            aliases: None,
-            index_definitions: None,
             blank_before: blank_before(self.b.text, token.span.start as usize),
-            blank_after: 0,
-            blank_after_sections: 0,
-            closing_label: false,
+            ..Container::new(header, body)
         });
+        self.body(number as usize, token.span.start);
+    }
+
+    /// The body of container `number`, which starts at `start`, and what follows it.
+    fn body(&mut self, number: usize, start: u32) {
         self.block(0);
-        self.container_end(number as usize, token.span.start);
-        self.last = CommentPlace::File;
+        if self.cut != Cut::Reached {
+            self.container_end(number, start);
+            self.last = CommentPlace::File;
+        }
     }
 
     /// `(inputs) -> (outputs) :`, with where it ends.

@@ -5,7 +5,8 @@
 //! The way of a text: logos finds tokens (`token`), of which a whole tensor reference is one
 //! (`lex`, `scan`, `tensor`, `domain`); `layout` cuts the tokens into statements; the grammar
 //! (`hir.lalrpop`) reads one statement at a time into the arenas of [`Ast`] (`builder`); `parse` and
-//! `file` keep the stack of blocks and the sections of a container.
+//! `file` keep the stack of blocks and the sections of a container. Long texts are cut in the body of
+//! a container, read by several threads (`parts`) and joined (`merge`).
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -18,8 +19,10 @@ mod extract;
 mod file;
 mod layout;
 mod lex;
+mod merge;
 mod message;
 mod parse;
+mod parts;
 mod scan;
 pub mod span;
 mod spelling;
@@ -64,6 +67,8 @@ pub struct Parsed {
 }
 
 /// Reads a text. Spans count bytes of `text`; a byte order mark at its start is skipped.
+///
+/// A text of more than a megabyte is read by several threads, which end before this returns.
 pub fn parse(text: &str) -> Parsed {
     if text.len() >= u32::MAX as usize {
         let error =
@@ -71,13 +76,27 @@ pub fn parse(text: &str) -> Parsed {
                 .note("split it: a file holds any number of containers");
         return Parsed { ast: Ast::default(), errors: vec![error] };
     }
-    let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut parser = parse::Parser::new(text, Span::new(start, text.len()));
+    if let Some(parsed) = parse_in_parts(text, parts::advised(text.len())) {
+        return parsed;
+    }
+    let mut parser = parse::Parser::new(text, Span::new(text_start(text), text.len()));
     parser.file();
     let (mut ast, mut errors) = (parser.b.ast, parser.b.errors);
     errors.sort_by_key(|error| error.span);
     ast.comments.sort_by_key(|comment| comment.span);
     Parsed { ast, errors }
+}
+
+/// Reads a text in up to `count` parts, each in a thread of its own: what [`parse`] does with long
+/// texts. `None` if the text has an error or offers no place to cut it at.
+pub fn parse_in_parts(text: &str, count: usize) -> Option<Parsed> {
+    let ast = parts::parse(text, text_start(text), count)?;
+    Some(Parsed { ast, errors: Vec::new() })
+}
+
+/// Where a text starts behind its byte order mark.
+fn text_start(text: &str) -> usize {
+    if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
 }
 
 /// Reads bytes; those that are not UTF-8 are an error and stand as `U+FFFD` in the text returned,

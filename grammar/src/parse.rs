@@ -3,7 +3,7 @@
 //! Blocks are an explicit stack of frames, so that neither reading nor dropping a deeply nested
 //! text recurses.
 
-use crate::ast::{Block, BlockId, CommentPlace, Shape, StmtId};
+use crate::ast::{Block, BlockId, CommentPlace, Container, Shape, StmtId};
 use crate::builder::{Builder, Node};
 use crate::comments::Comments;
 use crate::error::{Code, SyntaxError};
@@ -56,6 +56,19 @@ pub(crate) struct Parser<'t> {
     grammar: TopParser,
     /// Memory for [`Self::run`].
     extents: Vec<Extent>,
+    /// Where this text is only a part of one: what follows it.
+    pub(crate) cut: Cut,
+}
+
+/// Whether the text ends where the parser's part of it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cut {
+    /// It does.
+    None,
+    /// A statement at this column follows, which is said to be one of a container's body.
+    Follows(u32),
+    /// The end was reached in the body of a container with this column: the two parts fit.
+    Reached,
 }
 
 /// The tokens of several statements, with a mark between two and the parenthesis that nvFuser
@@ -105,6 +118,7 @@ impl<'t> Parser<'t> {
             layout: Layout::default(),
             grammar: TopParser::new(),
             extents: Vec::new(),
+            cut: Cut::None,
         }
     }
 
@@ -297,6 +311,7 @@ impl<'t> Parser<'t> {
             let token = self.peek(0);
             self.take_comments(token.span.start);
             match token.tok {
+                Tok::End if self.reaches_cut(token) => return,
                 Tok::End | Tok::Container => return self.cut_short(base, token),
                 Tok::RBrace => self.closing_brace(base, token),
                 _ => {
@@ -313,6 +328,30 @@ impl<'t> Parser<'t> {
                 }
             }
         }
+    }
+
+    /// Whether the part ends here in the body of a container, as what follows it takes for granted.
+    fn reaches_cut(&mut self, end: Token) -> bool {
+        let Cut::Follows(column) = self.cut else { return false };
+        self.dedent(Token { column, ..end });
+        let [frame] = &mut self.frames[..] else { return false };
+        let fits = frame.kind == Kind::Container && frame.column == Some(column);
+        if !fits || self.comments.wait() {
+            return false;
+        }
+        self.pop_frame(false);
+        self.cut = Cut::Reached;
+        true
+    }
+
+    /// Opens the body of a container whose start is in an earlier part of the text.
+    pub(crate) fn resume(&mut self, column: u32) {
+        let body = self.push_frame(Kind::Container, 0, Some(Span::default()));
+        if let Some(frame) = self.frames.last_mut() {
+            frame.column = Some(column);
+        }
+        self.b.ast.containers.push(Container::new(Span::default(), body));
+        self.last = CommentPlace::EndOf(body);
     }
 
     fn statement(&mut self, token: Token) {

@@ -83,9 +83,24 @@ pub(crate) fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
         return id;
     }
     let (tensor, tidy) = read(b, span);
-    if !tidy && !b.squeezing {
+    if !tidy {
         start_squeezing(b);
     }
+    add_once(b, text, tensor)
+}
+
+/// A reference that was read by another builder over the same text.
+pub(crate) fn adopt(b: &mut Builder<'_>, tensor: TensorRef) -> TensorRefId {
+    let text = &b.text[tensor.span.range()];
+    match b.tensors.get(text) {
+        Some(&id) => id,
+        None if tensor.full.is_some() => add_once(b, text, tensor),
+        None => add(b, text, tensor),
+    }
+}
+
+/// Adds a full reference unless it is there in another spelling.
+fn add_once<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId {
     if !b.squeezing {
         return add(b, text, tensor);
     }
@@ -103,8 +118,10 @@ pub(crate) fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
 }
 
 /// Enters the references read so far into the table of texts without white space.
-fn start_squeezing(b: &mut Builder<'_>) {
-    b.squeezing = true;
+pub(crate) fn start_squeezing(b: &mut Builder<'_>) {
+    if std::mem::replace(&mut b.squeezing, true) {
+        return;
+    }
     for (at, tensor) in b.ast.tensors.iter().enumerate() {
         let hash = squeezed_hash(&b.text[tensor.span.range()]);
         b.squeezed.entry(hash).or_insert(TensorRefId(at as u32));

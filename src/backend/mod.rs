@@ -1,6 +1,7 @@
 //! Backends run plans. They see nothing of the program but plans and names for messages.
 
 pub mod cpu;
+pub mod cuda;
 
 use crate::data::HostTensor;
 use crate::diag::Diag;

@@ -1,0 +1,117 @@
+//! Reads a long text in parts, one a thread.
+//!
+//! A text is cut in front of lines that look like a statement of a container's body: at its column,
+//! and starting with a tensor. Each part is read as if that were true. It is checked afterwards: the
+//! part before has to end, without an error, in the body of a container with that column and no
+//! comment that waits for what follows. If any part does not fit, or has an error, nothing is
+//! returned and the text is read from its start by one thread. So the result never depends on where
+//! the cuts are.
+
+use crate::ast::Ast;
+use crate::builder::Builder;
+use crate::merge;
+use crate::parse::{Cut, Parser};
+use crate::span::Span;
+
+/// Parts are at least this long, in bytes: a thread costs less than a hundredth of that.
+const MIN_PART: usize = 1 << 20;
+/// More parts than this gain nothing, since they are joined one after the other.
+const MAX_PARTS: usize = 8;
+/// How far behind the place wanted a line to cut at is looked for.
+const MAX_SEARCH: usize = 1 << 18;
+
+/// In how many parts a text of `size` bytes is best read on this machine.
+pub(crate) fn advised(size: usize) -> usize {
+    let most = (size / MIN_PART).min(MAX_PARTS);
+    if most < 2 {
+        return 1;
+    }
+    std::thread::available_parallelism().map_or(1, usize::from).min(most)
+}
+
+/// The tree of a text from `start` on, read in at most `count` parts.
+pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
+    if count < 2 {
+        return None;
+    }
+    let column = body_column(text)?;
+    let cuts = cuts(text, start, column, count);
+    let &first = cuts.first()?;
+    let ends = cuts[1..].iter().copied().map(Some).chain([None]);
+    let jobs: Vec<_> = cuts.iter().copied().zip(ends).collect();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = jobs
+            .iter()
+            .map(|&(from, end)| {
+                let read = move || part(text, from, end, Some(column), column);
+                std::thread::Builder::new().spawn_scoped(scope, read)
+            })
+            .collect();
+        let mut whole = part(text, start, Some(first), None, column);
+        for other in others {
+            let other = other.ok()?.join().ok()?;
+            if let (Some(whole), Some(other)) = (&mut whole, other) {
+                merge::append(whole, other);
+            } else {
+                whole = None;
+            }
+        }
+        let mut ast = whole?.ast;
+        ast.comments.sort_by_key(|comment| comment.span);
+        Some(ast)
+    })
+}
+
+/// What one thread reads: `text[from..end]`, up to the text's end if there is no `end`.
+fn part(
+    text: &str,
+    from: usize,
+    end: Option<usize>,
+    resume: Option<u32>,
+    column: u32,
+) -> Option<Builder<'_>> {
+    let mut parser = Parser::new(text, Span::new(from, end.unwrap_or(text.len())));
+    if end.is_some() {
+        parser.cut = Cut::Follows(column);
+    }
+    match resume {
+        Some(column) => parser.rest(column),
+        None => parser.file(),
+    }
+    let fits = end.is_none() || parser.cut == Cut::Reached;
+    (fits && parser.b.errors.is_empty()).then_some(parser.b)
+}
+
+/// The indentation of the first container's body, by its first line.
+fn body_column(text: &str) -> Option<u32> {
+    let header = memchr::memmem::find(text.as_bytes(), b"%HostIrContainer")?;
+    let line = text[header..].lines().skip(1).find(|line| !line.trim().is_empty())?;
+    let blanks = line.len() - line.trim_start_matches(' ').len();
+    (blanks > 0).then_some(blanks as u32)
+}
+
+/// Where the second part and those behind it start; fewer than asked for if there is no good place.
+fn cuts(text: &str, start: usize, column: u32, count: usize) -> Vec<usize> {
+    let size = (text.len() - start) / count;
+    let mut cuts: Vec<usize> = (1..count)
+        .filter_map(|number| cut(text.as_bytes(), start + number * size, column as usize))
+        .collect();
+    cuts.dedup();
+    cuts
+}
+
+/// The first line behind `from` that starts with `column` blanks and a tensor, and is not commented
+/// by the line above it.
+fn cut(text: &[u8], from: usize, column: usize) -> Option<usize> {
+    let end = text.len().min(from + MAX_SEARCH);
+    let first = from + memchr::memchr(b'\n', &text[from..end])? + 1;
+    let mut above = first;
+    memchr::memchr_iter(b'\n', &text[first..end]).map(|at| at + first).find_map(|at| {
+        let (before, line) = (&text[above..at], at + 1);
+        above = line;
+        let (blanks, rest) = text[line..].split_at_checked(column)?;
+        let fits = matches!(rest, [b'T', b'0'..=b'9', ..])
+            && !before.get(column..).is_some_and(|before| before.starts_with(b"//"));
+        (fits && blanks.iter().all(|&byte| byte == b' ')).then_some(line)
+    })
+}

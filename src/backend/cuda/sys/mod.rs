@@ -1,0 +1,54 @@
+//! Foreign functions, behind types that keep their handles alive and turn statuses into [`Error`]s.
+//!
+//! This is the only place of the backend with `unsafe`.
+#![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
+
+pub mod nvrtc;
+
+/// What went wrong in a library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// A library that cannot be opened.
+    Missing {
+        /// `CUDA driver`, `NVRTC`, ...
+        library: &'static str,
+        /// File names that were tried.
+        searched: &'static str,
+    },
+    /// A call that failed.
+    Call {
+        /// The function.
+        call: &'static str,
+        /// What the library says.
+        status: String,
+    },
+    /// No memory of the device for this many bytes.
+    NoMemory {
+        /// What was asked for.
+        bytes: u64,
+        /// What is free.
+        free: u64,
+    },
+    /// CUDA C++ that does not compile: our own mistake.
+    Compile {
+        /// The compiler's messages.
+        log: String,
+    },
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Missing { library, searched } => {
+                write!(f, "the {library} cannot be opened ({searched} was looked for)")
+            }
+            Error::Call { call, status } => write!(f, "{call} failed: {status}"),
+            Error::NoMemory { bytes, free } => {
+                write!(f, "no device memory for {bytes} bytes ({free} are free)")
+            }
+            Error::Compile { log } => write!(f, "a generated kernel does not compile: {log}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

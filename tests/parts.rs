@@ -1,0 +1,139 @@
+//! A text that is read in parts, by several threads, gives the same program as read by one.
+
+use hostir::diag::Diags;
+use hostir_grammar::{Parsed, parse, parse_in_parts};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// All of a tree's programs, with spans and comments.
+fn programs(parsed: &Parsed, text: &str) -> String {
+    let mut all = String::new();
+    for number in 0..parsed.ast.containers.len() {
+        let mut diags = Diags::default();
+        let program = hostir::resolve::resolve(&parsed.ast, number, text, &mut diags);
+        let _ = writeln!(all, "{program:#?} {diags:?}");
+        all.push_str(&hostir::print::print(&program));
+    }
+    all
+}
+
+/// How often `text` could be cut.
+#[allow(clippy::panic, reason = "a test's helper")]
+fn same(name: &str, text: &str) -> usize {
+    let whole = parse(text);
+    let wanted = programs(&whole, text);
+    let parts = (2..6).filter_map(|count| Some((count, parse_in_parts(text, count)?)));
+    parts
+        .map(|(count, parsed)| {
+            assert!(whole.errors.is_empty(), "{name}: errors are found by one thread");
+            if programs(&parsed, text) != wanted {
+                panic!("{name} in {count} parts differs from {name} in one");
+            }
+        })
+        .count()
+}
+
+fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    let mut entries: Vec<_> =
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "hir") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_program_of_the_tree() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    files(&root.join("test"), &mut found);
+    files(&root.join("docs"), &mut found);
+    let mut cut = 0;
+    for path in found {
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            cut += same(&path.display().to_string(), &text);
+        }
+    }
+    assert!(cut > 100, "only {cut} texts could be cut");
+}
+
+const TENSOR: &str = "(DeviceMesh{0 1})";
+
+/// `count` times a copy, a loop and a comment.
+fn statements(first: usize, count: usize) -> String {
+    let mut text = String::new();
+    for number in (first..first + 3 * count).step_by(3) {
+        let (a, b, c) = (number, number + 1, number + 2);
+        let _ = writeln!(
+            text,
+            "  // of T{a}\n  T{a}_l_float[iS{a}{{i0}}] {TENSOR} = Set( T0_g_float[iS0{{i0}}] {TENSOR}, cache_op=Streaming ) // ends\n  \
+             FOR StreamIdx in iStreamIdx{b}{{4}}:\n    T{b}_l_float[iS{b}{{( i0 * 2 )}}] {TENSOR}\n       = T0_g_float[iS0{{i0}}]   {TENSOR}\n       + double(1);\n    // at the end\n  \
+             T{c}_l_float[iS{c}{{i0}}] {TENSOR} = Set( T0_g_float[ iS0{{i0}} ] {TENSOR}, cache_op=Streaming )"
+        );
+    }
+    text
+}
+
+fn container(body: &str) -> String {
+    let io = format!("T0_g_float[iS0{{i0}}] {TENSOR}");
+    format!("\n%HostIrContainer {{ ({io}) -> ({io}) :\n{body}}} // %HostIrContainer\n")
+}
+
+#[test]
+fn loops_comments_and_odd_spacing() {
+    assert_eq!(same("loops", &container(&statements(1, 40))), 4);
+}
+
+#[test]
+fn two_containers() {
+    let text = format!(
+        "// a file\n{}\n// two\n{}// end\n",
+        container(&statements(1, 30)),
+        container(&statements(1, 31))
+    );
+    assert_eq!(same("two containers", &text), 4);
+}
+
+/// Where nothing at the body's column can be cut at, or what stands there is no statement of the
+/// body, or anything is wrong, one thread reads the text.
+#[test]
+fn what_cannot_be_cut() {
+    let one_loop = statements(1, 40).replace("\n  ", "\n    ");
+    let text = container(&format!("  FOR i1 in iS9{{4}}:\n  {one_loop}"));
+    assert_eq!(same("one loop", &text), 0);
+    let broken = statements(1, 40).replace("T61_l_float[iS61", "T61_l_flat[iS61");
+    assert!(parse_in_parts(&container(&broken), 2).is_none());
+    assert_eq!(same("a list", &container(&list(200))), 0);
+}
+
+/// A call whose arguments stand at the body's column.
+fn list(count: usize) -> String {
+    let lines: String =
+        (0..count).map(|_| format!("  T0_g_float[iS0{{i0}}] {TENSOR},\n")).collect();
+    format!(
+        "  T1_g_float[iS1{{i0}}] {TENSOR} = cat( {lines}  T0_g_float[iS0{{i0}}] {TENSOR}, dim=0 )\n"
+    )
+}
+
+/// Every eleventh byte in turn is left out or something else.
+#[test]
+fn damaged_texts() {
+    let text = container(&statements(1, 6));
+    let mut cut = 0;
+    for at in (0..text.len()).step_by(11) {
+        for other in ["", "\n", "{", "(", ",", "//"] {
+            let damaged = [&text[..at], other, &text[at + 1..]].concat();
+            if let Some(parts) = parse_in_parts(&damaged, 3) {
+                let whole = parse(&damaged);
+                assert!(whole.errors.is_empty(), "{damaged}");
+                assert_eq!(programs(&parts, &damaged), programs(&whole, &damaged), "{damaged}");
+                cut += 1;
+            }
+        }
+    }
+    assert!(cut > 100, "only {cut} texts could be cut");
+}
