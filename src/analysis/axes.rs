@@ -127,14 +127,17 @@ fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
     }
     // A split gives its two halves the next two numbers and leaves a hole where the axis was.
     let hole = high != u32::MAX && low != u32::MAX && (high - low) as usize >= domains.len();
-    any_parallel && (any_rfactor || (hole && halves(domains)))
+    any_parallel && (any_rfactor || (hole && halves(domains, low)))
 }
 
-/// Whether a parallel domain is followed, by number, by its other half.
-fn halves(domains: &[IterDomain]) -> bool {
+/// Whether a parallel domain is followed, by number, by its other half, and a number below them is missing:
+/// the axis that was split is older than its halves.
+fn halves(domains: &[IterDomain], low: u32) -> bool {
     domains.iter().any(|outer| {
+        let older = domains.iter().filter(|domain| domain.number < outer.number).count();
         (outer.parallel.is_device() || outer.parallel == ParallelType::Stream)
             && domains.iter().any(|inner| Some(inner.number) == outer.number.checked_add(1))
+            && (outer.number - low) as usize > older
     })
 }
 

@@ -208,9 +208,15 @@ fn ports(
 fn unlowered(program: &Program) -> Result<bool, Diag> {
     let mut resharding: Option<OpId> = None;
     let mut lowered: Option<OpId> = None;
+    // At host level `select` is also the name that HirAliasSelect had: of a device axis it takes the rank's
+    // own part then, as programs with loops and communications do.
+    let mut select: Option<OpId> = None;
     program.walk(program.body(), &mut |id| {
         let kind = program.op(id).kind;
         match kind.spec().effect {
+            _ if kind == OpKind::Select && select.is_none() && reshards(program, id) => {
+                select = Some(id);
+            }
             Effect::Communicate | Effect::Control => lowered = lowered.or(Some(id)),
             Effect::Pure | Effect::Opaque if resharding.is_none() && reshards(program, id) => {
                 resharding = Some(id);
@@ -236,6 +242,7 @@ fn unlowered(program: &Program) -> Result<bool, Diag> {
                 .label(program.op_span(other), format!("`{what}` belongs to a lowered program"))
                 .note("lower the whole program, or none of it"))
         }
+        (None, None) => Ok(select.is_some()),
         (resharding, _) => Ok(resharding.is_some()),
     }
 }

@@ -402,10 +402,22 @@ impl Solver<'_> {
             return;
         }
         for (&axis, &extent) in stored.iter().zip(shape) {
-            if let Some(node) = self.axis_node(tensor, axis) {
+            if let Some(node) = self.shape_node(tensor, axis) {
                 let value = i64::try_from(extent).unwrap_or(i64::MAX);
                 self.fix(node, Known { value, span: None, why: flag() });
             }
+        }
+    }
+
+    /// The node of what a caller sees of an axis: of an expanded broadcast the size that it is expanded to,
+    /// where that is a name. (Another one is compared with the data.)
+    fn shape_node(&mut self, tensor: TensorId, axis: u32) -> Option<u32> {
+        let Some(expanded) = self.axes.of(tensor)[axis as usize].expanded else {
+            return self.axis_node(tensor, axis);
+        };
+        match self.program.expr(expanded) {
+            Expr::Name(name) => Some(self.name_node(self.program.tensor(tensor).unit, *name)),
+            _ => None,
         }
     }
 

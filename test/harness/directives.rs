@@ -32,15 +32,18 @@ pub struct Directives {
 /// Reads the directives of a file's text.
 ///
 /// # Errors
-/// A `RUN:` line that ends in `\` without a successor.
+/// A line that ends in `\` without a successor of its kind, or a substitution that is defined twice,
+/// redefined before it is defined, or is not of the form `%{name} = text`.
 pub fn parse(text: &str) -> Result<Directives, String> {
     let mut found = Directives::default();
-    let mut open = false;
+    let mut script = Script::default();
     for (index, line) in text.lines().enumerate() {
         found.invalid |= index == 0 && line.starts_with("// INVALID");
         found.split |= line.trim_end() == "// -----";
-        if let Some(command) = keyword(line, "RUN:") {
-            open = add_run(&mut found.runs, index + 1, command, open);
+        for word in ["RUN:", "DEFINE:", "REDEFINE:"] {
+            if let Some(text) = keyword(line, word) {
+                script.add(index + 1, word, text)?;
+            }
         }
         let lists = [
             ("REQUIRES:", &mut found.requires),
@@ -53,11 +56,67 @@ pub fn parse(text: &str) -> Result<Directives, String> {
             }
         }
     }
-    if open {
-        return Err("the last RUN line ends in `\\`".to_owned());
+    if let Some((_, word, _)) = script.open {
+        return Err(format!("the last {word} line ends in `\\`"));
     }
+    found.runs = script.runs;
     found.invalid |= found.runs.iter().any(|run| expects_rejection(&run.command));
     Ok(found)
+}
+
+/// RUN, DEFINE and REDEFINE lines as they come.
+#[derive(Default)]
+struct Script {
+    runs: Vec<RunLine>,
+    /// Names, braces included, and texts. As in lit the newest is replaced first, so a text may use what
+    /// was defined before it.
+    definitions: Vec<(String, String)>,
+    /// A line that goes on: where it starts, what it is, its text so far.
+    open: Option<(usize, &'static str, String)>,
+}
+
+impl Script {
+    /// Takes a line of kind `word`, with what it continues.
+    fn add(&mut self, line: usize, word: &'static str, text: &str) -> Result<(), String> {
+        let goes_on = text.ends_with('\\');
+        let text = text.strip_suffix('\\').unwrap_or(text).trim();
+        let (line, whole) = match self.open.take() {
+            Some((first, kind, before)) if kind == word => (first, format!("{before} {text}")),
+            Some((first, kind, _)) => {
+                return Err(format!(
+                    "line {first}: a {kind} line ends in `\\`, then comes a {word} line"
+                ));
+            }
+            None => (line, text.to_owned()),
+        };
+        if goes_on {
+            self.open = Some((line, word, whole));
+            return Ok(());
+        }
+        if word == "RUN:" {
+            let command = self.definitions.iter().rev();
+            let command = command.fold(whole, |text, (name, value)| text.replace(name, value));
+            self.runs.push(RunLine { line, command });
+            return Ok(());
+        }
+        self.define(word, &whole).map_err(|error| format!("line {line}: {error}"))
+    }
+
+    fn define(&mut self, word: &str, text: &str) -> Result<(), String> {
+        let parts = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+        let Some((name, value)) = parts.filter(|(n, _)| n.starts_with("%{") && n.ends_with('}'))
+        else {
+            return Err(format!("`{word} {text}` is not of the form `{word} %{{name}} = text`"));
+        };
+        let known = self.definitions.iter_mut().find(|(other, _)| other == name);
+        match (known, word) {
+            (None, "DEFINE:") => self.definitions.push((name.to_owned(), value.to_owned())),
+            (Some(known), "REDEFINE:") => value.clone_into(&mut known.1),
+            (None, _) => return Err(format!("`{name}` is not defined yet")),
+            (Some(_), _) => return Err(format!("`{name}` is defined already: write REDEFINE")),
+        }
+        Ok(())
+    }
 }
 
 /// The text after `word` if the line has it as a keyword.
@@ -66,20 +125,6 @@ fn keyword<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     let before = line[..at].chars().next_back();
     let joined = before.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_');
     (!joined).then(|| line[at + word.len()..].trim())
-}
-
-/// Adds a RUN line, or continues the last one; returns whether it goes on in the next.
-fn add_run(runs: &mut Vec<RunLine>, line: usize, text: &str, continues: bool) -> bool {
-    let open = text.ends_with('\\');
-    let text = text.strip_suffix('\\').unwrap_or(text).trim();
-    match runs.last_mut() {
-        Some(last) if continues => {
-            last.command.push(' ');
-            last.command.push_str(text);
-        }
-        _ => runs.push(RunLine { line, command: text.to_owned() }),
-    }
-    open
 }
 
 fn expects_rejection(command: &str) -> bool {
@@ -149,6 +194,23 @@ mod tests {
         assert_eq!(found.requires, ["dumps", "cuda"]);
         assert!(!found.invalid);
         assert!(parse("// RUN: a \\").is_err());
+    }
+
+    #[test]
+    fn definitions_are_replaced_in_place() {
+        let text = "// DEFINE: %{n} = 1\n// DEFINE: %{run} = hir-run \\\n// DEFINE:   -n %{n}\n\
+                    // RUN: %{run}\n// REDEFINE: %{n} = 2\n// RUN: %{run} && %{run}\n";
+        let found = parse(text).expect("directives").runs;
+        let commands: Vec<&str> = found.iter().map(|run| run.command.as_str()).collect();
+        assert_eq!(commands, ["hir-run -n 1", "hir-run -n 2 && hir-run -n 2"]);
+        for wrong in [
+            "// REDEFINE: %{n} = 1",
+            "// DEFINE: %{n} = 1\n// DEFINE: %{n} = 1",
+            "// DEFINE: n = 1",
+            "// DEFINE: %{n} = 1 \\\n// RUN: x",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

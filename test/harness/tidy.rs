@@ -4,12 +4,13 @@
 
 mod checks {
     pub(crate) mod arrows;
+    pub(crate) mod conformance;
     pub(crate) mod coverage;
     pub(crate) mod docs;
     pub(crate) mod files;
 }
 
-use checks::{arrows, coverage, docs, files};
+use checks::{arrows, conformance, coverage, docs, files};
 
 fn none(problems: Vec<String>, rule: &str) {
     assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
@@ -91,4 +92,12 @@ fn generated_docs_are_current() {
 #[test]
 fn links_in_docs_lead_somewhere() {
     none(docs::broken_links(), "a relative link in a Markdown file names a file that exists");
+}
+
+#[test]
+fn conformance_names_tests() {
+    none(
+        conformance::rows_without_tests(),
+        "docs/conformance.md and the tests below test/lowering name each other",
+    );
 }

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Measures what docs/benchmarks.md lists, on this machine, and prints each figure beside its bar.
 
-usage: tools/bench/run.py [text] [startup] [matmul]      (all of them without arguments)
+usage: tools/bench/run.py [text] [startup] [matmul] [mlir]      (all of them without arguments)
 
-Builds with `cargo build --release` first. `matmul` needs NumPy: tools/setup --bench installs it.
+Builds with `cargo build --release` first. `matmul` needs NumPy: tools/setup --bench installs it. `mlir` needs
+mlir-opt: tools/setup --mlir installs it.
 """
 
+import glob
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -86,8 +90,59 @@ def matmul():
     print(f"ratio {ratios[len(ratios) // 2]:.2f} (from {ratios[0]:.2f} to {ratios[-1]:.2f}; bar: 1.5)")
 
 
+def newest_mlir_opt():
+    """The newest mlir-opt: Debian keeps versions apart, below /usr/lib/llvm-N."""
+    number = lambda path: int(re.search(r"llvm-(\d+)", path).group(1))
+    found = sorted(glob.glob("/usr/lib/llvm-*/bin/mlir-opt"), key=number)
+    return shutil.which("mlir-opt") or (found[-1] if found else None)
+
+
+def in_turn(commands, runs):
+    """Times of commands as whole processes, run in turn so that all see the same machine; first ones uncounted."""
+    times = {name: [] for name in commands}
+    for _ in range(runs + 1):
+        for name, command in commands.items():
+            start = time.perf_counter()
+            subprocess.run(command, check=True, stdout=NULL, stderr=NULL)
+            times[name].append(time.perf_counter() - start)
+    return {name: found[1:] for name, found in times.items()}
+
+
+def flat_programs(folder, ops):
+    files = {}
+    for language in ("mlir", "hir", "hir-short"):
+        files[language] = Path(folder) / language
+        with open(files[language], "w") as file:
+            command = [sys.executable, ROOT / "tools/bench/flat.py", language, str(ops)]
+            subprocess.run(command, check=True, stdout=file)
+    return files
+
+
+def mlir(runs=9):
+    """canonicalize and cse of a flat program, whole processes, mlir-opt and hir-opt in turn."""
+    mlir_opt = newest_mlir_opt()
+    if mlir_opt is None:
+        sys.exit("mlir: there is no mlir-opt; tools/setup --mlir installs it")
+    version = subprocess.run([mlir_opt, "--version"], check=True, capture_output=True, text=True).stdout
+    version = re.search(r"version (\S+)", version).group(1)
+    print(f"mlir: mlir-opt {version}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the first run")
+    for ops in (10000, 100000):
+        with tempfile.TemporaryDirectory() as folder:
+            files = flat_programs(folder, ops)
+            ours = [TARGET / "hir-opt", "--pass=canonicalize", "--pass=cse", "-o", "/dev/null"]
+            commands = {language: [*ours, path] for language, path in files.items()}
+            commands["mlir"] = [mlir_opt, "--canonicalize", "--cse", "-o", "/dev/null", files["mlir"]]
+            times = in_turn(commands, runs)
+            for language, found in times.items():
+                middle, size = sorted(found)[runs // 2], files[language].stat().st_size / 1e6
+                print(f"mlir: {ops} ops, {language} ({size:.1f} MB): {middle:.3f} s (least {min(found):.3f}),", end=" ")
+                ratios = sorted(theirs / mine for theirs, mine in zip(times["mlir"], found))
+                compared = f", {ratios[runs // 2]:.2f} times mlir-opt ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+                print(f"{ops / middle / 1e3:.0f} kops/s{'' if language == 'mlir' else compared}")
+
+
 def main():
-    parts = {"text": text, "startup": startup, "matmul": matmul}
+    parts = {"text": text, "startup": startup, "matmul": matmul, "mlir": mlir}
     wanted = sys.argv[1:] or list(parts)
     if any(name not in parts for name in wanted):
         sys.exit(__doc__)

@@ -397,7 +397,9 @@ fn run_stream_pairs(
                 InstKind::Recv { peer, view, .. } => (false, *peer as usize, view),
                 _ => continue,
             };
-            let Some((place, offer, far)) = offered(&ranks[peer], copier, puts) else { continue };
+            let turn = ranks[copier].turn(inst);
+            let found = offered(&ranks[peer], copier, puts, turn);
+            let Some((place, offer, far)) = found else { continue };
             let (here, there) = ((copier, inst, near), (peer, offer, far));
             let (from, to) = if puts { (here, there) } else { (there, here) };
             deliver(prepared, ranks, from, to, stats)?;
@@ -409,14 +411,20 @@ fn run_stream_pairs(
     Ok(progress)
 }
 
-/// The first receive (or send) that a rank offers another one: its place, instruction and view.
-fn offered<'p>(rank: &Rank<'p>, to: usize, receive: bool) -> Option<(usize, u32, &'p View)> {
+/// The receive (or send) that a rank offers another one and whose turn it is: its place, instruction and view.
+/// Messages pair in issue order, which need not be the order in which streams reach them.
+fn offered<'p>(
+    rank: &Rank<'p>,
+    to: usize,
+    receive: bool,
+    turn: u32,
+) -> Option<(usize, u32, &'p View)> {
     rank.offers.iter().enumerate().find_map(|(place, offer)| {
         let view = match &rank.inst(offer.inst).kind {
             InstKind::Recv { view, .. } if receive => view,
             InstKind::Send { view, .. } if !receive => view,
             _ => return None,
         };
-        (offer.peer as usize == to).then_some((place, offer.inst, view))
+        (offer.peer as usize == to && offer.turn == turn).then_some((place, offer.inst, view))
     })
 }

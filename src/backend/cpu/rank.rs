@@ -6,6 +6,7 @@ use super::{Fault, gemm, pointwise, reduce};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::plan::{CommSlot, Inst, InstKind, Plan, Prepared, Scalar, StreamSlot, View, WorkSlot};
+use std::collections::BTreeMap;
 
 /// What a communicator's queue holds: one collective, or sends and receives that start together.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub(super) struct Offer {
     pub(super) inst: u32,
     /// The peer.
     pub(super) peer: u32,
+    /// Its place among those of its direction and peer on streams, in issue order.
+    pub(super) turn: u32,
 }
 
 /// The state of one rank.
@@ -63,6 +66,25 @@ pub(super) struct Rank<'p> {
     events: Vec<bool>,
     /// In the order they were reached.
     pub(super) offers: Vec<Offer>,
+    /// Of sends and receives on streams: their place among those of their direction and peer, in issue
+    /// order. Streams may reach them in another one.
+    turns: BTreeMap<u32, u32>,
+}
+
+fn turns(plan: &Plan) -> BTreeMap<u32, u32> {
+    let mut counts: BTreeMap<(bool, u32), u32> = BTreeMap::new();
+    let mut turns = BTreeMap::new();
+    for (index, inst) in (0..).zip(plan.iter()) {
+        let key = match &inst.kind {
+            InstKind::Send { comm: None, peer, .. } => (true, *peer),
+            InstKind::Recv { comm: None, peer, .. } => (false, *peer),
+            _ => continue,
+        };
+        let count = counts.entry(key).or_default();
+        turns.insert(index, *count);
+        *count += 1;
+    }
+    turns
 }
 
 impl<'p> Rank<'p> {
@@ -78,6 +100,7 @@ impl<'p> Rank<'p> {
             works: vec![false; plan.works as usize],
             events: vec![false; plan.events as usize],
             offers: Vec::new(),
+            turns: turns(plan),
         };
         let mut group: Option<Unit> = None;
         for (index, inst) in plan.iter().enumerate() {
@@ -210,6 +233,11 @@ impl<'p> Rank<'p> {
         found
     }
 
+    /// The place of a send or receive on a stream among those of its direction and peer.
+    pub(super) fn turn(&self, inst: u32) -> u32 {
+        self.turns.get(&inst).copied().unwrap_or_default()
+    }
+
     /// The side of a message that copies is done.
     pub(super) fn complete_copying(&mut self, stream: StreamSlot, inst: u32) {
         self.complete_message(inst);
@@ -273,7 +301,8 @@ impl<'p> Rank<'p> {
             InstKind::WaitEvent { event } if !self.events[event.0 as usize] => return Ok(false),
             kind if copies(kind) => return Ok(false),
             InstKind::Send { peer, .. } | InstKind::Recv { peer, .. } => {
-                self.offers.push(Offer { inst: index, peer: *peer });
+                let turn = self.turn(index);
+                self.offers.push(Offer { inst: index, peer: *peer, turn });
             }
             InstKind::Record { event } => self.events[event.0 as usize] = true,
             _ if self.dry => {}
