@@ -3,6 +3,7 @@
 use super::comm::{self, Team};
 use super::rank::Rank;
 use super::schedule::{self, Refusal, Schedule, Settings};
+use super::sys::blas::Shape;
 use super::sys::driver::{self, Device};
 use super::sys::{Error, blas, nvrtc};
 use super::{Failure, Images, Options};
@@ -48,7 +49,7 @@ pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Load
         Loaded { prepared, ranks: Vec::new(), timeout: options.timeout, about, phases: Vec::new() };
     loaded.ranks = open(prepared, schedules, count, &images, options.timeout)?;
     clock.lap("load");
-    loaded.each(|rank| Ok(rank.tune()?))?;
+    loaded.tune()?;
     clock.lap("tune");
     if let Some(version) = connect(&mut loaded, &teams, options)? {
         loaded.about.push_str(&version);
@@ -305,6 +306,20 @@ impl Loaded<'_> {
             threads.into_iter().map(joined).collect()
         });
         sort(results).map(|_| ())
+    }
+
+    /// Chooses an algorithm for each product. Ranks that compute the same product have to round alike,
+    /// or replicas would differ: the first rank's choice is everybody's.
+    fn tune(&mut self) -> Result<(), Vec<Diag>> {
+        self.each(|rank| Ok(rank.tune()?))?;
+        let mut choices: Vec<(Shape, usize)> = Vec::new();
+        for (shape, choice) in self.ranks.iter().flat_map(Rank::choices) {
+            if !choices.iter().any(|(other, _)| other == shape) {
+                choices.push((shape.clone(), choice));
+            }
+        }
+        self.ranks.iter_mut().for_each(|rank| rank.follow(&choices));
+        Ok(())
     }
 
     /// Waits for everything that was issued.

@@ -4,7 +4,7 @@ use super::comm::{self, Part, Team, data_type};
 use super::memory::{self, Layout};
 use super::schedule::{Call, Place, Schedule, Step};
 use super::sys::Error;
-use super::sys::blas::{Blas, Operands, Product};
+use super::sys::blas::{Blas, Operands, Product, Shape};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
 use super::{Failure, Images};
 use crate::data::HostTensor;
@@ -348,6 +348,20 @@ impl<'p> Rank<'p> {
             self.products[index].chosen = best.1;
         }
         Ok(())
+    }
+
+    /// What was chosen for each product.
+    pub(super) fn choices(&self) -> impl Iterator<Item = (&Shape, usize)> {
+        self.schedule.shapes.iter().zip(self.products.iter().map(|product| product.chosen))
+    }
+
+    /// Chooses as others did.
+    pub(super) fn follow(&mut self, choices: &[(Shape, usize)]) {
+        for (shape, product) in self.schedule.shapes.iter().zip(&mut self.products) {
+            if let Some((_, choice)) = choices.iter().find(|(other, _)| other == shape) {
+                product.chosen = (*choice).min(product.choices() - 1);
+            }
+        }
     }
 
     // ---- data ----

@@ -7,6 +7,7 @@
 
 use hostir::data::HostTensor;
 use hostir::ir::DType;
+use rayon::prelude::*;
 
 /// How elements are made.
 ///
@@ -61,11 +62,20 @@ pub fn fill(
         return tensor;
     }
     let key = key(seed, position);
-    for index in 0..tensor.len() {
-        tensor.set_f64(index, element(generator, dtype, key, index as u64));
-    }
+    let parts = tensor.bytes_mut().par_chunks_mut(PART * dtype.size().max(1));
+    parts.enumerate().for_each(|(number, bytes)| {
+        let mut part = HostTensor::zeros(dtype, &[bytes.len() / dtype.size().max(1)]);
+        for index in 0..part.len() {
+            let value = element(generator, dtype, key, (number * PART + index) as u64);
+            part.set_f64(index, value);
+        }
+        bytes.copy_from_slice(part.bytes());
+    });
     tensor
 }
+
+/// Elements that one thread makes at a time.
+const PART: usize = 1 << 14;
 
 /// What the elements of one tensor are hashed with.
 fn key(seed: u64, position: usize) -> u64 {

@@ -24,6 +24,13 @@ struct Entry {
     inputs: Vec<Vec<HostTensor>>,
 }
 
+/// What was measured of a program.
+struct Measured {
+    times: Times,
+    /// Microseconds that the host spends on issuing a run.
+    issue: Option<f64>,
+}
+
 /// Times in milliseconds, sorted.
 struct Times(Vec<f64>);
 
@@ -55,7 +62,7 @@ pub(super) fn run(
         Engine::Cuda(cuda) => on_cuda(&entries, bench, options, cuda, &mut text, io)?,
     };
     let figures: Vec<Value> =
-        entries.iter().zip(&times).map(|(entry, times)| figure(entry, times)).collect();
+        entries.iter().zip(&times).map(|(entry, measured)| figure(entry, measured)).collect();
     for (place, (entry, figure)) in entries.iter().zip(&figures).enumerate() {
         let _ = writeln!(text, "{}", line(&entry.file, figure, (place > 0).then(|| &figures[0])));
     }
@@ -78,7 +85,7 @@ fn entry(file: &str, options: &Options, io: &mut Io<'_>) -> Result<Entry, Failur
     Ok(Entry { file: file.to_owned(), loaded, prepared, inputs })
 }
 
-fn on_cpu(entries: &[Entry], bench: &Bench, options: &Options) -> Result<Vec<Times>, Failure> {
+fn on_cpu(entries: &[Entry], bench: &Bench, options: &Options) -> Result<Vec<Measured>, Failure> {
     let mut times = vec![Vec::new(); entries.len()];
     let mut first = None;
     for round in 0..bench.warmup + bench.iterations {
@@ -95,7 +102,7 @@ fn on_cpu(entries: &[Entry], bench: &Bench, options: &Options) -> Result<Vec<Tim
             }
         }
     }
-    Ok(times.into_iter().map(Times::of).collect())
+    Ok(times.into_iter().map(|times| Measured { times: Times::of(times), issue: None }).collect())
 }
 
 fn on_cuda(
@@ -105,7 +112,7 @@ fn on_cuda(
     cuda: &cuda::Cuda,
     text: &mut String,
     io: &mut Io<'_>,
-) -> Result<Vec<Times>, Failure> {
+) -> Result<Vec<Measured>, Failure> {
     let (mut programs, mut first) = (Vec::new(), None);
     for entry in entries {
         let fail = |diags| entry.loaded.fail(diags);
@@ -127,8 +134,18 @@ fn on_cuda(
         }
         progress(round + 1, bench, io);
     }
-    Ok(times.into_iter().map(Times::of).collect())
+    let mut all = Vec::new();
+    for ((program, entry), times) in programs.iter_mut().zip(entries).zip(times) {
+        let issues: Result<Vec<f64>, _> = (0..ISSUES).map(|_| program.issue_time()).collect();
+        let issues = Times::of(issues.map_err(|diags| entry.loaded.fail(diags))?);
+        let issue = Some(issues.percentile(50) * 1e6);
+        all.push(Measured { times: Times::of(times), issue });
+    }
+    Ok(all)
 }
+
+/// How often the host's part of a run is timed.
+const ISSUES: usize = 11;
 
 /// One line that overwrites itself, where a person looks on.
 fn progress(round: u32, bench: &Bench, io: &mut Io<'_>) {
@@ -187,7 +204,7 @@ fn work(prepared: &Prepared) -> (f64, f64) {
     (flop, most)
 }
 
-fn figure(entry: &Entry, times: &Times) -> Value {
+fn figure(entry: &Entry, Measured { times, issue }: &Measured) -> Value {
     let (flop, received) = work(&entry.prepared);
     let median = times.percentile(50);
     let mut figure = json!({
@@ -197,6 +214,9 @@ fn figure(entry: &Entry, times: &Times) -> Value {
         "p10_ms": times.percentile(10),
         "p90_ms": times.percentile(90),
     });
+    if let Some(issue) = issue {
+        figure["issue_us"] = json!(issue);
+    }
     if flop > 0.0 {
         figure["tflops"] = json!(flop / median / 1e9);
     }
@@ -221,6 +241,9 @@ fn line(file: &str, figure: &Value, first: Option<&Value>) -> String {
     }
     if number("received_gbps").is_some() {
         let _ = write!(text, ", {} GB/s received a rank", show("received_gbps"));
+    }
+    if number("issue_us").is_some() {
+        let _ = write!(text, ", issued in {} us", show("issue_us"));
     }
     if let Some(base) = first.and_then(|first| first["median_ms"].as_f64())
         && let Some(own) = number("median_ms")
