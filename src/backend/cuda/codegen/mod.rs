@@ -2,7 +2,33 @@
 //! reductions, and matrix products that cuBLASLt does not take.
 //!
 //! Extents, strides and constants stand in the text, offsets do not: kernels that differ only in
-//! where their views start share one text. A text is compiled once ([`super::nvrtc`]).
+//! where their views start share one text (how far a start is aligned does show). A text is compiled
+//! once ([`super::nvrtc`]). No headers are needed.
+//!
+//! What is computed equals the CPU backend up to rounding. Each function returns the job, or a reason
+//! that completes "cannot generate ...": a type or function that kernels lack, or `overlap`. A job for an
+//! empty result has no launches.
+//!
+//! What the caller keeps: buffers start at multiples of 256 bytes, as does the scratch memory; two
+//! buffers share no memory; the launches of a job run in order on one stream, and no other job uses its
+//! scratch memory meanwhile.
+
+mod alias;
+mod copy;
+mod functions;
+mod gemm;
+mod map;
+mod pointwise;
+mod reduce;
+mod space;
+mod text;
+mod tile;
+mod types;
+
+pub use copy::{copy, fill};
+pub use gemm::gemm;
+pub use pointwise::{members, pointwise};
+pub use reduce::{reduce, reduce_of};
 
 use crate::plan::View;
 

@@ -1,0 +1,162 @@
+//! Writing CUDA C++: lines with indentation, and the helper functions that a text uses.
+
+use std::fmt::Write;
+
+/// Collects the lines of a function's body.
+#[derive(Default)]
+pub(super) struct Writer {
+    text: String,
+    depth: usize,
+}
+
+impl Writer {
+    /// A writer for the inside of a kernel.
+    pub(super) fn body() -> Self {
+        Self { text: String::new(), depth: 1 }
+    }
+    /// One line.
+    pub(super) fn line(&mut self, line: impl AsRef<str>) {
+        let indent = self.depth * 2;
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{:indent$}{}", "", line.as_ref());
+    }
+    /// A line that opens a block.
+    pub(super) fn open(&mut self, head: impl AsRef<str>) {
+        self.line(format!("{} {{", head.as_ref()));
+        self.depth += 1;
+    }
+    /// A loop over `0..count` that the compiler unrolls.
+    pub(super) fn unrolled(&mut self, index: &str, count: usize) {
+        self.line("#pragma unroll");
+        self.open(format!("for (int {index} = 0; {index} < {count}; ++{index})"));
+    }
+    /// Ends a block.
+    pub(super) fn close(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        self.line("}");
+    }
+    /// Ends as many blocks.
+    pub(super) fn close_all(&mut self, count: usize) {
+        for _ in 0..count {
+            self.close();
+        }
+    }
+}
+
+/// A kernel's whole text: the helpers that it uses, `own` functions of it, and the entry.
+///
+/// `params` are C++ element types in order; all but the last are read only.
+pub(super) fn kernel(params: &[&str], threads: u32, own: &str, body: Writer) -> String {
+    let mut list = Vec::new();
+    for (index, ctype) in params.iter().enumerate() {
+        match index + 1 == params.len() {
+            true => list.push(format!("{ctype}* q")),
+            false => list.push(format!("const {ctype}* p{index}")),
+        }
+    }
+    let entry = format!(
+        "extern \"C\" __global__ void __launch_bounds__({threads}) hir({}) {{\n{}}}\n",
+        list.join(", "),
+        body.text
+    );
+    let mut used: Vec<&str> = Vec::new();
+    for (name, definition) in HELPERS.iter().rev() {
+        let calls = |text: &str| mentions(text, name);
+        if calls(&entry) || calls(own) || used.iter().any(|text| calls(text)) {
+            used.push(definition);
+        }
+    }
+    let mut text = String::new();
+    for definition in used.iter().rev() {
+        let _ = writeln!(text, "{definition}");
+    }
+    text + own + &entry
+}
+
+/// Whether a text uses a name as a whole word.
+fn mentions(text: &str, name: &str) -> bool {
+    let part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    text.match_indices(name).any(|(at, _)| {
+        !part(text[..at].chars().next_back()) && !part(text[at + name.len()..].chars().next())
+    })
+}
+
+/// Helpers by name, each on one line, each behind those that it uses. `inline` functions of a
+/// translation unit of their own need no other words.
+const HELPERS: &[(&str, &str)] = &[
+    ("Pack", "template <typename T, int V, int A> struct alignas(A) Pack { T v[V]; };"),
+    (
+        "h2f",
+        "static __device__ __forceinline__ float h2f(unsigned short x) { float y; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(y) : \"h\"(x)); return y; }",
+    ),
+    (
+        "f2h",
+        "static __device__ __forceinline__ unsigned short f2h(float x) { unsigned short y; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x)); return y; }",
+    ),
+    (
+        "b2f",
+        "static __device__ __forceinline__ float b2f(unsigned short x) { return __uint_as_float((unsigned int)x << 16); }",
+    ),
+    (
+        "f2b",
+        "static __device__ __forceinline__ unsigned short f2b(float x) { unsigned short y; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x)); return y; }",
+    ),
+    (
+        "r2i",
+        "static __device__ __forceinline__ long long r2i(double x) { return x != x ? 0 : x >= 9223372036854775808.0 ? 9223372036854775807ll : x <= -9223372036854775808.0 ? (-9223372036854775807ll - 1) : (long long)x; }",
+    ),
+    (
+        "i_add",
+        "static __device__ __forceinline__ long long i_add(long long a, long long b) { return (long long)((unsigned long long)a + (unsigned long long)b); }",
+    ),
+    (
+        "i_sub",
+        "static __device__ __forceinline__ long long i_sub(long long a, long long b) { return (long long)((unsigned long long)a - (unsigned long long)b); }",
+    ),
+    (
+        "i_mul",
+        "static __device__ __forceinline__ long long i_mul(long long a, long long b) { return (long long)((unsigned long long)a * (unsigned long long)b); }",
+    ),
+    (
+        "i_abs",
+        "static __device__ __forceinline__ long long i_abs(long long a) { return a < 0 ? i_sub(0, a) : a; }",
+    ),
+    // An integer divided by zero is 0: a kernel cannot report it.
+    (
+        "i_div",
+        "static __device__ __forceinline__ long long i_div(long long a, long long b) { return b == 0 ? 0 : b == -1 ? i_sub(0, a) : a / b; }",
+    ),
+    (
+        "i_mod",
+        "static __device__ __forceinline__ long long i_mod(long long a, long long b) { return b == 0 || b == -1 ? 0 : a % b; }",
+    ),
+    (
+        "i_remainder",
+        "static __device__ __forceinline__ long long i_remainder(long long a, long long b) { const long long r = i_mod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }",
+    ),
+    (
+        "i_ceil_div",
+        "static __device__ __forceinline__ long long i_ceil_div(long long a, long long b) { return b == 0 ? 0 : i_add(i_div(a, b), i_mod(a, b) != 0 && (a < 0) == (b < 0)); }",
+    ),
+    (
+        "i_shl",
+        "static __device__ __forceinline__ long long i_shl(long long a, long long b) { return b >= 0 && b < 64 ? (long long)((unsigned long long)a << b) : 0; }",
+    ),
+    (
+        "i_shr",
+        "static __device__ __forceinline__ long long i_shr(long long a, long long b) { return a >> (b < 0 ? 0 : b > 63 ? 63 : b); }",
+    ),
+    (
+        "i_gcd",
+        "static __device__ __forceinline__ long long i_gcd(long long a, long long b) { while (b != 0) { const long long r = i_mod(a, b); a = b; b = r; } return i_abs(a); }",
+    ),
+    // NaN wins.
+    (
+        "n_max",
+        "template <typename T> static __device__ __forceinline__ T n_max(T a, T b) { return a > b || a != a ? a : b; }",
+    ),
+    (
+        "n_min",
+        "template <typename T> static __device__ __forceinline__ T n_min(T a, T b) { return a < b || a != a ? a : b; }",
+    ),
+];

@@ -1,0 +1,168 @@
+//! Element types in memory and while a kernel computes, as the CPU backend has them: `double` computes
+//! in double; `float`, `half` and `bfloat16` in float; integers and `bool` in 64 bits.
+
+use crate::ir::DType;
+use crate::plan::Scalar;
+
+/// What values compute in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// Doubles.
+    F64,
+    /// Floats.
+    F32,
+    /// 64-bit integers.
+    I64,
+}
+
+/// A C++ expression and what it computes in.
+#[derive(Clone, Debug)]
+pub(super) struct Value {
+    /// The type of the expression.
+    pub(super) class: Class,
+    /// The expression: a name, a literal or a call, or in parentheses.
+    pub(super) text: String,
+}
+
+/// The class of a type; the reason why not for types that kernels do not compute with.
+pub(super) fn class(dtype: DType) -> Result<Class, String> {
+    match dtype {
+        DType::Double => Ok(Class::F64),
+        DType::Float | DType::Half | DType::BFloat16 => Ok(Class::F32),
+        DType::Int | DType::Index | DType::Int32 | DType::Bool => Ok(Class::I64),
+        DType::Float8E4M3
+        | DType::Float8E5M2
+        | DType::Float8E8M0
+        | DType::Float4E2M1
+        | DType::Float4E2M1x2
+        | DType::Int8
+        | DType::Int16
+        | DType::UInt8
+        | DType::UInt16
+        | DType::UInt32
+        | DType::UInt64
+        | DType::ComplexFloat
+        | DType::ComplexDouble => Err(format!("elements of type `{}`", dtype.name())),
+    }
+}
+
+/// The C++ type of an element in memory.
+pub(super) fn storage(dtype: DType) -> Result<&'static str, String> {
+    Ok(match (class(dtype)?, dtype.size()) {
+        (Class::F64, _) => "double",
+        (Class::F32, 4) => "float",
+        (Class::F32, _) => "unsigned short",
+        (Class::I64, 8) => "long long",
+        (Class::I64, 4) => "int",
+        (Class::I64, _) => "unsigned char",
+    })
+}
+
+impl Class {
+    /// The C++ type.
+    pub(super) fn ctype(self) -> &'static str {
+        match self {
+            Class::F64 => "double",
+            Class::F32 => "float",
+            Class::I64 => "long long",
+        }
+    }
+    /// The element type that holds all its values.
+    pub(super) fn dtype(self) -> DType {
+        match self {
+            Class::F64 => DType::Double,
+            Class::F32 => DType::Float,
+            Class::I64 => DType::Int,
+        }
+    }
+    /// A constant.
+    pub(super) fn literal(self, value: Scalar) -> Value {
+        let text = match self {
+            Class::F64 => double(value.as_f64()),
+            Class::F32 => float(value.as_f64() as f32),
+            Class::I64 => match value.as_i64() {
+                i64::MIN => "(-9223372036854775807ll - 1)".to_owned(),
+                value if value < 0 => format!("({value}ll)"),
+                value => format!("{value}ll"),
+            },
+        };
+        Value { class: self, text }
+    }
+}
+
+fn double(value: f64) -> String {
+    match value.is_finite() {
+        true if value.is_sign_negative() => format!("({value:?})"),
+        true => format!("{value:?}"),
+        false => format!("__longlong_as_double(0x{:016x}ll)", value.to_bits()),
+    }
+}
+
+fn float(value: f32) -> String {
+    match value.is_finite() {
+        true if value.is_sign_negative() => format!("({value:?}f)"),
+        true => format!("{value:?}f"),
+        false => format!("__int_as_float(0x{:08x})", value.to_bits()),
+    }
+}
+
+impl Value {
+    /// A value of a class.
+    pub(super) fn new(class: Class, text: impl Into<String>) -> Self {
+        Self { class, text: text.into() }
+    }
+    /// The value of an element in memory, whose text is a name or a place.
+    pub(super) fn load(dtype: DType, raw: &str) -> Result<Value, String> {
+        let class = class(dtype)?;
+        let text = match dtype {
+            DType::Half => format!("h2f({raw})"),
+            DType::BFloat16 => format!("b2f({raw})"),
+            DType::Int32 => format!("(long long)({raw})"),
+            DType::Bool => format!("(long long)({raw} != 0)"),
+            _ => raw.to_owned(),
+        };
+        Ok(Value { class, text })
+    }
+    /// The element in memory that a value becomes: rounded, wrapped or made a truth value.
+    pub(super) fn store(self, dtype: DType) -> Result<String, String> {
+        if dtype == DType::Bool {
+            return Ok(format!("(unsigned char)({})", self.into_class(Class::I64).truth()));
+        }
+        let value = self.into_class(class(dtype)?).text;
+        Ok(match dtype {
+            DType::Half => format!("f2h({value})"),
+            DType::BFloat16 => format!("f2b({value})"),
+            DType::Int32 => format!("(int)({value})"),
+            _ => value,
+        })
+    }
+    /// As another class; reals truncate to integers.
+    pub(super) fn into_class(self, class: Class) -> Value {
+        if self.class == class {
+            return self;
+        }
+        let text = match class {
+            Class::I64 => format!("r2i({})", self.text),
+            Class::F64 | Class::F32 => format!("({})({})", class.ctype(), self.text),
+        };
+        Value { class, text }
+    }
+    /// Converted to a type and back to the class that it computes in.
+    pub(super) fn rounded(self, dtype: DType) -> Result<Value, String> {
+        if dtype == DType::Bool {
+            return Ok(Value::new(Class::I64, format!("(long long)({})", self.truth())));
+        }
+        let value = self.into_class(class(dtype)?);
+        let text = match dtype {
+            DType::Half => format!("h2f(f2h({}))", value.text),
+            DType::BFloat16 => format!("b2f(f2b({}))", value.text),
+            DType::Int32 => format!("(long long)(int)({})", value.text),
+            _ => return Ok(value),
+        };
+        Ok(Value { class: value.class, text })
+    }
+    /// The condition that it is not zero.
+    pub(super) fn truth(&self) -> String {
+        format!("({} != 0)", self.text)
+    }
+}
