@@ -79,7 +79,7 @@ impl<'e, 'p> Build<'e, 'p> {
         self.binary(BinaryOp::Mod, index, streams)
     }
     /// The product of the extents of the stored domains, from the left; literals are folded together.
-    fn size(&mut self, tensor: TensorId) -> ExprId {
+    pub(crate) fn size(&mut self, tensor: TensorId) -> ExprId {
         let domains = self.program().domains(tensor).to_vec();
         let mut literal = 1i64;
         let mut product: Option<ExprId> = None;

@@ -110,4 +110,12 @@ codes! {
     FREES_ALREADY = "H0380";
     /// assign-streams: iterations that touch each other's memory.
     ITERATIONS_DEPEND = "H0381";
+    /// resize-mesh: a program whose tensors do not all lie on one row of devices.
+    RESIZE_MESHES = "H0382";
+    /// resize-mesh: a team that is not that of all devices.
+    RESIZE_TEAM = "H0383";
+    /// resize-mesh: a constant that may or may not stand for the number of devices.
+    RESIZE_CONSTANT = "H0384";
+    /// resize-mesh: an extent that cannot follow the number of devices.
+    RESIZE_EXTENT = "H0385";
 }

@@ -28,6 +28,7 @@ mod pipeline_gemm_comm;
 mod propagate_shardings;
 mod reorder_sharded_axis;
 mod reshard;
+mod resize_mesh;
 mod rewrite;
 mod segment_host_units;
 mod storage;
@@ -44,6 +45,7 @@ pub const PASSES: &[&PassInfo] = &[
     &cse::PASS,
     &dce::PASS,
     &strip_comments::PASS,
+    &resize_mesh::PASS,
     &propagate_shardings::PASS,
     &insert_reshardings::PASS,
     &finalize_multidevice_domains::PASS,

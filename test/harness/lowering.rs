@@ -11,7 +11,7 @@ mod lowering {
 }
 
 use lowering::generate::{Generated, program};
-use lowering::run::{Outcome, compare};
+use lowering::run::{Outcome, compare, resize, resized};
 
 /// Programs of an ordinary test run.
 const QUICK: u64 = 300;
@@ -49,9 +49,21 @@ fn lowered_programs_compute_the_same() {
     let (mut lowered, mut refused) = (0, 0);
     for index in 0..count {
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 32).wrapping_add(index));
-        let generated: Generated = program(&mut rng);
-        let head = PIPELINES[rng.usize(..PIPELINES.len())];
-        let pipeline = format!("{head}{}", TAILS[rng.usize(..TAILS.len())]);
+        let mut generated: Generated = program(&mut rng);
+        let mut head = PIPELINES[rng.usize(..PIPELINES.len())].to_owned();
+        let tail = TAILS[rng.usize(..TAILS.len())];
+        // For another number of devices: resized and then lowered, or the other way round.
+        let (devices, late) = (rng.usize(1..=5), rng.bool());
+        if rng.usize(..4) == 0
+            && let Some(other) = resized(&generated, devices, late)
+        {
+            generated = other;
+            if late {
+                // Before the general passes: those may drop ops that tie an axis to the devices.
+                head = format!("{head},{}", resize(devices));
+            }
+        }
+        let pipeline = format!("{head}{tail}");
         let streams = [1, 3, 8][rng.usize(..3)];
         match compare(&generated, &pipeline, streams, rng.bool()) {
             Outcome::Equal => lowered += 1,
