@@ -118,4 +118,12 @@ codes! {
     RESIZE_CONSTANT = "H0384";
     /// resize-mesh: an extent that cannot follow the number of devices.
     RESIZE_EXTENT = "H0385";
+    /// chunk: an option that names no axis of the program.
+    CHUNK_AXIS = "H0386";
+    /// chunk: an op that cannot work on chunks.
+    CHUNK_OP = "H0387";
+    /// chunk: an extent that does not split into so many chunks.
+    CHUNK_FACTOR = "H0388";
+    /// chunk: a tensor that cannot be cut along the axis.
+    CHUNK_TENSOR = "H0389";
 }

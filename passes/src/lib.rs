@@ -8,6 +8,7 @@ mod allocate_and_deallocate;
 mod assign_streams;
 mod build;
 mod canonicalize;
+mod chunk;
 pub mod codes;
 mod convert_op_to_communication;
 mod cse;
@@ -46,6 +47,7 @@ pub const PASSES: &[&PassInfo] = &[
     &dce::PASS,
     &strip_comments::PASS,
     &resize_mesh::PASS,
+    &chunk::PASS,
     &propagate_shardings::PASS,
     &insert_reshardings::PASS,
     &finalize_multidevice_domains::PASS,

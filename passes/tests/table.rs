@@ -36,6 +36,7 @@ fn again(text: &str, passes: &str) -> String {
 /// A pass with the options that its example is for.
 fn with_options(pass: &'static str) -> &'static str {
     match pass {
+        "chunk" => "chunk{axis=T0.0,factor=4,parallel=stream}",
         "resize-mesh" => "resize-mesh{devices=2}",
         _ => pass,
     }

@@ -38,6 +38,16 @@ const PIPELINES: &[&str] = &[
 /// Passes behind the lowering.
 const TAILS: &[&str] = &["", ",canonicalize", ",cse", ",dce", ",canonicalize,cse,dce"];
 
+/// Some axis of some tensor in chunks: often one that the program does not have, or that does not split.
+fn chunk(rng: &mut fastrand::Rng, generated: &Generated) -> String {
+    let (tensor, axis, factor) = (rng.usize(..4), rng.usize(..2), rng.i64(1..=3));
+    // Whether extents by name split is known when the program runs only.
+    let splits = generated.set.values().all(|value| value % factor == 0);
+    let factor = if splits { factor } else { 1 };
+    let parallel = ["serial", "stream"][rng.usize(..2)];
+    format!("chunk{{axis=T{tensor}.{axis},factor={factor},parallel={parallel}}}")
+}
+
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -62,6 +72,9 @@ fn lowered_programs_compute_the_same() {
                 // Before the general passes: those may drop ops that tie an axis to the devices.
                 head = format!("{head},{}", resize(devices));
             }
+        }
+        if rng.usize(..4) == 0 {
+            head = format!("{},{head}", chunk(&mut rng, &generated));
         }
         let pipeline = format!("{head}{tail}");
         let streams = [1, 3, 8][rng.usize(..3)];
