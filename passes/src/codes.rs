@@ -126,4 +126,8 @@ codes! {
     CHUNK_FACTOR = "H0388";
     /// chunk: a tensor that cannot be cut along the axis.
     CHUNK_TENSOR = "H0389";
+    /// ring-stream-buffers: an option that names no tensor of the program.
+    RING_BUFFER = "H0390";
+    /// ring-stream-buffers: a buffer that has to keep a slice for every iteration.
+    RING_STAYS = "H0391";
 }

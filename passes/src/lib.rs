@@ -31,6 +31,7 @@ mod reorder_sharded_axis;
 mod reshard;
 mod resize_mesh;
 mod rewrite;
+mod ring_stream_buffers;
 mod segment_host_units;
 mod storage;
 mod stream_parallel_type;
@@ -59,6 +60,7 @@ pub const PASSES: &[&PassInfo] = &[
     &insert_deallocations::PASS,
     &allocate_and_deallocate::PASS,
     &assign_streams::PASS,
+    &ring_stream_buffers::PASS,
     &host_ir_lower::PASS,
     &pipeline_gemm_comm::PASS,
 ];

@@ -36,7 +36,15 @@ const PIPELINES: &[&str] = &[
 ];
 
 /// Passes behind the lowering.
-const TAILS: &[&str] = &["", ",canonicalize", ",cse", ",dce", ",canonicalize,cse,dce"];
+const TAILS: &[&str] = &[
+    "",
+    ",canonicalize",
+    ",cse",
+    ",dce",
+    ",canonicalize,cse,dce",
+    ",ring-stream-buffers",
+    ",canonicalize,cse,dce,ring-stream-buffers",
+];
 
 /// Some axis of some tensor in chunks: often one that the program does not have, or that does not split.
 fn chunk(rng: &mut fastrand::Rng, generated: &Generated) -> String {
