@@ -244,6 +244,19 @@ impl<'e, 'p> Build<'e, 'p> {
         op.attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags))];
         self.push(op)
     }
+    /// `out = a * b;`: a function of two tensors, element by element.
+    pub(crate) fn pointwise(
+        &mut self,
+        function: &str,
+        out: TensorId,
+        operands: [TensorId; 2],
+    ) -> OpId {
+        let mut op = Op::new(OpKind::Pointwise);
+        op.results.push(Value::Tensor(out));
+        op.operands.extend(operands.map(Value::Tensor));
+        op.attrs = vec![(AttrKey::Function, self.word(function))];
+        self.push(op)
+    }
     /// `out = reduction( input, op = add, initial value = float(0), allreduce = false )`
     pub(crate) fn sum(&mut self, out: TensorId, input: TensorId) -> OpId {
         let dtype = self.program().tensor(out).dtype;

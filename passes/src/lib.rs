@@ -13,6 +13,7 @@ pub mod codes;
 mod convert_op_to_communication;
 mod cse;
 mod dce;
+mod decompose_reshardings;
 pub mod doc;
 mod finalize_multidevice_domains;
 mod fold;
@@ -51,6 +52,7 @@ pub const PASSES: &[&PassInfo] = &[
     &chunk::PASS,
     &propagate_shardings::PASS,
     &insert_reshardings::PASS,
+    &decompose_reshardings::PASS,
     &finalize_multidevice_domains::PASS,
     &reorder_sharded_axis::PASS,
     &make_resharding_contiguous::PASS,
