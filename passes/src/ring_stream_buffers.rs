@@ -290,7 +290,8 @@ impl Uses {
             return Err((allocate, "other ranks look into symmetric memory".to_owned()));
         }
         let Some(name) = loop_index(program, program.op(looped)) else { return Ok(None) };
-        if slot_of(program, name) == Some(index) {
+        let streams = program.names().find("numberOfStreams");
+        if streams.is_some_and(|streams| is_slot(program, index, name, streams)) {
             return Ok(None);
         }
         if !mentions(program, index, name) {
@@ -307,12 +308,7 @@ impl Uses {
     }
 }
 
-/// `( i % numberOfStreams )`, if the program has it.
-fn slot_of(program: &Program, index: Symbol) -> Option<ExprId> {
-    let streams = program.names().find("numberOfStreams")?;
-    (0..program.exprs().len()).map(ExprId::new).find(|&expr| is_slot(program, expr, index, streams))
-}
-
+/// Whether a scalar is `( i % numberOfStreams )`.
 fn is_slot(program: &Program, expr: ExprId, index: Symbol, streams: Symbol) -> bool {
     let Expr::Binary(BinaryOp::Mod, a, b) = *program.expr(expr) else { return false };
     let exprs = program.exprs();

@@ -12,14 +12,28 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// What an iteration has done with a slice so far.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct State {
     /// It is bound to this iteration's slot.
     bound: bool,
     /// All of it is written.
     written: bool,
-    /// Messages that nothing has waited for, with their handle; none in a group that is still open.
-    pending: SmallVec<[(OpId, Option<u32>); 2]>,
+}
+
+/// A message that nothing has waited for yet.
+#[derive(Clone, Copy, PartialEq)]
+struct Message {
+    buffer: usize,
+    op: OpId,
+    /// What a Wait names; none in a group that is still open.
+    handle: Option<u32>,
+}
+
+/// What a branch leaves: the states that it changed.
+struct End {
+    states: Vec<(usize, State)>,
+    pending: Vec<Message>,
+    stream: Option<ExprId>,
 }
 
 /// What a tensor of the loop is.
@@ -38,6 +52,9 @@ struct Walk<'a> {
     streams: Symbol,
     slices: FxHashMap<TensorId, Slice>,
     states: Vec<State>,
+    /// States before each change, so that a branch can be taken back.
+    log: Vec<(usize, State)>,
+    pending: Vec<Message>,
     reasons: Vec<Option<Reason>>,
     /// The current stream; `None` where it is not known.
     stream: Option<ExprId>,
@@ -87,6 +104,8 @@ fn one_loop(
         streams,
         slices: FxHashMap::default(),
         states: vec![State::default(); buffers.len()],
+        log: Vec::new(),
+        pending: Vec::new(),
         reasons: vec![None; buffers.len()],
         stream: None,
         in_group: false,
@@ -97,10 +116,9 @@ fn one_loop(
     for &block in &op.blocks {
         walk.block(block);
     }
-    for k in 0..buffers.len() {
-        if let Some(&(message, _)) = walk.states[k].pending.first() {
-            walk.fail(k, message, "the iteration does not wait for this on its own stream");
-        }
+    for message in std::mem::take(&mut walk.pending) {
+        let why = "the iteration does not wait for this on its own stream";
+        walk.fail(message.buffer, message.op, why);
     }
     walk.reasons
 }
@@ -129,46 +147,58 @@ impl Walk<'_> {
         }
     }
 
-    /// Branches start from one state; what both have done is done.
+    fn set(&mut self, buffer: usize, state: State) {
+        self.log.push((buffer, self.states[buffer]));
+        self.states[buffer] = state;
+    }
+
+    /// Branches start from one state; what both have done is done. A loop may run no iteration.
     fn control(&mut self, op: &Op) {
-        if loop_index(self.program, op).is_some() {
-            // An inner loop may run no iteration, or write what an iteration before it left.
-            let before = self.states.clone();
-            op.blocks.iter().for_each(|&block| self.block(block));
-            self.stream = None;
-            self.join(&before);
-            return;
+        let looped = loop_index(self.program, op).is_some();
+        let mut ends: Vec<End> = op.blocks.iter().map(|&block| self.branch(block)).collect();
+        if looped || op.blocks.len() < 2 {
+            let (pending, stream) = (self.pending.clone(), self.stream.filter(|_| !looped));
+            ends.push(End { states: Vec::new(), pending, stream });
         }
-        let (states, stream) = (self.states.clone(), self.stream);
-        let mut ends: Vec<(Vec<State>, Option<ExprId>)> = Vec::new();
-        for &block in &op.blocks {
-            self.states.clone_from(&states);
-            self.stream = stream;
-            self.block(block);
-            ends.push((self.states.clone(), self.stream));
+        let mut changed: Vec<usize> =
+            ends.iter().flat_map(|end| end.states.iter().map(|(k, _)| *k)).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        for k in changed {
+            let now = self.states[k];
+            let at = |end: &End| {
+                let found = end.states.iter().find(|(buffer, _)| *buffer == k);
+                found.map_or(now, |(_, state)| *state)
+            };
+            let all = |what: fn(State) -> bool| ends.iter().all(|end| what(at(end)));
+            let state = State { bound: all(|s| s.bound), written: all(|s| s.written) };
+            self.set(k, state);
         }
-        if op.blocks.len() < 2 {
-            ends.push((states, stream));
-        }
-        let Some((first, at)) = ends.pop() else { return };
-        self.states = first;
-        self.stream = at;
-        for (other, at) in &ends {
-            self.join(other);
-            self.stream = self.stream.filter(|stream| Some(*stream) == *at);
+        self.stream = ends.first().and_then(|end| end.stream);
+        self.stream = self.stream.filter(|stream| ends.iter().all(|e| e.stream == Some(*stream)));
+        self.pending = Vec::new();
+        for message in ends.into_iter().flat_map(|end| end.pending) {
+            if !self.pending.contains(&message) {
+                self.pending.push(message);
+            }
         }
     }
 
-    fn join(&mut self, other: &[State]) {
-        for (state, other) in self.states.iter_mut().zip(other) {
-            state.bound &= other.bound;
-            state.written &= other.written;
-            for message in &other.pending {
-                if !state.pending.contains(message) {
-                    state.pending.push(*message);
-                }
+    /// Walks a branch and takes it back.
+    fn branch(&mut self, block: BlockId) -> End {
+        let (mark, pending, stream) = (self.log.len(), self.pending.clone(), self.stream);
+        self.block(block);
+        let mut states: Vec<(usize, State)> = Vec::new();
+        while self.log.len() > mark {
+            let Some((k, before)) = self.log.pop() else { break };
+            if !states.iter().any(|(known, _)| *known == k) {
+                states.push((k, self.states[k]));
             }
+            self.states[k] = before;
         }
+        let pending = std::mem::replace(&mut self.pending, pending);
+        let stream = std::mem::replace(&mut self.stream, stream);
+        End { states, pending, stream }
     }
 
     fn stream_op(&mut self, id: OpId, op: &Op) {
@@ -203,8 +233,10 @@ impl Walk<'_> {
                 self.fail(from.buffer, id, "its slice is used outside of the loop");
             }
             self.slices.insert(result, Slice { buffer: from.buffer, whole: base });
-            let state = &mut self.states[from.buffer];
-            state.bound |= base;
+            if base {
+                let state = State { bound: true, ..self.states[from.buffer] };
+                self.set(from.buffer, state);
+            }
         }
     }
 
@@ -250,12 +282,11 @@ impl Walk<'_> {
             let why = "this does not run on stream `i % numberOfStreams` of its iteration";
             self.fail(slice.buffer, id, why);
         }
-        let state = &mut self.states[slice.buffer];
-        let (bound, written) = (state.bound, state.written);
+        let State { bound, written } = self.states[slice.buffer];
         if !bound {
             self.fail(slice.buffer, id, "this uses the slice of an iteration before");
         } else if writes && slice.whole {
-            self.states[slice.buffer].written = true;
+            self.set(slice.buffer, State { bound, written: true });
         } else if !written {
             self.fail(slice.buffer, id, "this uses a slice that its iteration has not written");
         }
@@ -270,10 +301,8 @@ impl Walk<'_> {
             OpKind::StartCoalescing => self.in_group = true,
             OpKind::EndCoalescing => {
                 self.in_group = false;
-                for state in &mut self.states {
-                    for (_, handle) in state.pending.iter_mut().filter(|(_, h)| h.is_none()) {
-                        *handle = op.number();
-                    }
+                for message in self.pending.iter_mut().filter(|m| m.handle.is_none()) {
+                    message.handle = op.number();
                 }
             }
             OpKind::Wait => self.wait(op),
@@ -295,7 +324,7 @@ impl Walk<'_> {
                     self.touch(id, slice, access != Access::Read);
                     let grouped = op.kind == OpKind::P2PCommunication && self.in_group;
                     let handle = if grouped { None } else { op.number() };
-                    self.states[slice.buffer].pending.push((id, handle));
+                    self.pending.push(Message { buffer: slice.buffer, op: id, handle });
                 }
             }
         }
@@ -307,9 +336,7 @@ impl Walk<'_> {
         }
         for handle in &op.operands {
             if let Value::Handle(number) = handle {
-                for state in &mut self.states {
-                    state.pending.retain(|(_, pending)| *pending != Some(*number));
-                }
+                self.pending.retain(|message| message.handle != Some(*number));
             }
         }
     }
