@@ -79,7 +79,7 @@ impl<'e, 'p> Build<'e, 'p> {
         self.binary(BinaryOp::Mod, index, streams)
     }
     /// The product of the extents of the stored domains, from the left; literals are folded together.
-    fn size(&mut self, tensor: TensorId) -> ExprId {
+    pub(crate) fn size(&mut self, tensor: TensorId) -> ExprId {
         let domains = self.program().domains(tensor).to_vec();
         let mut literal = 1i64;
         let mut product: Option<ExprId> = None;
@@ -233,6 +233,49 @@ impl<'e, 'p> Build<'e, 'p> {
         op.results.push(Value::Tensor(out));
         op.operands.push(Value::Tensor(input));
         op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
+        self.push(op)
+    }
+    /// `out = view( input )`
+    pub(crate) fn view(&mut self, out: TensorId, input: TensorId) -> OpId {
+        let mut op = Op::new(OpKind::View);
+        op.results.push(Value::Tensor(out));
+        op.operands.push(Value::Tensor(input));
+        self.push(op)
+    }
+    /// `out = broadcast( input, flags = {true, false} )`
+    pub(crate) fn broadcast(&mut self, out: TensorId, input: TensorId, flags: Box<[bool]>) -> OpId {
+        let mut op = Op::new(OpKind::Broadcast);
+        op.results.push(Value::Tensor(out));
+        op.operands.push(Value::Tensor(input));
+        op.attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags))];
+        self.push(op)
+    }
+    /// `out = a * b;`: a function of two tensors, element by element.
+    pub(crate) fn pointwise(
+        &mut self,
+        function: &str,
+        out: TensorId,
+        operands: [TensorId; 2],
+    ) -> OpId {
+        let mut op = Op::new(OpKind::Pointwise);
+        op.results.push(Value::Tensor(out));
+        op.operands.extend(operands.map(Value::Tensor));
+        op.attrs = vec![(AttrKey::Function, self.word(function))];
+        self.push(op)
+    }
+    /// `out = reduction( input, op = add, initial value = float(0), allreduce = false )`
+    pub(crate) fn sum(&mut self, out: TensorId, input: TensorId) -> OpId {
+        let dtype = self.program().tensor(out).dtype;
+        let text = self.edit.name("0");
+        let zero = self.edit.expr(Expr::Typed(dtype, text));
+        let mut op = Op::new(OpKind::Reduction);
+        op.results.push(Value::Tensor(out));
+        op.operands.push(Value::Tensor(input));
+        op.attrs = vec![
+            (AttrKey::ReduceOp, self.word("add")),
+            (AttrKey::Init, AttrValue::Expr(zero)),
+            (AttrKey::Allreduce, AttrValue::Bool(false)),
+        ];
         self.push(op)
     }
     /// A new number for a HostUnit.

@@ -112,4 +112,24 @@ codes! {
     FREES_ALREADY = "H0380";
     /// assign-streams: iterations that touch each other's memory.
     ITERATIONS_DEPEND = "H0381";
+    /// resize-mesh: a program whose tensors do not all lie on one row of devices.
+    RESIZE_MESHES = "H0382";
+    /// resize-mesh: a team that is not that of all devices.
+    RESIZE_TEAM = "H0383";
+    /// resize-mesh: a constant that may or may not stand for the number of devices.
+    RESIZE_CONSTANT = "H0384";
+    /// resize-mesh: an extent that cannot follow the number of devices.
+    RESIZE_EXTENT = "H0385";
+    /// chunk: an option that names no axis of the program.
+    CHUNK_AXIS = "H0386";
+    /// chunk: an op that cannot work on chunks.
+    CHUNK_OP = "H0387";
+    /// chunk: an extent that does not split into so many chunks.
+    CHUNK_FACTOR = "H0388";
+    /// chunk: a tensor that cannot be cut along the axis.
+    CHUNK_TENSOR = "H0389";
+    /// ring-stream-buffers: an option that names no tensor of the program.
+    RING_BUFFER = "H0390";
+    /// ring-stream-buffers: a buffer that has to keep a slice for every iteration.
+    RING_STAYS = "H0391";
 }

@@ -110,6 +110,11 @@ impl Config {
     }
 }
 
+/// Why an op that moves data between devices cannot become a communication, if it cannot.
+pub(crate) fn refuse_resharding(program: &Program, op: OpId) -> Option<Diag> {
+    table::decide(program, op).err().map(|diag| *diag)
+}
+
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let config = Config::new(cx.options());
     let decisions = decide(edit.program())?;

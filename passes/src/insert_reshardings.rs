@@ -10,10 +10,10 @@ use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::reshard::{
     Links, Moved, parallel_like, refuse_mixed_meshes, refuse_splits, stored_copy,
 };
-use hostir::analysis::{is_resharding, logical_axes, shardings_differ};
+use hostir::analysis::{is_resharding, is_standalone, logical_axes, shardings_differ};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{Op, OpId, Program, TensorId, Value};
+use hostir::ir::{Op, OpId, ParallelType, Program, TensorId, Value};
 use hostir::ops::OpKind;
 
 /// The pass.
@@ -64,10 +64,24 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    insert(edit, cx, Form { after: false, streams_back: false })
+}
+
+/// What `decompose-reshardings` does in another way.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    /// Copies behind ops of several operands too, where these lie in one way.
+    pub(crate) after: bool,
+    /// An op whose result is copied to streams works on streams itself.
+    pub(crate) streams_back: bool,
+}
+
+/// Gives the ops of the body their data. Counts `sets-inserted` and `reductions-split`.
+pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: Form) -> Result<(), Diags> {
     let program = edit.program();
     let body = program.body();
     let ops = program.block(body).ops.clone();
-    let work: Vec<(OpId, Step)> = plan(program, &ops)?;
+    let work: Vec<(OpId, Step)> = plan(program, &ops, form)?;
     if work.is_empty() {
         return Ok(());
     }
@@ -80,7 +94,8 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
             None => out.push(op),
             Some((_, step)) => {
                 build.origin = op;
-                apply(&mut build, &mut moved, cx, op, step, &mut out);
+                count(cx, &step);
+                apply(&mut build, &mut moved, form, op, step, &mut out);
             }
         }
     }
@@ -100,11 +115,11 @@ enum Step {
 }
 
 /// The ops that need something, in order. Reports all that cannot be helped.
-fn plan(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, Step)>, Diags> {
+fn plan(program: &Program, ops: &[OpId], form: Form) -> Result<Vec<(OpId, Step)>, Diags> {
     let mut diags = Diags::default();
     let mut work = Vec::new();
     for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
-        match decide(program, op) {
+        match decide(program, op, form) {
             Ok(step) => work.extend(step.map(|step| (op, step))),
             Err(diag) => diags.push(diag),
         }
@@ -112,7 +127,7 @@ fn plan(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, Step)>, Diags> {
     if diags.has_errors() { Err(diags) } else { Ok(work) }
 }
 
-fn decide(program: &Program, id: OpId) -> Result<Option<Step>, Diag> {
+fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag> {
     refuse_mixed_meshes(program, id)?;
     refuse_splits(program, id)?;
     let op = program.op(id);
@@ -132,6 +147,9 @@ fn decide(program: &Program, id: OpId) -> Result<Option<Step>, Diag> {
     if let &[operand] = operands.as_slice()
         && runs_where_operand_lies(program, &links, operand, result)
     {
+        return Ok(Some(Step::After));
+    }
+    if form.after && lie_in_one_way(program, &links, &operands, result) {
         return Ok(Some(Step::After));
     }
     let mesh = program.tensor(result).mesh;
@@ -161,27 +179,84 @@ fn runs_where_operand_lies(
     })
 }
 
+/// Whether there is a sharding of the result with which the op moves nothing.
+fn lie_in_one_way(
+    program: &Program,
+    links: &Links,
+    operands: &[TensorId],
+    result: TensorId,
+) -> bool {
+    let Some((&first, rest)) = operands.split_first() else { return false };
+    let mesh = program.tensor(first).mesh;
+    let types = lies_like(program, links, operands, result);
+    let axes = logical_axes(program, result).axes;
+    let fits = |&operand: &TensorId| {
+        (0..).zip(&logical_axes(program, operand).axes).all(|(k, axis)| {
+            let at = links.across(operand, k, result).map(|at| at as usize);
+            match at.and_then(|at| Some((at, axes.get(at)?))) {
+                Some((at, image)) if !image.is_reduction() => {
+                    let local = types[at].is_device().then_some(types[at]);
+                    axis.device() == local
+                }
+                _ => axis.device().is_none(),
+            }
+        })
+    };
+    let twice = |k: usize| types[k].is_device() && types[..k].contains(&types[k]);
+    rest.iter().all(|&operand| program.tensor(operand).mesh == mesh)
+        && operands.iter().all(fits)
+        && !(0..types.len()).any(twice)
+}
+
+/// What the axes of a result are spread over if it lies as the operands do.
+fn lies_like(
+    program: &Program,
+    links: &Links,
+    operands: &[TensorId],
+    result: TensorId,
+) -> Vec<ParallelType> {
+    let mut types = vec![ParallelType::Serial; logical_axes(program, result).axes.len()];
+    for &operand in operands {
+        for (slot, found) in types.iter_mut().zip(parallel_like(program, links, operand, result)) {
+            if !slot.is_device() && found != ParallelType::Serial {
+                *slot = found;
+            }
+        }
+    }
+    let first = types.iter().position(|&found| found == ParallelType::Stream);
+    stream_only(&mut types, first);
+    types
+}
+
+/// Leaves one axis at most on the streams.
+fn stream_only(types: &mut [ParallelType], at: Option<usize>) {
+    for (k, slot) in types.iter_mut().enumerate() {
+        if *slot == ParallelType::Stream && Some(k) != at {
+            *slot = ParallelType::Serial;
+        }
+    }
+}
+
+fn count(cx: &mut PassCx<'_>, step: &Step) {
+    match step {
+        Step::Before(operands) => cx.count("sets-inserted", operands.len() as u64),
+        Step::After => cx.count("sets-inserted", 1),
+        Step::Reduce(_) => cx.count("reductions-split", 1),
+    }
+}
+
 fn apply(
     build: &mut Build<'_, '_>,
     moved: &mut Moved,
-    cx: &mut PassCx<'_>,
+    form: Form,
     id: OpId,
     step: Step,
     out: &mut Vec<OpId>,
 ) {
     match step {
-        Step::Before(operands) => {
-            cx.count("sets-inserted", operands.len() as u64);
-            before(build, id, &operands, out);
-        }
-        Step::After => {
-            cx.count("sets-inserted", 1);
-            after(build, moved, id, out);
-        }
-        Step::Reduce(steps) => {
-            cx.count("reductions-split", 1);
-            reduce::split(build, moved, id, &steps, out);
-        }
+        Step::Before(operands) => before(build, id, &operands, out),
+        Step::After => after(build, moved, form, id, out),
+        Step::Reduce(steps) => reduce::split(build, moved, id, &steps, out),
     }
 }
 
@@ -223,14 +298,23 @@ fn follow_axis(build: &Build<'_, '_>, op: &mut Op, old: TensorId, new: TensorId)
 }
 
 /// Computes a result where the operand lies and copies it to its place.
-fn after(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, out: &mut Vec<OpId>) {
+fn after(build: &mut Build<'_, '_>, moved: &mut Moved, form: Form, id: OpId, out: &mut Vec<OpId>) {
     let mut op: Op = build.program().op(id).clone();
     let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
     else {
         return;
     };
     let links = Links::of(build.program(), id);
-    let types = parallel_like(build.program(), &links, operand, result);
+    let operands: Vec<TensorId> = op.input_tensors().collect();
+    let mut types = lies_like(build.program(), &links, &operands, result);
+    if form.streams_back && is_standalone(build.program(), id) {
+        let axes = logical_axes(build.program(), result).axes;
+        let at = axes.iter().position(|axis| axis.parallel == ParallelType::Stream);
+        if let Some(at) = at.filter(|&at| !types[at].is_device()) {
+            types[at] = ParallelType::Stream;
+            stream_only(&mut types, Some(at));
+        }
+    }
     let mesh = build.program().tensor(operand).mesh;
     let local = reduce::like_result(build, result, mesh, &types);
     for value in &mut op.results {

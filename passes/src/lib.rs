@@ -8,10 +8,12 @@ mod allocate_and_deallocate;
 mod assign_streams;
 mod build;
 mod canonicalize;
+mod chunk;
 pub mod codes;
 mod convert_op_to_communication;
 mod cse;
 mod dce;
+mod decompose_reshardings;
 pub mod doc;
 mod finalize_multidevice_domains;
 mod fold;
@@ -28,7 +30,9 @@ mod pipeline_gemm_comm;
 mod propagate_shardings;
 mod reorder_sharded_axis;
 mod reshard;
+mod resize_mesh;
 mod rewrite;
+mod ring_stream_buffers;
 mod segment_host_units;
 mod storage;
 mod stream_parallel_type;
@@ -44,8 +48,11 @@ pub const PASSES: &[&PassInfo] = &[
     &cse::PASS,
     &dce::PASS,
     &strip_comments::PASS,
+    &resize_mesh::PASS,
+    &chunk::PASS,
     &propagate_shardings::PASS,
     &insert_reshardings::PASS,
+    &decompose_reshardings::PASS,
     &finalize_multidevice_domains::PASS,
     &reorder_sharded_axis::PASS,
     &make_resharding_contiguous::PASS,
@@ -55,6 +62,7 @@ pub const PASSES: &[&PassInfo] = &[
     &insert_deallocations::PASS,
     &allocate_and_deallocate::PASS,
     &assign_streams::PASS,
+    &ring_stream_buffers::PASS,
     &host_ir_lower::PASS,
     &pipeline_gemm_comm::PASS,
 ];

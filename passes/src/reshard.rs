@@ -186,6 +186,10 @@ impl Moved {
             Tensor { domains_start: start, domains_end: start + ids.len() as u32, ..declaration };
         build.edit.set_tensor(tensor, new);
     }
+    /// A domain stands where another one stood.
+    pub(crate) fn replace(&mut self, old: DomainId, new: DomainId) {
+        self.0.insert(old, new);
+    }
     /// Puts the new domains into the attributes of all ops.
     pub(crate) fn apply(&self, edit: &mut Edit<'_>) {
         if self.0.is_empty() {

@@ -30,13 +30,21 @@ pub struct MappedAxis {
 impl AxisMap {
     /// The classes that the given ops make.
     pub fn new(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Self {
+        Self::by_links(program, ops, true)
+    }
+    /// The classes without broadcasts: all axes of a class have one extent.
+    pub fn exact(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Self {
+        Self::by_links(program, ops, false)
+    }
+
+    fn by_links(program: &Program, ops: impl IntoIterator<Item = OpId>, broadcasts: bool) -> Self {
         let mut map = Self::nodes(program);
         let mut sizes = vec![1u32; map.parents.len()];
         let mut links = Vec::new();
         for op in ops {
             links.clear();
             (program.op(op).kind.spec().axes)(program, op, &mut links);
-            for link in &links {
+            for link in links.iter().filter(|link| broadcasts || !link.broadcast) {
                 if let (Some(a), Some(b)) = (map.node(link.from), map.node(link.to)) {
                     map.join(a, b, &mut sizes);
                 }

@@ -427,10 +427,27 @@ impl Solver<'_> {
         let mut env = Env { ranks, streams, reals, ..Env::default() };
         loop {
             self.bind_known(&mut env);
-            if !self.solve_compound(&env) {
+            if !self.solve_compound(&env) && !self.name_units() {
                 return env;
             }
         }
+    }
+
+    /// A name of a HostUnit that nothing else gives a value (it stands in `( i0 / 4 )` alone, say) is the
+    /// host program's of that name; whether there is one.
+    fn name_units(&mut self) -> bool {
+        let mut progress = false;
+        for index in 0..self.names.len() {
+            let (unit, name, node) = self.names[index];
+            let root = self.root(node) as usize;
+            let host = self.name_nodes.get(&(None, name)).copied();
+            if let (Some(_), Some(host), None) = (unit, host, &self.known[root]) {
+                let host = self.root(host) as usize;
+                progress |= self.known[host].is_some();
+                self.known[root] = self.known[host].clone();
+            }
+        }
+        progress
     }
 
     fn bind_known(&mut self, env: &mut Env) {

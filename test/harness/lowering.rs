@@ -11,7 +11,7 @@ mod lowering {
 }
 
 use lowering::generate::{Generated, program};
-use lowering::run::{Outcome, compare};
+use lowering::run::{Outcome, compare, resize, resized};
 
 /// Programs of an ordinary test run.
 const QUICK: u64 = 300;
@@ -23,6 +23,9 @@ const PIPELINES: &[&str] = &[
     "host-ir-lower{}",
     "propagate-shardings,insert-reshardings,reorder-sharded-axis,make-resharding-contiguous,convert-op-to-communication",
     "insert-reshardings,stream-parallel-type{},convert-op-to-communication",
+    "decompose-reshardings,segment-host-units,stream-parallel-type{},convert-op-to-communication",
+    "decompose-reshardings{insert_resharding_after=true},segment-host-units,stream-parallel-type{},convert-op-to-communication",
+    "propagate-shardings,decompose-reshardings,reorder-sharded-axis,make-resharding-contiguous,convert-op-to-communication",
     "insert-reshardings",
     "propagate-shardings,insert-reshardings,finalize-multidevice-domains,segment-host-units",
     "stream-parallel-type{},convert-op-to-communication",
@@ -42,7 +45,25 @@ const OPTIONS: &[&[&str]] = &[
 ];
 
 /// Passes behind the lowering.
-const TAILS: &[&str] = &["", ",canonicalize", ",cse", ",dce", ",canonicalize,cse,dce"];
+const TAILS: &[&str] = &[
+    "",
+    ",canonicalize",
+    ",cse",
+    ",dce",
+    ",canonicalize,cse,dce",
+    ",ring-stream-buffers",
+    ",canonicalize,cse,dce,ring-stream-buffers",
+];
+
+/// Some axis of some tensor in chunks: often one that the program does not have, or that does not split.
+fn chunk(rng: &mut fastrand::Rng, generated: &Generated) -> String {
+    let (tensor, axis, factor) = (rng.usize(..4), rng.usize(..2), rng.i64(1..=3));
+    // Whether extents by name split is known when the program runs only.
+    let splits = generated.set.values().all(|value| value % factor == 0);
+    let factor = if splits { factor } else { 1 };
+    let parallel = ["serial", "stream"][rng.usize(..2)];
+    format!("chunk{{axis=T{tensor}.{axis},factor={factor},parallel={parallel}}}")
+}
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -66,10 +87,25 @@ fn lowered_programs_compute_the_same() {
     let (mut lowered, mut refused) = (0, 0);
     for index in 0..count {
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 32).wrapping_add(index));
-        let generated: Generated = program(&mut rng);
+        let mut generated: Generated = program(&mut rng);
         let head = PIPELINES[rng.usize(..PIPELINES.len())];
-        let head = head.replace("{}", &options(&mut rng));
-        let pipeline = format!("{head}{}", TAILS[rng.usize(..TAILS.len())]);
+        let mut head = head.replace("{}", &options(&mut rng));
+        let tail = TAILS[rng.usize(..TAILS.len())];
+        // For another number of devices: resized and then lowered, or the other way round.
+        let (devices, late) = (rng.usize(1..=5), rng.bool());
+        if rng.usize(..4) == 0
+            && let Some(other) = resized(&generated, devices, late)
+        {
+            generated = other;
+            if late {
+                // Before the general passes: those may drop ops that tie an axis to the devices.
+                head = format!("{head},{}", resize(devices));
+            }
+        }
+        if rng.usize(..4) == 0 {
+            head = format!("{},{head}", chunk(&mut rng, &generated));
+        }
+        let pipeline = format!("{head}{tail}");
         let streams = [1, 3, 8][rng.usize(..3)];
         match compare(&generated, &pipeline, streams, rng.bool()) {
             Outcome::Equal => lowered += 1,

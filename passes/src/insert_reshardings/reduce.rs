@@ -155,11 +155,18 @@ pub(super) fn drop_reduced(
     if order.len() == axes.axes.len() && !old.permuted {
         return;
     }
-    // Numbers that stood for a permutation ascend from now on.
-    let numbers: Vec<u32> = match old.permuted {
-        true => order.iter().map(|_| build.domain_number()).collect(),
-        false => Vec::new(),
-    };
+    // Numbers that stood for a permutation ascend from now on; and so do those around a gap, which would
+    // look like a split to who reads where a device axis belongs.
+    let sharded = build.program().domains(tensor).iter().any(|domain| domain.parallel.is_device());
+    let mut numbers = Vec::new();
+    if old.permuted || sharded {
+        numbers = vec![u32::MAX; order.len()];
+        for axis in &axes.axes {
+            if let Some(at) = order.iter().position(|&printed| printed == axis.printed) {
+                numbers[at] = build.domain_number();
+            }
+        }
+    }
     moved.redeclare(build, tensor, &order, &|k, domain| IterDomain {
         number: numbers.get(k).copied().unwrap_or(domain.number),
         ..domain

@@ -10,6 +10,10 @@ pub(crate) struct Generated {
     pub(crate) text: String,
     /// Values of its extents; empty where they are written out.
     pub(crate) set: BTreeMap<String, i64>,
+    /// The program of which `text` is the plain math, where it is another one.
+    pub(crate) lowers: Option<String>,
+    /// Name and extent of the mesh, if it has one axis.
+    pub(crate) mesh: Option<(String, usize)>,
 }
 
 /// An axis of a tensor.
@@ -114,7 +118,9 @@ impl Generator<'_> {
             set = named.map(|(k, &value)| (format!("i{k}"), value as i64)).collect();
             set.retain(|name, _| text.contains(&format!("{{{name}}}")));
         }
-        Generated { text, set }
+        let last = self.extents.len() - 1;
+        let mesh = (self.mesh_axes == 1).then(|| (format!("i{last}"), self.extents[last]));
+        Generated { text, set, lowers: None, mesh }
     }
 
     fn any_axis(&mut self) -> Axis {

@@ -29,7 +29,7 @@ pub(crate) fn compare(generated: &Generated, text: &str, streams: u32, renumber:
 
 fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Result<Outcome, String> {
     let plain = load(&generated.text)?;
-    let mut lowered = load(&generated.text)?;
+    let mut lowered = load(generated.lowers.as_ref().unwrap_or(&generated.text))?;
     let pipeline = pipeline::parse(text, hostir_passes::PASSES)
         .map_err(|diags| render::to_string("pipeline", text, &diags.items))?;
     let config = manager::Config::default();
@@ -54,6 +54,29 @@ fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Resul
         return Ok(Outcome::Equal);
     }
     Err(format!("plain {expected:?}\nlowered {found:?}\n{printed}"))
+}
+
+/// The program for `devices` of them, if `resize-mesh` can tell what that is. It is lowered after it is
+/// resized, or, where `late`, still as it was.
+pub(crate) fn resized(generated: &Generated, devices: usize, late: bool) -> Option<Generated> {
+    let (name, _) = generated.mesh.as_ref()?;
+    let text = resize(devices);
+    let pipeline = pipeline::parse(&text, hostir_passes::PASSES).ok()?;
+    let mut program = load(&generated.text).ok()?;
+    let config = manager::Config::default();
+    manager::run(&mut program, &pipeline, &config, &mut manager::Quiet).ok()?;
+    let mut set = generated.set.clone();
+    if let Some(value) = set.get_mut(name) {
+        *value = devices as i64;
+    }
+    let lowers = late.then(|| generated.text.clone());
+    let mesh = Some((name.clone(), devices));
+    Some(Generated { text: hostir::print::print(&program), set, lowers, mesh })
+}
+
+/// `resize-mesh{devices=3}`
+pub(crate) fn resize(devices: usize) -> String {
+    format!("resize-mesh{{devices={devices}}}")
 }
 
 fn load(text: &str) -> Result<Program, String> {

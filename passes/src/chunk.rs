@@ -1,0 +1,148 @@
+//! chunk: an axis in chunks, so that a program can be spread over streams.
+//!
+//! [`class`] finds all axes that are the named one and whether every op can work on chunks of it, and
+//! [`rewrite`] gives their tensors a first axis that counts chunks.
+
+mod class;
+mod rewrite;
+
+use crate::build::Build;
+use crate::codes;
+use crate::options::{OptionSpec, OptionType};
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use class::Class;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{OpId, Program, TensorId};
+use rewrite::Rewriter;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "chunk",
+    summary: "Split an axis into chunks and fold it back in the outputs",
+    description: "\
+`axis=T0.1` names axis 1 of T0 (a position among the axes that are stored, from 0; a user's name will do for
+`T0`). That axis, and every axis that ops tie to it, becomes two: a first axis that counts `factor` chunks, and in
+its old place the rest of it. Inputs and outputs keep their types: a view and, where the axis is not the first,
+a permutation cut inputs before their first use and fold outputs at the end.
+
+With `parallel=stream` the chunk axis of every result that can be is stream-parallel, and `stream-parallel-type` makes
+a loop over chunks of the program. The chunk axis stands first, so that chunks are pieces of memory and a gathered
+axis right behind it is the outermost of a chunk.
+
+- Copies, permutations, pointwise ops, reductions, broadcasts, slices, pads and joins of other axes, and views that
+  leave the axis whole, work on chunks as they are; operands without the axis get a broadcast one.
+- A matmul is cut along M, N or a batch axis, and becomes a batched one. Cut along K it makes `factor` partial
+  products and a reduction that adds them up: numbers may differ in the last bits.
+- A `linear` is cut along the leading axes of its first operand.
+- A reduction of the axis reduces both parts.
+
+Refused are axes that lie across devices, broadcasts, extents that `factor` does not divide (of an extent by name
+the run says so), tensors with two axes that are the named one, and programs that are lowered already.
+
+The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[
+        OptionSpec {
+            name: "axis",
+            ty: OptionType::Word,
+            default: None,
+            help: "The axis to split: a tensor and a position among its axes, `T0.1`",
+        },
+        OptionSpec {
+            name: "factor",
+            ty: OptionType::Int { min: 1, max: 1 << 32 },
+            default: None,
+            help: "How many chunks there are",
+        },
+        OptionSpec {
+            name: "parallel",
+            ty: OptionType::Choice(&["serial", "stream"]),
+            default: Some("serial"),
+            help: "What the chunk axis of results is spread over",
+        },
+    ],
+    statistics: &[
+        StatisticSpec { name: "tensors-chunked", help: "tensors with a chunk axis" },
+        StatisticSpec { name: "ops-chunked", help: "ops that work on chunks" },
+    ],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{8}, iS1{i1}], T1_g_float[iS2{i1}, iS3{i3}]) -> (T2_g_float[iS4{8}, iS5{i3}, rS6{i1}]) :
+  T2
+     = matmul(T0, T1)
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{8}, iS1{i1}], T1_g_float[iS2{i1}, iS3{i3}]) -> (T2_g_float[iS4{8}, iS5{i3}, rS6{i1}]) :
+  T3_l_float[iS7{4}, iS8{2}, iS9{i1}] = view( T0 )
+  T4_l_float[iStreamIdx10{4}, iS11{2}, iS12{i3}, rS13{i1}]
+     = matmul(T3, T1)
+  T2 = view( T4 )
+} // %HostIrContainer
+";
+
+/// The options.
+#[derive(Clone, Copy)]
+struct Config {
+    factor: i64,
+    stream: bool,
+}
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let options = cx.options();
+    let config =
+        Config { factor: options.int("factor"), stream: options.word("parallel") == "stream" };
+    let named = named_axis(edit.program(), options.word("axis"))?;
+    let class = Class::new(edit.program(), named, config)?;
+    let body = edit.program().body();
+    let ops: Vec<OpId> = edit.program().block(body).ops.clone();
+    let mut build = Build::new(edit);
+    let mut rewriter = Rewriter::new(&mut build, &class, config);
+    for &op in &ops {
+        rewriter.op(op);
+    }
+    let done = rewriter.finish();
+    edit.set_block(body, done.ops);
+    done.moved.apply(edit);
+    cx.count("tensors-chunked", done.tensors);
+    cx.count("ops-chunked", done.changed);
+    Ok(())
+}
+
+/// The tensor and the logical position of `T0.1`.
+fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Diags> {
+    let fail = |message: String, note: String| {
+        let mut diags = Diags::default();
+        diags.push(Diag::global(codes::CHUNK_AXIS, message).note(note));
+        Err(diags)
+    };
+    let parts = text.rsplit_once('.');
+    let parts = parts.and_then(|(tensor, at)| Some((tensor, at.parse::<usize>().ok()?)));
+    let Some((name, at)) = parts else {
+        let note = "write a tensor and a position among its axes: `axis=T0.1`".to_owned();
+        return fail(format!("`{text}` names no axis"), note);
+    };
+    let Some(tensor) = class::tensors(program).find(|&t| is_named(program, t, name)) else {
+        let note = "name an input, an output, or a result of an op of the host program".to_owned();
+        return fail(format!("the program has no tensor `{name}`"), note);
+    };
+    let stored = hostir::analysis::logical_axes(program, tensor).stored();
+    match stored.get(at) {
+        Some(&axis) => Ok((tensor, axis)),
+        None => {
+            let note = match stored.len() {
+                0 => "choose a tensor with axes".to_owned(),
+                count => format!("its axes are 0 to {}", count - 1),
+            };
+            fail(format!("{name} has no axis {at}"), note)
+        }
+    }
+}
+
+fn is_named(program: &Program, tensor: TensorId, text: &str) -> bool {
+    let number = format!("T{}", program.tensor(tensor).number);
+    text == number || text == program.tensor_name(tensor)
+}

@@ -1,0 +1,230 @@
+//! The axes that are one, and whether every tensor and op can be cut along them.
+
+use super::Config;
+use crate::codes;
+use hostir::analysis::{AxisMap, logical_axes};
+use hostir::diag::{Diag, Diags, Span};
+use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId};
+use hostir::ops::{AxisLink, Effect, OpKind};
+use hostir::print::domain_text;
+
+/// The axis of a tensor that is cut.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    /// Logical position, reductions included.
+    pub(super) axis: u32,
+    /// Whether it is reduced, so that the value has no such axis.
+    pub(super) reduced: bool,
+}
+
+/// By tensor: the axis that is cut.
+pub(super) struct Class {
+    cuts: IdVec<TensorId, Option<Cut>>,
+    /// The extent of all of them.
+    pub(super) extent: hostir::ir::ExprId,
+}
+
+/// Tensors of the host program: inputs, outputs, and what ops have.
+pub(super) fn tensors(program: &Program) -> impl Iterator<Item = TensorId> + use<> {
+    let mut seen = vec![false; program.tensors().len()];
+    let interface = program.inputs().iter().chain(program.outputs());
+    interface.filter_map(|value| value.tensor()).for_each(|tensor| seen[tensor.index()] = true);
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        op.input_tensors().chain(op.output_tensors()).for_each(|t| seen[t.index()] = true);
+    });
+    (0..seen.len()).filter(move |&index| seen[index]).map(TensorId::new)
+}
+
+impl Class {
+    /// All axes that are the named one.
+    pub(super) fn new(
+        program: &Program,
+        named: (TensorId, u32),
+        config: Config,
+    ) -> Result<Self, Diags> {
+        let mut ops = Vec::new();
+        program.walk(program.body(), &mut |op| ops.push(op));
+        let map = AxisMap::exact(program, ops.iter().copied());
+        let cuts = IdVec::filled(None, program.tensors().len());
+        let extent = logical_axes(program, named.0).axes[named.1 as usize].extent;
+        let mut class = Self { cuts, extent };
+        let mut diags = Diags::default();
+        if let Some(root) = map.class(named.0, named.1) {
+            for tensor in tensors(program) {
+                // The others with the axis would say the same.
+                if let Err(diag) = class.tensor(program, &map, (tensor, root), config) {
+                    diags.push(*diag);
+                    return Err(diags);
+                }
+            }
+        }
+        let mut top = vec![false; program.ops().len()];
+        program.block(program.body()).ops.iter().for_each(|op| top[op.index()] = true);
+        for &op in &ops {
+            if let Err(diag) = class.op(program, op, top[op.index()]) {
+                diags.push(*diag);
+            }
+        }
+        if diags.has_errors() { Err(diags) } else { Ok(class) }
+    }
+    /// The axis of a tensor that is cut.
+    pub(super) fn cut(&self, tensor: TensorId) -> Option<Cut> {
+        self.cuts[tensor]
+    }
+    /// The axis of a tensor that is cut and stored.
+    pub(super) fn stored(&self, tensor: TensorId) -> Option<u32> {
+        self.cuts[tensor].filter(|cut| !cut.reduced).map(|cut| cut.axis)
+    }
+    /// Whether an op has to work on chunks: it reads the axis, or its result says that it reduces it.
+    pub(super) fn touches(&self, op: &Op) -> bool {
+        op.input_tensors().any(|tensor| self.stored(tensor).is_some())
+            || op.output_tensors().any(|tensor| self.cuts[tensor].is_some())
+    }
+
+    fn tensor(
+        &mut self,
+        program: &Program,
+        map: &AxisMap,
+        (tensor, root): (TensorId, u32),
+        config: Config,
+    ) -> Result<(), Box<Diag>> {
+        let mut hits = map.of_class(tensor, root);
+        let Some(first) = hits.next() else { return Ok(()) };
+        let axes = logical_axes(program, tensor);
+        let axis = axes.axes[first.axis as usize];
+        let name = program.tensor_name(tensor);
+        let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
+        let domain = program.domains(tensor).get(first.printed as usize);
+        let Some(domain) = domain.filter(|_| !axes.split) else {
+            let message = format!("the axes of {name} are made by splits");
+            return Err(refusal(
+                span,
+                message,
+                "only a whole axis can be cut: write the tensor without the split",
+            ));
+        };
+        let text = domain_text(program, domain);
+        if let Some(second) = hits.next() {
+            let other = program.domains(tensor).get(second.printed as usize);
+            let other = other.map_or_else(String::new, |domain| domain_text(program, domain));
+            let message = format!("both `{text}` and `{other}` of {name} are the axis to be cut");
+            let note = "copies of chunks would need each other's: cut another axis";
+            return Err(refusal(span, message, note));
+        }
+        if axis.parallel.is_device() {
+            let message = format!("`{text}` of {name} lies across devices");
+            return Err(refusal(
+                span,
+                message,
+                "an axis of devices stores one slice a device: cut another axis",
+            ));
+        }
+        if axis.is_broadcast() || axis.expanded.is_some() {
+            let message = format!("`{text}` of {name} is a broadcast, which has nothing to cut");
+            return Err(refusal(span, message, "cut an axis that iterates"));
+        }
+        let streams = program.domains(tensor).iter().any(|d| d.parallel == ParallelType::Stream);
+        if config.stream && streams && axis.parallel != ParallelType::Stream {
+            let message = format!("{name} has a stream-parallel axis already");
+            return Err(refusal(
+                span,
+                message,
+                "a tensor has one stream-parallel axis: leave `parallel=stream` out",
+            ));
+        }
+        let literal = program.exprs().as_int(axis.extent);
+        if literal.is_some_and(|extent| extent % config.factor != 0) {
+            let message =
+                format!("`{text}` of {name} does not split into {} chunks", config.factor);
+            let note = "choose a factor that divides the extent";
+            return Err(Box::new(Diag::error(codes::CHUNK_FACTOR, span, message).note(note)));
+        }
+        self.cuts[tensor] = Some(Cut { axis: first.axis, reduced: axis.is_reduction() });
+        if literal.is_some() || program.inputs().iter().any(|i| i.tensor() == Some(tensor)) {
+            // What callers give says most.
+            let known = program.exprs().as_int(self.extent).is_some();
+            self.extent = if known { self.extent } else { axis.extent };
+        }
+        Ok(())
+    }
+
+    /// Whether an op can work on chunks.
+    fn op(&self, program: &Program, id: OpId, top: bool) -> Result<(), Box<Diag>> {
+        let op = program.op(id);
+        if !self.touches(op) {
+            return Ok(());
+        }
+        let name = op.kind.spec().name;
+        let fail = |why: &str, note: &str| {
+            let message = format!("`{name}` cannot work on chunks: {why}");
+            Err(Box::new(Diag::error(codes::CHUNK_OP, program.op_span(id), message).note(note)))
+        };
+        if op.kind.spec().effect != Effect::Pure || !top {
+            return fail("it is part of a lowered program", "cut the axis before lowering");
+        }
+        let written = |t: TensorId| program.inputs().iter().any(|input| input.tensor() == Some(t));
+        if op.output_tensors().any(written) {
+            return fail("it writes an input", "write to a tensor of its own");
+        }
+        let mut links = Vec::new();
+        (op.kind.spec().axes)(program, id, &mut links);
+        if self.gaps(program, id, &links) {
+            return fail(
+                "it does not keep the axis whole",
+                "cut another axis, or do this with another axis",
+            );
+        }
+        match op.kind {
+            // Its weight has to be a matrix.
+            OpKind::Linear if self.cuts_weight(program, id) => fail(
+                "its weight has to stay a matrix",
+                "cut a leading axis of its first operand, or write a matmul",
+            ),
+            // A vector with a chunk axis would be a matrix.
+            OpKind::Matmul if op.input_tensors().any(|t| self.is_vector(program, t)) => fail(
+                "a vector in chunks would be a matrix",
+                "give the operand a second axis of extent 1",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the axis of some operand is no axis of the result, nor contracted, or the other way round.
+    fn gaps(&self, program: &Program, id: OpId, links: &[AxisLink]) -> bool {
+        let op = program.op(id);
+        let makes = op.input_tensors().next().is_none();
+        if makes {
+            // A `full` says its extents; what else makes tensors counts.
+            return op.kind != OpKind::Full;
+        }
+        let linked = |tensor: TensorId| {
+            let Some(axis) = self.stored(tensor) else { return true };
+            let at = (tensor, axis);
+            links.iter().any(|l| !l.broadcast && (l.from == at || l.to == at))
+        };
+        op.input_tensors().chain(op.output_tensors()).any(|tensor| !linked(tensor))
+    }
+
+    fn cuts_weight(&self, program: &Program, id: OpId) -> bool {
+        let op = program.op(id);
+        let weights = op.input_tensors().skip(1).any(|tensor| self.stored(tensor).is_some());
+        weights || contracts(program, id, self)
+    }
+
+    fn is_vector(&self, program: &Program, tensor: TensorId) -> bool {
+        self.stored(tensor).is_some() && logical_axes(program, tensor).stored().len() < 2
+    }
+}
+
+/// Whether the axis is contracted: one of an operand, and of no stored axis of the result.
+pub(super) fn contracts(program: &Program, id: OpId, class: &Class) -> bool {
+    let op = program.op(id);
+    let gemm = matches!(op.kind, OpKind::Matmul | OpKind::Linear);
+    let inside = op.input_tensors().any(|tensor| class.stored(tensor).is_some());
+    gemm && inside && !op.output_tensors().any(|tensor| class.stored(tensor).is_some())
+}
+
+fn refusal(span: Span, message: String, note: &str) -> Box<Diag> {
+    Box::new(Diag::error(codes::CHUNK_TENSOR, span, message).note(note))
+}

@@ -1,0 +1,127 @@
+//! decompose-reshardings: insert-reshardings as of 2026, with products that are contracted across devices.
+//!
+//! [`products`] takes those apart; the rest is [`crate::insert_reshardings`] in another form, and a look at
+//! what is left.
+
+mod products;
+
+use crate::build::Build;
+use crate::codes;
+use crate::convert_op_to_communication::refuse_resharding;
+use crate::insert_reshardings::{Form, insert};
+use crate::options::{OptionSpec, OptionType};
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::reshard::Moved;
+use hostir::analysis::is_resharding;
+use hostir::diag::Diags;
+use hostir::ir::OpId;
+use hostir::ir::edit::Edit;
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "decompose-reshardings",
+    summary: "Take ops apart so that only copies and reductions move data, as of 2026",
+    description: "\
+nvFuser's successor of `insert-reshardings`. It differs in this:
+
+- A matmul or linear whose contracted axis lies across devices (row-parallel) becomes the product of what
+  each device has and a reduction across devices, instead of gathering its operands. A bias is added behind
+  the reduction: linear with bias becomes linear, `broadcast` of the bias, and `+`.
+- With `insert_resharding_after` an op of several operands that lie in one way runs where they lie, and its
+  result is copied; without, operands are copied before it.
+- Where a result that lies on streams is copied from, the op in front of the copy lies on streams too, so that
+  both take part in one loop.
+- At the end every op that moves data is looked at: what no communication does is an error here, with the code
+  that `convert-op-to-communication` would give it. (Axes that are not outermost are not: `reorder-sharded-axis` and
+  loops over streams bring them there.)
+
+Reductions of several axes are split as there.
+
+Deviations from nvFuser: a device axis is an axis of its own here, so the contracted axis is as long as the mesh and
+a device's part of the product is `A * B` of two broadcasts. Sums of a half type and its bias need no casts: they are
+rounded once.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[OptionSpec {
+        name: "insert_resharding_after",
+        ty: OptionType::Bool,
+        default: Some("false"),
+        help: "Copy the results of ops with several operands, rather than their operands",
+    }],
+    statistics: &[
+        StatisticSpec { name: "products-decomposed", help: "products taken apart" },
+        StatisticSpec { name: "sets-inserted", help: "copies inserted" },
+        StatisticSpec { name: "reductions-split", help: "reductions done in several steps" },
+    ],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{2}] (DeviceMesh{0 1}), T1_g_float[iS2{i2}, ideviceIdx.x3{2}] (DeviceMesh{0 1}), T2_g_float[iS4{i2}] (DeviceMesh{0 1})) -> (T3_g_float[iS5{i0}, iS6{i2}, rS7{2}] (DeviceMesh{0 1})) :
+  T3
+     = linear(T0, T1, T2)
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{i0}, ideviceIdx.x1{2}] (DeviceMesh{0 1}), T1_g_float[iS2{i2}, ideviceIdx.x3{2}] (DeviceMesh{0 1}), T2_g_float[iS4{i2}] (DeviceMesh{0 1})) -> (T3_g_float[iS22{i0}, iS23{i2}] (DeviceMesh{0 1})) :
+  T4_l_float[iS8{i0}, bS9{1}, ideviceIdx.x10{2}] (DeviceMesh{0 1})
+     = broadcast( T0, flags = {false, true, false} )
+  T5_l_float[bS11{1}, iS12{i2}, ideviceIdx.x13{2}] (DeviceMesh{0 1})
+     = broadcast( T1, flags = {true, false, false} )
+  T6_l_float[iS14{i0}, iS15{i2}, ideviceIdx.x16{2}] (DeviceMesh{0 1})
+     = T4
+     * T5;
+  T7_l_float[iS17{i0}, iS18{i2}, rS19{2}] (DeviceMesh{0 1})
+     = reduction( T6, op = add, initial value = float(0), allreduce = false )
+  T8_l_float[bS20{1}, iS21{i2}] (DeviceMesh{0 1})
+     = broadcast( T2, flags = {true, false} )
+  T3
+     = T7
+     + T8;
+} // %HostIrContainer
+";
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let body = edit.program().body();
+    let ops: Vec<OpId> = edit.program().block(body).ops.clone();
+    let mut moved = Moved::default();
+    let mut build = Build::new(edit);
+    let mut out = Vec::with_capacity(ops.len());
+    let mut count = 0;
+    for &op in &ops {
+        match products::contracted(build.program(), op) {
+            None => out.push(op),
+            Some(product) => {
+                build.origin = op;
+                count += 1;
+                products::decompose(&mut build, &mut moved, op, &product, &mut out);
+            }
+        }
+    }
+    if count > 0 {
+        cx.count("products-decomposed", count);
+        edit.set_block(body, out);
+        moved.apply(edit);
+    }
+    insert(
+        edit,
+        cx,
+        Form { after: cx.options().bool("insert_resharding_after"), streams_back: true },
+    )?;
+    validate(edit)
+}
+
+/// Everything that moves data can become a communication, once its axes are in place.
+fn validate(edit: &Edit<'_>) -> Result<(), Diags> {
+    let program = edit.program();
+    let mut diags = Diags::default();
+    let body = program.block(program.body());
+    for &op in body.ops.iter().filter(|&&op| is_resharding(program, op)) {
+        if let Some(diag) = refuse_resharding(program, op) {
+            let in_place = matches!(diag.code, codes::CONVERT_INNER | codes::CONVERT_STRIDED);
+            if !in_place {
+                diags.push(diag);
+            }
+        }
+    }
+    if diags.has_errors() { Err(diags) } else { Ok(()) }
+}

@@ -1,0 +1,219 @@
+//! Products that are contracted across devices.
+
+use crate::build::{Build, domain_id};
+use crate::reshard::{
+    Links, Moved, axes_with_domains, local_tensor, refuse_mixed_meshes, refuse_splits,
+};
+use hostir::analysis::{is_resharding, logical_axes};
+use hostir::ir::{
+    DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, Tensor, TensorId,
+};
+use hostir::ops::OpKind;
+
+/// A product whose contracted axis lies across devices.
+pub(super) struct Product {
+    a: TensorId,
+    b: TensorId,
+    bias: Option<TensorId>,
+    result: TensorId,
+    /// The contracted axis of `a`.
+    axis: IterDomain,
+    /// Whether `b` is `[.., N, K]`, not `[.., K, N]`.
+    transposed: bool,
+}
+
+/// A product whose operands both have their contracted axis across the same devices.
+pub(super) fn contracted(program: &Program, id: OpId) -> Option<Product> {
+    let op: &Op = program.op(id);
+    // Both are products; that the weight of a linear is transposed no link says.
+    let transposed = match op.kind {
+        OpKind::Matmul => false,
+        OpKind::Linear => true,
+        _ => return None,
+    };
+    if !is_resharding(program, id)
+        || refuse_splits(program, id).is_err()
+        || refuse_mixed_meshes(program, id).is_err()
+    {
+        return None;
+    }
+    let mut operands = op.input_tensors();
+    let (a, b, bias) = (operands.next()?, operands.next()?, operands.next());
+    let result = op.output_tensors().next()?;
+    let count = |tensor: TensorId| logical_axes(program, tensor).stored().len();
+    if a == b || count(a) < 2 || count(b) < 2 || (transposed && count(b) > 2) {
+        return None;
+    }
+    if program.tensor(a).mesh != program.tensor(b).mesh {
+        return None;
+    }
+    let links = Links::of(program, id);
+    let stored = stored(program, a);
+    let &(k, axis) = stored.last()?;
+    let other = links.across(a, k, b)?;
+    let (mine, theirs) =
+        (logical_axes(program, a).axes[k as usize], logical_axes(program, b).axes[other as usize]);
+    let across = mine.device().is_some() && mine.device() == theirs.device();
+    across.then_some(Product { a, b, bias, result, axis, transposed })
+}
+
+/// Logical position and domain of each stored axis.
+fn stored(program: &Program, tensor: TensorId) -> Vec<(u32, IterDomain)> {
+    let axes = (0..).zip(axes_with_domains(program, tensor));
+    axes.filter(|(_, (axis, _))| !axis.is_reduction()).map(|(k, (_, domain))| (k, domain)).collect()
+}
+
+fn domains(program: &Program, tensor: TensorId) -> Vec<IterDomain> {
+    stored(program, tensor).into_iter().map(|(_, domain)| domain).collect()
+}
+
+/// The product of each device's part, its sum over devices, and the bias.
+pub(super) fn decompose(
+    build: &mut Build<'_, '_>,
+    moved: &mut Moved,
+    id: OpId,
+    product: &Product,
+    out: &mut Vec<OpId>,
+) {
+    let program = build.program();
+    let rank = stored(program, product.result).len();
+    let (of_a, of_b) = (stored(program, product.a).len(), stored(program, product.b).len());
+    // Where the contracted axis stands among those of the product.
+    let place = if product.transposed { rank } else { rank - 1 };
+    let missing = rank + 1;
+    let (a, b) = if product.transposed {
+        // [.., M, 1, K] and [.., 1, N, K]
+        (widen(build, product.a, &[of_a - 1]), widen_front(build, product.b, missing - of_b))
+    } else {
+        // [.., M, K, 1] and [.., 1, K, N]
+        let left = widen_at(build, product.a, missing - of_a - 1, Some(of_a));
+        (left, widen_at(build, product.b, missing - of_b - 1, Some(of_b - 2)))
+    };
+    out.extend(a.1);
+    out.extend(b.1);
+    let parts = parts(build, id, product, place);
+    out.push(build.pointwise("*", parts, [a.0, b.0]));
+    let reduced =
+        IterDomain { iter: IterType::Reduction, parallel: ParallelType::Serial, ..product.axis };
+    let mut sums = domains(build.program(), product.result);
+    sums.insert(place, reduced);
+    match product.bias {
+        None => {
+            redeclare(build, moved, product.result, &sums);
+            out.push(build.sum(product.result, parts));
+        }
+        Some(bias) => {
+            let mesh = build.program().tensor(product.result).mesh;
+            let sum = local_tensor(build, product.result, mesh, &sums);
+            out.push(build.sum(sum, parts));
+            let wide = widen_front(build, bias, rank - 1);
+            out.extend(wide.1);
+            let kept = domains(build.program(), product.result);
+            redeclare(build, moved, product.result, &kept);
+            out.push(build.pointwise("+", product.result, [sum, wide.0]));
+        }
+    }
+}
+
+/// The tensor of products: each axis lies as it does in the operand that it comes from, or on the result's
+/// streams.
+fn parts(build: &mut Build<'_, '_>, id: OpId, product: &Product, place: usize) -> TensorId {
+    let program = build.program();
+    let links = Links::of(program, id);
+    let mut list = Vec::new();
+    for (k, domain) in stored(program, product.result) {
+        let of = |tensor: TensorId| {
+            let at = links.across(product.result, k, tensor)?;
+            logical_axes(program, tensor).axes.get(at as usize)?.device()
+        };
+        let device = of(product.a).or(of(product.b));
+        let stream = (domain.parallel == ParallelType::Stream).then_some(ParallelType::Stream);
+        let parallel = device.or(stream).unwrap_or(ParallelType::Serial);
+        list.push(IterDomain { parallel, rfactor: false, ..domain });
+    }
+    list.insert(place, product.axis);
+    let mesh = program.tensor(product.a).mesh;
+    local_tensor(build, product.result, mesh, &list)
+}
+
+/// A tensor with broadcast axes before these places, and the op that makes it.
+fn widen(
+    build: &mut Build<'_, '_>,
+    tensor: TensorId,
+    places: &[usize],
+) -> (TensorId, Option<OpId>) {
+    if places.is_empty() {
+        return (tensor, None);
+    }
+    let mut list = domains(build.program(), tensor);
+    let mut flags = vec![false; list.len()];
+    let one = build.int(1);
+    for &at in places.iter().rev() {
+        let like = list[at.min(list.len() - 1)];
+        list.insert(at, broadcast_domain(like, one));
+        flags.insert(at, true);
+    }
+    let mesh = build.program().tensor(tensor).mesh;
+    let wide = local_tensor(build, tensor, mesh, &list);
+    let op = build.broadcast(wide, tensor, flags.into());
+    (wide, Some(op))
+}
+
+fn broadcast_domain(like: IterDomain, one: hostir::ir::ExprId) -> IterDomain {
+    IterDomain {
+        iter: IterType::Broadcast,
+        parallel: ParallelType::Serial,
+        extent: one,
+        expanded: None,
+        rfactor: false,
+        start: None,
+        stop: None,
+        ..like
+    }
+}
+
+fn widen_front(
+    build: &mut Build<'_, '_>,
+    tensor: TensorId,
+    count: usize,
+) -> (TensorId, Option<OpId>) {
+    widen_at(build, tensor, count, None)
+}
+
+/// Broadcast axes in front, and one more before place `at`.
+fn widen_at(
+    build: &mut Build<'_, '_>,
+    tensor: TensorId,
+    front: usize,
+    at: Option<usize>,
+) -> (TensorId, Option<OpId>) {
+    let places: Vec<usize> = std::iter::repeat_n(0, front).chain(at).collect();
+    widen(build, tensor, &places)
+}
+
+/// Declares a tensor with other reduced axes: the stored ones are those it has, in their order.
+fn redeclare(build: &mut Build<'_, '_>, moved: &mut Moved, tensor: TensorId, list: &[IterDomain]) {
+    let program = build.program();
+    let old: Vec<DomainId> = logical_axes(program, tensor)
+        .axes
+        .iter()
+        .filter(|axis| !axis.is_reduction())
+        .map(|axis| domain_id(program, tensor, axis.printed))
+        .collect();
+    let mut kept = old.into_iter();
+    let mut start = None;
+    for &domain in list {
+        let number = build.domain_number();
+        let id = build.edit.domain(IterDomain { number, ..domain });
+        start.get_or_insert(id.0);
+        if !domain.is_reduction()
+            && let Some(old) = kept.next()
+        {
+            moved.replace(old, id);
+        }
+    }
+    let declaration = build.program().tensor(tensor).clone();
+    let domains_start = start.unwrap_or(0);
+    let domains_end = domains_start + list.len() as u32;
+    build.edit.set_tensor(tensor, Tensor { domains_start, domains_end, ..declaration });
+}

@@ -1,0 +1,269 @@
+//! resize-mesh: the same program for another number of devices.
+//!
+//! [`uses`] lists the scalars of the program with the loops around them, [`classes`] finds out which axes
+//! and loops count devices, [`extents`] what every extent becomes, [`scalars`] what every scalar becomes,
+//! and this file checks meshes and teams and puts all of it into the program.
+
+mod classes;
+mod extents;
+mod scalars;
+mod uses;
+
+use crate::build::Build;
+use crate::codes;
+use crate::options::{OptionSpec, OptionType};
+use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use classes::Classes;
+use extents::{Change, Sizes};
+use hostir::diag::{Diag, Diags, Span};
+use hostir::ir::edit::Edit;
+use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
+use hostir::ops::Effect;
+use hostir::ops::comm::TEAM_CUT;
+use hostir::print::mesh_text;
+use uses::{Use, Walked};
+
+/// The pass.
+pub(crate) const PASS: PassInfo = PassInfo {
+    name: "resize-mesh",
+    summary: "Retarget a program to another number of devices",
+    description: "\
+Takes unlowered and lowered programs whose tensors all lie on one row of devices 0, 1, ..., D-1, and makes them
+programs for `devices` of them:
+
+- meshes, and the teams of communications;
+- the extents of device axes, and of all axes and loops that ops tie to them: by their axes, by a slice that
+  `rank` picks, by a peer or root that is the loop's index;
+- constants that stand for D: `( rank + StreamIdx ) % 4`, `ceilDiv(i0, 4)` beside a device axis, `size=` of an
+  ALLOCATE, the ranges of a slice that takes an axis whole;
+- extents that a view makes of device axes: with 2 devices `[ideviceIdx.x{4}, iS{8}]` of an input, seen as
+  `[iS{32}]`, becomes 16 long, and `[iS{32}]` of an input, seen as `[ideviceIdx.x{4}, iS{8}]`, keeps its 32, 16 a
+  device. Other extents of inputs stay as they are.
+
+Resized and then lowered is the same program as lowered and then resized, unless one of the two is for one
+device, where lowering may choose other communications (and a lowered program is refused).
+
+What cannot be told is an error that names it: several meshes, meshes with two axes or devices in another
+order, teams that are a part of the mesh, a constant that may or may not stand for D (`Stream ( StreamIdx % 4 )`;
+`rank == 3`, which may be the last device or the fourth), an op that needs an axis in parts that changes (`pad`,
+`cat`, `slice`). Where D is 1 or 2 less can be told, because a 1 may be D or D - 1.
+
+The example is `resize-mesh{devices=2}`.",
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    options: &[OptionSpec {
+        name: "devices",
+        ty: OptionType::Int { min: 1, max: 65_536 },
+        default: None,
+        help: "How many devices the program is to run on",
+    }],
+    statistics: &[
+        StatisticSpec { name: "meshes-resized", help: "tensors with another mesh" },
+        StatisticSpec { name: "extents-changed", help: "extents that follow the number of devices" },
+        StatisticSpec { name: "constants-changed", help: "scalars of ops that follow it" },
+    ],
+    action: Action::Rewrite(run),
+};
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{i1}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[iS2{4}, iS3{i1}] (DeviceMesh{0 1 2 3})) :
+  T1_g_float[iS2{4}, iS3{i1}] (DeviceMesh{0 1 2 3}) = ALLOCATE(buffer=T1, mem_type=global, size=( i1 * 4 ), zero_init=false, resets_to_zero=false)
+  Communication 0 (type=Allgather, team=(0 1 2 3), input=T0, output=T1, backend=NCCL)
+  Wait Communication 0
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i1}] (DeviceMesh{0 1})) :
+  T1_g_float[iS2{2}, iS3{i1}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T1, mem_type=global, size=( i1 * 2 ), zero_init=false, resets_to_zero=false)
+  Communication 0 (type=Allgather, team=(0 1), input=T0, output=T1, backend=NCCL)
+  Wait Communication 0
+} // %HostIrContainer
+";
+
+/// From how many devices to how many.
+#[derive(Clone, Copy)]
+struct Devices {
+    old: i64,
+    new: i64,
+}
+
+fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
+    let walked = Walked::new(edit.program());
+    let new = cx.options().int("devices");
+    let Some(old) = device_count(edit.program(), &walked)? else { return Ok(()) };
+    if new == old {
+        return Ok(());
+    }
+    if old == 1 {
+        refuse_lowered(edit.program(), &walked)?;
+    }
+    let devices = Devices { old, new };
+    let classes = Classes::new(edit.program(), &walked, devices);
+    let sizes = Sizes::solve(edit.program(), &walked, &classes, devices)?;
+    let change = extents::changes(edit, &walked, &sizes)?;
+    let scalars = scalars::rewrite(edit, &walked, &classes, devices)?;
+    cx.count("constants-changed", scalars.len() as u64);
+    apply_scalars(edit, scalars);
+    cx.count("extents-changed", change.len() as u64);
+    apply_extents(edit, &walked, &change);
+    cx.count("meshes-resized", apply_meshes(edit, &walked, devices));
+    Ok(())
+}
+
+/// How many devices the program is for; `None` if it names none.
+fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags> {
+    let mut diags = Diags::default();
+    let mut first: Option<(TensorId, i64)> = None;
+    for &tensor in &walked.tensors {
+        let Some(mesh) = program.tensor_mesh(tensor) else { continue };
+        let span = span_of(program, tensor);
+        if !is_row(&mesh.devices) || mesh.shape.len() > 1 {
+            diags.push(no_row(program, tensor, span));
+            return Err(diags);
+        }
+        let count = mesh.devices.len() as i64;
+        match first {
+            Some((other, known)) if known != count => {
+                let (a, b) = (program.tensor_name(other), program.tensor_name(tensor));
+                let message = format!("{a} lies on {known} devices and {b} on {count}");
+                let note = "only programs whose tensors all lie on one mesh can be resized";
+                let diag = Diag::error(codes::RESIZE_MESHES, span, message).note(note);
+                diags.push(diag.label(span_of(program, other), format!("{known} devices")));
+                return Err(diags);
+            }
+            Some(_) => {}
+            None => first = Some((tensor, count)),
+        }
+    }
+    let mut count = first.map(|(_, count)| count);
+    for &id in &walked.ops {
+        let Some(team) = program.op(id).ints(AttrKey::Team) else { continue };
+        let known = *count.get_or_insert(team.len() as i64);
+        if team.len() as i64 != known || !team.iter().zip(0..).all(|(&device, k)| device == k) {
+            diags.push(part_of_mesh(program, id, team, known));
+        }
+    }
+    if diags.has_errors() { Err(diags) } else { Ok(count) }
+}
+
+/// On one device every communication is a copy, and lowering takes any kind for any op.
+fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
+    let communicates = |id: &&OpId| {
+        let op = program.op(**id);
+        op.kind.spec().effect == Effect::Communicate && !op.operands.is_empty()
+    };
+    let Some(&id) = walked.ops.iter().find(communicates) else { return Ok(()) };
+    let message = "what this communication of one device does on several cannot be told";
+    let note = "resize the program before it is lowered";
+    let mut diags = Diags::default();
+    diags.push(Diag::error(codes::RESIZE_TEAM, program.op_span(id), message).note(note));
+    Err(diags)
+}
+
+fn is_row(devices: &[u32]) -> bool {
+    devices.iter().zip(0..).all(|(&device, k)| device == k)
+}
+
+fn span_of(program: &Program, tensor: TensorId) -> Span {
+    program.source().tensors.get(tensor).copied().unwrap_or_default()
+}
+
+fn no_row(program: &Program, tensor: TensorId, span: Span) -> Diag {
+    let mesh = mesh_text(program, program.tensor(tensor).mesh);
+    let name = program.tensor_name(tensor);
+    let message = format!("{name} lies on {mesh}, which is not a row of devices 0, 1, 2, ...");
+    let note = "only programs on one mesh of one axis, from device 0 on, can be resized";
+    Diag::error(codes::RESIZE_MESHES, span, message).note(note)
+}
+
+fn part_of_mesh(program: &Program, id: OpId, team: &[i64], known: i64) -> Diag {
+    let members: Vec<String> = team.iter().map(ToString::to_string).collect();
+    let span = program.op_span(id);
+    let message = match team.last() {
+        Some(&TEAM_CUT) => "the team is cut off, as nvFuser prints long ones".to_owned(),
+        _ => format!("the team ({}) is not that of all {known} devices", members.join(" ")),
+    };
+    let note =
+        "which devices a part of the mesh becomes cannot be told: write the whole team, in order";
+    Diag::error(codes::RESIZE_TEAM, span, message).note(note)
+}
+
+/// Puts new scalars into ops.
+fn apply_scalars(edit: &mut Edit<'_>, scalars: Vec<(Use, hostir::ir::ExprId)>) {
+    for (place, expr) in scalars {
+        let mut op = edit.program().op(place.op).clone();
+        place.put(&mut op, expr);
+        edit.set_op(place.op, op);
+    }
+}
+
+/// Puts new extents into domains, `logical=` lists and attributes, and sums up allocations anew.
+fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
+    let mut changed = vec![false; edit.program().tensors().len()];
+    for one in change {
+        match *one {
+            Change::Domain { tensor, domain, extent } => {
+                let new = hostir::ir::IterDomain { extent, ..*edit.program().domain(domain) };
+                edit.set_domain(domain, new);
+                if let Some(tensor) = tensor {
+                    changed[tensor.0 as usize] = true;
+                }
+            }
+            Change::Logical { tensor, axis, extent } => {
+                let mut new = edit.program().tensor(tensor).clone();
+                if let Some(slot) = new.logical.as_mut().and_then(|l| l.get_mut(axis as usize)) {
+                    *slot = extent;
+                }
+                edit.set_tensor(tensor, new);
+                changed[tensor.0 as usize] = true;
+            }
+            Change::Attr { op, key, ref value } => {
+                let mut new = edit.program().op(op).clone();
+                if let Some((_, slot)) = new.attrs.iter_mut().find(|(k, _)| *k == key) {
+                    *slot = value.clone();
+                }
+                edit.set_op(op, new);
+            }
+        }
+    }
+    let mut build = Build::new(edit);
+    for &id in &walked.ops {
+        let op = build.program().op(id);
+        // The sum of an ALLOCATE; `size` of an iota is an operand.
+        let tensor = op.output_tensors().next().filter(|_| op.attr(AttrKey::Buffer).is_some());
+        let Some(tensor) = tensor.filter(|tensor| changed[tensor.0 as usize]) else { continue };
+        let mut new = op.clone();
+        let size = build.size(tensor);
+        for (_, value) in new.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::Size) {
+            *value = AttrValue::Expr(size);
+        }
+        build.edit.set_op(id, new);
+    }
+}
+
+/// Gives all tensors the new mesh, and all communications the new team.
+fn apply_meshes(edit: &mut Edit<'_>, walked: &Walked, devices: Devices) -> u64 {
+    let row: Vec<u32> = (0..devices.new as u32).collect();
+    let team: Box<[i64]> = (0..devices.new).collect();
+    let mesh = edit.mesh(Mesh { shape: vec![devices.new as u32], devices: row });
+    let mut count = 0;
+    // Tensors that earlier passes left behind too: they share names of extents with the others.
+    for tensor in edit.program().tensors().ids() {
+        let lies = edit.program().tensor_mesh(tensor).map(|mesh| mesh.devices.len() as i64);
+        if lies == Some(devices.old) {
+            let new = Tensor { mesh: Some(mesh), ..edit.program().tensor(tensor).clone() };
+            edit.set_tensor(tensor, new);
+            count += u64::from(walked.tensors.binary_search(&tensor).is_ok());
+        }
+    }
+    for &id in &walked.ops {
+        if edit.program().op(id).ints(AttrKey::Team).is_none() {
+            continue;
+        }
+        let mut op = edit.program().op(id).clone();
+        for (_, value) in op.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::Team) {
+            *value = AttrValue::Ints(team.clone());
+        }
+        edit.set_op(id, op);
+    }
+    count
+}

@@ -1,0 +1,261 @@
+//! Which axes and loops count devices.
+//!
+//! Axes that ops link have one extent, so they are one class; a loop whose index picks slices of an axis
+//! is in the axis's class. A class counts devices if one of its axes lies across them, if `rank` picks its
+//! slices, or if a loop's index is a peer, a root, or compared with what is one.
+
+use super::Devices;
+use super::uses::{Kind, Use, Walked};
+use hostir::analysis::logical_axes;
+use hostir::analysis::names::parts;
+use hostir::ir::{AttrKey, BinaryOp, Expr, ExprId, ParallelType, Program, Symbol, TensorId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Classes of axes and loops.
+pub(super) struct Classes {
+    /// The first axis of each tensor; then the loops.
+    starts: Vec<u32>,
+    parents: Vec<u32>,
+    /// By node; holds for roots.
+    device: Vec<bool>,
+    /// By loop: whether some axis or device says what it runs over.
+    tied: Vec<bool>,
+    /// Names that hold device numbers everywhere.
+    names: FxHashSet<Symbol>,
+}
+
+impl Classes {
+    pub(super) fn new(program: &Program, walked: &Walked, devices: Devices) -> Self {
+        let mut starts = vec![0];
+        for tensor in program.tensors().ids() {
+            let axes = logical_axes(program, tensor).axes.len() as u32;
+            starts.push(starts[tensor.0 as usize] + axes);
+        }
+        let nodes = starts[starts.len() - 1] as usize + walked.loops.len();
+        let known = ["rank", "deviceIdx.x"].iter().filter_map(|name| program.names().find(name));
+        let mut classes = Self {
+            starts,
+            parents: (0..nodes as u32).collect(),
+            device: vec![false; nodes],
+            tied: vec![false; walked.loops.len()],
+            names: known.collect(),
+        };
+        classes.declared(program, walked);
+        classes.linked(program, walked);
+        classes.loop_domains(program, walked);
+        classes.flatten();
+        while walked.uses.iter().fold(false, |any, one| classes.learn(program, one, devices) | any)
+        {
+        }
+        classes
+    }
+
+    /// The node of an axis.
+    pub(super) fn axis(&self, tensor: TensorId, axis: u32) -> u32 {
+        self.starts[tensor.0 as usize] + axis
+    }
+    /// The node of a loop.
+    pub(super) fn looped(&self, number: u32) -> u32 {
+        self.starts[self.starts.len() - 1] + number
+    }
+    /// How many nodes there are.
+    pub(super) fn len(&self) -> usize {
+        self.parents.len()
+    }
+    /// The class of a node.
+    pub(super) fn root(&self, mut node: u32) -> u32 {
+        while self.parents[node as usize] != node {
+            node = self.parents[node as usize];
+        }
+        node
+    }
+    /// Whether a node counts devices.
+    pub(super) fn counts_devices(&self, node: u32) -> bool {
+        self.device[self.root(node) as usize]
+    }
+    /// Whether something says what a loop runs over.
+    pub(super) fn is_tied(&self, number: u32) -> bool {
+        self.tied[number as usize] || self.counts_devices(self.looped(number))
+    }
+    /// Whether a scalar is computed from device numbers.
+    pub(super) fn of_devices(&self, program: &Program, one: &Use, expr: ExprId) -> bool {
+        match program.expr(expr) {
+            Expr::Name(name) => match one.loop_of(*name) {
+                Some(number) => self.counts_devices(self.looped(number)),
+                None => self.names.contains(name),
+            },
+            other => parts(other).iter().any(|&part| self.of_devices(program, one, part)),
+        }
+    }
+    /// The node of the axis that a slice is picked along.
+    pub(super) fn sliced(&self, program: &Program, kind: Kind) -> Option<u32> {
+        let Kind::Slice(tensor, Some(printed)) = kind else { return None };
+        let axis = logical_axes(program, tensor).of_printed(printed)?;
+        Some(self.axis(tensor, axis))
+    }
+
+    fn declared(&mut self, program: &Program, walked: &Walked) {
+        for &tensor in &walked.tensors {
+            for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
+                let node = self.axis(tensor, k) as usize;
+                self.device[node] = axis.parallel == ParallelType::DIDx;
+            }
+        }
+    }
+
+    fn linked(&mut self, program: &Program, walked: &Walked) {
+        let mut links = Vec::new();
+        for &op in &walked.ops {
+            links.clear();
+            (program.op(op).kind.spec().axes)(program, op, &mut links);
+            for link in links.iter().filter(|link| !link.broadcast) {
+                let (a, b) = (self.axis(link.from.0, link.from.1), self.axis(link.to.0, link.to.1));
+                self.join(a, b);
+            }
+        }
+    }
+
+    /// A loop over a domain of the same number as one axis's runs over that axis.
+    fn loop_domains(&mut self, program: &Program, walked: &Walked) {
+        let mut by_number: FxHashMap<u32, Option<u32>> = FxHashMap::default();
+        for &tensor in walked.tensors.iter().filter(|&&t| program.tensor(t).unit.is_none()) {
+            for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
+                let node = self.axis(tensor, k);
+                by_number
+                    .entry(axis.number)
+                    .and_modify(|known| *known = None)
+                    .or_insert(Some(node));
+            }
+        }
+        for (&op, number) in walked.loops.iter().zip(0..) {
+            let domain = program.op(op).domain(AttrKey::Domain);
+            let domain = domain.map(|domain| program.domain(domain).number);
+            let axis = domain.filter(|&n| n != u32::MAX).and_then(|n| by_number.get(&n));
+            if let Some(&Some(node)) = axis {
+                self.join(self.looped(number), node);
+                self.tied[number as usize] = true;
+            }
+        }
+    }
+
+    /// Learns from one scalar; whether that was new.
+    fn learn(&mut self, program: &Program, one: &Use, devices: Devices) -> bool {
+        let mut new = self.learn_parts(program, one, one.expr, devices);
+        match one.kind {
+            Kind::Slice(..) => {
+                if let Some(node) = self.sliced(program, one.kind) {
+                    new |= self.learn_slice(program, one, node);
+                }
+            }
+            Kind::Peer | Kind::Root => new |= self.mark_loops(program, one, one.expr),
+            Kind::Define(name) if self.of_devices(program, one, one.expr) => {
+                new |= self.names.insert(name);
+            }
+            _ => {}
+        }
+        new
+    }
+
+    fn learn_slice(&mut self, program: &Program, one: &Use, node: u32) -> bool {
+        let mut new = false;
+        let mut names = Vec::new();
+        names_of(program, one.expr, &mut names);
+        for number in names.iter().filter_map(|&name| one.loop_of(name)) {
+            new |= !std::mem::replace(&mut self.tied[number as usize], true);
+        }
+        let exact = program.exprs().as_name(one.expr).and_then(|name| one.loop_of(name));
+        if let Some(number) = exact {
+            new |= self.join(self.looped(number), node);
+        } else if self.of_devices(program, one, one.expr) && !self.rotates(program, one, &names) {
+            new |= self.mark(node);
+        }
+        new
+    }
+
+    /// `( rank + i ) % 4`, where nothing says that i counts devices: it may only be the order in which the
+    /// slices of some axis are worked on.
+    fn rotates(&self, program: &Program, one: &Use, names: &[Symbol]) -> bool {
+        let modulo = matches!(program.expr(one.expr), Expr::Binary(BinaryOp::Mod, ..));
+        let loops = names.iter().filter_map(|&name| one.loop_of(name));
+        modulo && loops.into_iter().any(|number| !self.counts_devices(self.looped(number)))
+    }
+
+    /// `( rank + i ) % D` and `i == rank` say that i is a device number too.
+    fn learn_parts(
+        &mut self,
+        program: &Program,
+        one: &Use,
+        expr: ExprId,
+        devices: Devices,
+    ) -> bool {
+        let mut new = false;
+        if let Expr::Binary(op, a, b) = *program.expr(expr) {
+            let modulo = op == BinaryOp::Mod && program.exprs().as_int(b) == Some(devices.old);
+            let modulo = modulo && !matches!(one.kind, Kind::Slice(..));
+            if modulo && self.of_devices(program, one, a) {
+                new |= self.mark_loops(program, one, a);
+            }
+            if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
+                for (this, other) in [(a, b), (b, a)] {
+                    let named = matches!(program.expr(this), Expr::Name(_));
+                    if named && self.of_devices(program, one, other) {
+                        new |= self.mark_loops(program, one, this);
+                    }
+                }
+            }
+        }
+        for part in parts(program.expr(expr)) {
+            new |= self.learn_parts(program, one, part, devices);
+        }
+        new
+    }
+
+    fn mark_loops(&mut self, program: &Program, one: &Use, expr: ExprId) -> bool {
+        let mut names = Vec::new();
+        names_of(program, expr, &mut names);
+        let mut new = false;
+        for number in names.iter().filter_map(|&name| one.loop_of(name)) {
+            new |= self.mark(self.looped(number));
+        }
+        new
+    }
+
+    fn mark(&mut self, node: u32) -> bool {
+        let root = self.root(node) as usize;
+        !std::mem::replace(&mut self.device[root], true)
+    }
+
+    fn join(&mut self, a: u32, b: u32) -> bool {
+        let (a, b) = (self.find(a), self.find(b));
+        if a == b {
+            return false;
+        }
+        let (root, child) = (a.min(b) as usize, a.max(b) as usize);
+        self.parents[child] = root as u32;
+        self.device[root] |= self.device[child];
+        true
+    }
+
+    /// Makes every node know its root, so that look-ups are short.
+    fn flatten(&mut self) {
+        for node in 0..self.parents.len() as u32 {
+            self.parents[node as usize] = self.find(node);
+        }
+    }
+
+    fn find(&mut self, mut node: u32) -> u32 {
+        while self.parents[node as usize] != node {
+            let up = self.parents[self.parents[node as usize] as usize];
+            self.parents[node as usize] = up;
+            node = up;
+        }
+        node
+    }
+}
+
+fn names_of(program: &Program, expr: ExprId, names: &mut Vec<Symbol>) {
+    match program.expr(expr) {
+        Expr::Name(name) => names.push(*name),
+        other => parts(other).iter().for_each(|&part| names_of(program, part, names)),
+    }
+}

@@ -1,0 +1,401 @@
+//! What every extent becomes.
+//!
+//! Classes that count devices get the new number. Extents of inputs stay. What a view makes of axes that
+//! change follows, so that it holds as many elements as its operand ([`views`]).
+
+mod views;
+
+use super::classes::Classes;
+use super::uses::Walked;
+use super::{Devices, span_of};
+use crate::codes;
+use hostir::analysis::logical_axes;
+use hostir::analysis::names::parts;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::edit::Edit;
+use hostir::ir::{
+    AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, ParallelType, Program, TensorId,
+};
+use hostir::ops::{AxisLink, Effect, OpKind};
+use hostir::print::{domain_text, expr_text};
+
+/// One extent that changes.
+pub(super) enum Change {
+    /// Of a domain; `None` for a loop's.
+    Domain { tensor: Option<TensorId>, domain: DomainId, extent: ExprId },
+    /// Of an axis given by `logical=`.
+    Logical { tensor: TensorId, axis: u32, extent: ExprId },
+    /// In an attribute.
+    Attr { op: OpId, key: AttrKey, value: AttrValue },
+}
+
+/// The extents of classes, by root.
+pub(super) struct Sizes<'a> {
+    classes: &'a Classes,
+    devices: Devices,
+    /// The literal extent in the program.
+    old: Vec<Option<i64>>,
+    /// The extent from now on, where it is known.
+    new: Vec<Option<i64>>,
+    /// Whether an extent with the number of devices in it follows that.
+    follows: Vec<bool>,
+}
+
+impl<'a> Sizes<'a> {
+    /// What the extents of all classes become.
+    pub(super) fn solve(
+        program: &Program,
+        walked: &Walked,
+        classes: &'a Classes,
+        devices: Devices,
+    ) -> Result<Self, Diags> {
+        let none = || vec![None; classes.len()];
+        let mut sizes = Self {
+            classes,
+            devices,
+            old: none(),
+            new: none(),
+            follows: vec![false; classes.len()],
+        };
+        sizes.literals(program, walked);
+        let mut diags = Diags::default();
+        for &op in &walked.ops {
+            let mut links = Vec::new();
+            (program.op(op).kind.spec().axes)(program, op, &mut links);
+            // A view is the one op that keeps the number of elements of axes that it does not link.
+            let checked = match program.op(op).kind {
+                OpKind::View => views::view(&mut sizes, program, op, &links),
+                _ => Ok(()),
+            };
+            if let Err(diag) = checked {
+                diags.push(diag);
+            }
+        }
+        for &op in &walked.ops {
+            if let Err(diag) = sizes.check(program, op) {
+                diags.push(*diag);
+            }
+        }
+        if diags.has_errors() { Err(diags) } else { Ok(sizes) }
+    }
+
+    /// Extents that are written out, new ones of devices, and those of inputs.
+    fn literals(&mut self, program: &Program, walked: &Walked) {
+        for &tensor in &walked.tensors {
+            for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
+                let root = self.root(tensor, k);
+                let counts = self.classes.counts_devices(root as u32);
+                let literal = program.exprs().as_int(axis.extent);
+                let literal = literal.or(counts.then_some(self.devices.old));
+                self.old[root] = self.old[root].or(literal);
+                if counts {
+                    self.new[root] = Some(self.devices.new);
+                }
+            }
+        }
+        for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
+            for k in 0..logical_axes(program, tensor).axes.len() as u32 {
+                let root = self.root(tensor, k);
+                self.new[root] = self.new[root].or(self.old[root]);
+            }
+        }
+    }
+
+    fn root(&self, tensor: TensorId, axis: u32) -> usize {
+        self.classes.root(self.classes.axis(tensor, axis)) as usize
+    }
+    /// The new extent of a class whose literal extent is `old`, where that changes.
+    fn renewed(&self, root: usize, old: i64) -> Option<i64> {
+        self.new[root].filter(|&new| self.old[root] == Some(old) && new != old)
+    }
+    /// Whether the extent of an axis is written out and changes.
+    fn changes(&self, program: &Program, tensor: TensorId, axis: u32) -> bool {
+        let axes = logical_axes(program, tensor).axes;
+        let literal = axes.get(axis as usize).and_then(|axis| program.exprs().as_int(axis.extent));
+        literal.is_some_and(|old| self.renewed(self.root(tensor, axis), old).is_some())
+    }
+
+    /// An op that does not say how an axis of an operand and the result correspond works with its extent.
+    fn check(&self, program: &Program, id: OpId) -> Result<(), Box<Diag>> {
+        let op = program.op(id);
+        let spec = op.kind.spec();
+        let messages = spec.effect == Effect::Communicate;
+        // Views are checked already, and a select leaves the one axis out that it names.
+        let skips = matches!(op.kind, OpKind::View | OpKind::Select);
+        if skips || !(messages || matches!(spec.effect, Effect::Pure | Effect::Opaque)) {
+            return Ok(());
+        }
+        let mut links: Vec<AxisLink> = Vec::new();
+        (spec.axes)(program, id, &mut links);
+        let makes = op.input_tensors().next().is_none() && !messages;
+        let results = op.output_tensors().filter(|_| !makes);
+        for tensor in op.input_tensors().chain(results) {
+            for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
+                let linked = links.iter().any(|l| l.from == (tensor, k) || l.to == (tensor, k));
+                let exempt = linked || (messages && axis.parallel.is_device());
+                if !exempt && self.changes(program, tensor, k) {
+                    return Err(Box::new(in_parts(program, id, tensor, axis.printed)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
+    let domain = program.domains(tensor).get(printed as usize);
+    domain.map_or_else(
+        || "an axis".to_owned(),
+        |domain| format!("`{}`", domain_text(program, domain)),
+    )
+}
+
+fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag {
+    let (axis, name) = (axis_text(program, tensor, printed), program.tensor_name(tensor));
+    let op = program.op(id).kind.spec().name;
+    let message = format!(
+        "{axis} of {name} follows the number of devices, but what `{op}` does with it cannot follow"
+    );
+    let note = "keep the op off axes that are as long as the mesh, or resize the program by hand";
+    Diag::error(codes::RESIZE_EXTENT, program.op_span(id), message).note(note)
+}
+
+/// The list of changes, with scalars that refuse.
+pub(super) fn changes(
+    edit: &mut Edit<'_>,
+    walked: &Walked,
+    sizes: &Sizes<'_>,
+) -> Result<Vec<Change>, Diags> {
+    let mut out = Vec::new();
+    let mut diags = Diags::default();
+    for &tensor in &walked.tensors {
+        if let Err(diag) = of_tensor(edit, sizes, tensor, &mut out) {
+            diags.push(*diag);
+        }
+    }
+    for (&op, number) in walked.loops.iter().zip(0..) {
+        if let Err(diag) = of_loop(edit, sizes, (op, number), &mut out) {
+            diags.push(*diag);
+        }
+    }
+    for &op in &walked.ops {
+        of_attrs(edit, sizes, op, &mut out);
+    }
+    if diags.has_errors() { Err(diags) } else { Ok(out) }
+}
+
+fn of_tensor(
+    edit: &mut Edit<'_>,
+    sizes: &Sizes<'_>,
+    tensor: TensorId,
+    out: &mut Vec<Change>,
+) -> Result<(), Box<Diag>> {
+    let Devices { old, .. } = sizes.devices;
+    let axes = logical_axes(edit.program(), tensor);
+    let start = edit.program().tensor(tensor).domains_start;
+    let domains: Vec<IterDomain> = edit.program().domains(tensor).to_vec();
+    let beside = domains.iter().any(|domain| domain.parallel == ParallelType::DIDx);
+    for (axis, k) in axes.axes.iter().zip(0..).filter(|(axis, _)| axis.printed == u32::MAX) {
+        let root = sizes.root(tensor, k);
+        if let Some(extent) = extent(edit, sizes, root, axis.extent, false)
+            .map_err(|()| unclear(edit.program(), tensor, axis.extent, old))?
+        {
+            out.push(Change::Logical { tensor, axis: k, extent });
+        }
+    }
+    for (domain, k) in domains.iter().zip(0u32..) {
+        let extent = match axes.of_printed(k) {
+            Some(axis) => {
+                let root = sizes.root(tensor, axis);
+                extent(edit, sizes, root, domain.extent, beside)
+            }
+            // A part of an axis that `logical=` gives.
+            None => part(edit, sizes, domain, beside),
+        };
+        let program = edit.program();
+        let extent = extent.map_err(|()| unclear(program, tensor, domain.extent, old))?;
+        if let Some(expanded) = domain.expanded.filter(|&e| program.exprs().as_int(e) == Some(old))
+        {
+            return Err(Box::new(unclear(program, tensor, expanded, old)));
+        }
+        if let Some(extent) = extent {
+            let domain = DomainId(start + k);
+            out.push(Change::Domain { tensor: Some(tensor), domain, extent });
+        }
+    }
+    Ok(())
+}
+
+/// What an extent becomes, where it changes; an error where that cannot be told.
+fn extent(
+    edit: &mut Edit<'_>,
+    sizes: &Sizes<'_>,
+    root: usize,
+    extent: ExprId,
+    beside: bool,
+) -> Result<Option<ExprId>, ()> {
+    let Devices { old, new } = sizes.devices;
+    if let Some(literal) = edit.program().exprs().as_int(extent) {
+        return Ok(sizes.renewed(root, literal).map(|value| edit.expr(Expr::Int(value))));
+    }
+    match count(edit.program(), extent, old) {
+        0 => Ok(None),
+        1 if sizes.follows[root] || (beside && is_per_device(edit.program(), extent, old)) => {
+            Ok(Some(substitute(edit, extent, old, new)))
+        }
+        _ => Err(()),
+    }
+}
+
+fn part(
+    edit: &mut Edit<'_>,
+    sizes: &Sizes<'_>,
+    domain: &IterDomain,
+    beside: bool,
+) -> Result<Option<ExprId>, ()> {
+    let Devices { old, new } = sizes.devices;
+    let program = edit.program();
+    match count(program, domain.extent, old) {
+        0 => Ok(None),
+        1 if domain.parallel == ParallelType::DIDx
+            || (beside && is_per_device(program, domain.extent, old)) =>
+        {
+            Ok(Some(substitute(edit, domain.extent, old, new)))
+        }
+        _ => Err(()),
+    }
+}
+
+/// `ceilDiv(i0, 4)`: the extent of one device's part.
+fn is_per_device(program: &Program, extent: ExprId, old: i64) -> bool {
+    match program.expr(extent) {
+        Expr::Set(inner) => is_per_device(program, *inner, old),
+        Expr::Call(name, args) => {
+            let by = args.get(1).and_then(|&by| program.exprs().as_int(by));
+            program.name(*name) == "ceilDiv" && by == Some(old)
+        }
+        _ => false,
+    }
+}
+
+/// How often a literal stands in a scalar.
+pub(super) fn count(program: &Program, expr: ExprId, literal: i64) -> usize {
+    match program.expr(expr) {
+        Expr::Int(value) => usize::from(*value == literal),
+        other => parts(other).iter().map(|&part| count(program, part, literal)).sum(),
+    }
+}
+
+/// A scalar with another literal.
+fn substitute(edit: &mut Edit<'_>, expr: ExprId, old: i64, new: i64) -> ExprId {
+    let replaced = match edit.program().expr(expr).clone() {
+        Expr::Int(value) if value == old => Expr::Int(new),
+        Expr::Set(a) => Expr::Set(substitute(edit, a, old, new)),
+        Expr::Unary(op, a) => Expr::Unary(op, substitute(edit, a, old, new)),
+        Expr::Binary(op, a, b) => {
+            Expr::Binary(op, substitute(edit, a, old, new), substitute(edit, b, old, new))
+        }
+        Expr::Call(name, args) => Expr::Call(
+            name,
+            args.into_iter().map(|part| substitute(edit, part, old, new)).collect(),
+        ),
+        other => other,
+    };
+    edit.expr(replaced)
+}
+
+fn unclear(program: &Program, tensor: TensorId, extent: ExprId, old: i64) -> Diag {
+    let (name, text) = (program.tensor_name(tensor), expr_text(program, extent));
+    let message = format!(
+        "the `{old}` in the extent `{text}` of {name} may or may not stand for the {old} devices"
+    );
+    let note = "write the extent as a name (`i0`), which gets its value when the program runs";
+    Diag::error(codes::RESIZE_CONSTANT, span_of(program, tensor), message).note(note)
+}
+
+fn of_loop(
+    edit: &mut Edit<'_>,
+    sizes: &Sizes<'_>,
+    (op, number): (OpId, u32),
+    out: &mut Vec<Change>,
+) -> Result<(), Box<Diag>> {
+    let program = edit.program();
+    let Some(domain) = program.op(op).domain(AttrKey::Domain) else { return Ok(()) };
+    let extent = program.domain(domain).extent;
+    let (classes, devices) = (sizes.classes, sizes.devices);
+    let Some(literal) = program.exprs().as_int(extent) else {
+        // A composite extent is that of the axis it runs over, or nobody knows.
+        let root = classes.root(classes.looped(number)) as usize;
+        let new = self::extent(edit, sizes, root, extent, false);
+        let new = new.map_err(|()| Box::new(loop_unclear(edit.program(), op, devices.old)))?;
+        out.extend(new.map(|extent| Change::Domain { tensor: None, domain, extent }));
+        return Ok(());
+    };
+    let node = classes.looped(number);
+    let new = if classes.counts_devices(node) && literal == devices.old {
+        Some(devices.new)
+    } else {
+        sizes.renewed(classes.root(node) as usize, literal)
+    };
+    if new.is_none() && literal == devices.old && !classes.is_tied(number) {
+        return Err(Box::new(loop_unclear(program, op, devices.old)));
+    }
+    if let Some(value) = new {
+        let extent = edit.expr(Expr::Int(value));
+        out.push(Change::Domain { tensor: None, domain, extent });
+    }
+    Ok(())
+}
+
+/// The error for a loop that nothing ties to an axis or to devices.
+pub(super) fn loop_unclear(program: &Program, op: OpId, old: i64) -> Diag {
+    let message = format!("the {old} of this loop may or may not stand for the {old} devices");
+    let note =
+        "loop over the axis that it goes through (`FOR i in iS0{4}` with its number), or to a name";
+    Diag::error(codes::RESIZE_CONSTANT, program.op_span(op), message).note(note)
+}
+
+/// Lists of extents and ranges that repeat extents of the result or the operand.
+fn of_attrs(edit: &mut Edit<'_>, sizes: &Sizes<'_>, id: OpId, out: &mut Vec<Change>) {
+    let op = edit.program().op(id).clone();
+    for (key, value) in &op.attrs {
+        let from = if *key == AttrKey::Ranges {
+            op.input_tensors().next()
+        } else {
+            op.output_tensors().next()
+        };
+        let Some(tensor) = from else { continue };
+        let new = |edit: &mut Edit<'_>, at: usize, extent: ExprId| {
+            let axis = *logical_axes(edit.program(), tensor).stored().get(at)?;
+            let literal = edit.program().exprs().as_int(extent)?;
+            let value = sizes.renewed(sizes.root(tensor, axis), literal)?;
+            Some(edit.expr(Expr::Int(value)))
+        };
+        let mut changed = false;
+        let mut renew = |edit: &mut Edit<'_>, at: usize, extent: ExprId| {
+            let new = new(edit, at, extent);
+            changed |= new.is_some();
+            new.unwrap_or(extent)
+        };
+        let value = match (key, value) {
+            (AttrKey::Extents, AttrValue::Exprs(list)) => {
+                let list = list.iter().enumerate().map(|(at, &extent)| renew(edit, at, extent));
+                AttrValue::Exprs(list.collect())
+            }
+            (AttrKey::Ranges, AttrValue::Ranges(list)) => {
+                let list = list.iter().enumerate();
+                let list =
+                    list.map(|(at, &[start, stop, step])| [start, renew(edit, at, stop), step]);
+                AttrValue::Ranges(list.collect())
+            }
+            // Of an iota; that of an ALLOCATE is summed up anew.
+            (AttrKey::Size, AttrValue::Expr(size)) if op.attr(AttrKey::Buffer).is_none() => {
+                AttrValue::Expr(renew(edit, 0, *size))
+            }
+            _ => continue,
+        };
+        if changed {
+            out.push(Change::Attr { op: id, key: *key, value });
+        }
+    }
+}

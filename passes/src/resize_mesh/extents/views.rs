@@ -1,0 +1,122 @@
+//! Views of axes that change.
+
+use super::super::extents::count;
+use super::Sizes;
+use crate::codes;
+use hostir::analysis::logical_axes;
+use hostir::diag::Diag;
+use hostir::ir::{OpId, Program, TensorId};
+use hostir::ops::AxisLink;
+
+/// The axes that a view regroups: of the operand or of the result.
+struct Group {
+    tensor: TensorId,
+    /// Logical positions.
+    axes: Vec<u32>,
+}
+
+/// Finds the extents that the result of a view has when those of its operand are known.
+pub(super) fn view(
+    sizes: &mut Sizes<'_>,
+    program: &Program,
+    id: OpId,
+    links: &[AxisLink],
+) -> Result<(), Diag> {
+    let op = program.op(id);
+    let (Some(from), Some(to)) = (op.input_tensors().next(), op.output_tensors().next()) else {
+        return Ok(());
+    };
+    let (a, b) = (group(program, from, links), group(program, to, links));
+    let known = |group: &Group| -> Option<Vec<(usize, i64)>> {
+        let roots = group.axes.iter().map(|&k| sizes.root(group.tensor, k));
+        roots.map(|root| Some((root, sizes.old[root]?))).collect()
+    };
+    let (Some(inside), Some(outside)) = (known(&a), known(&b)) else {
+        return symbolic(sizes, program, id, &a, &b);
+    };
+    for &(root, old) in &inside {
+        sizes.new[root].get_or_insert(old);
+    }
+    let elements = product(inside.iter().map(|&(root, old)| sizes.new[root].unwrap_or(old)));
+    let open: Vec<usize> = outside
+        .iter()
+        .filter(|(root, _)| sizes.new[*root].is_none())
+        .map(|(root, _)| *root)
+        .collect();
+    let rest = product(outside.iter().filter_map(|&(root, _)| sizes.new[root]));
+    match (open.as_slice(), elements, rest) {
+        ([], Some(elements), Some(rest)) if elements == rest => Ok(()),
+        (&[root], Some(elements), Some(rest)) if rest > 0 && elements % rest == 0 => {
+            sizes.new[root] = Some(elements / rest);
+            Ok(())
+        }
+        (open, Some(elements), _) if Some(elements) == product(old_or_new(sizes, &outside)) => {
+            for &root in open {
+                sizes.new[root] = sizes.old[root];
+            }
+            Ok(())
+        }
+        (open, Some(elements), _) => Err(no_solution(program, id, elements, open.len())),
+        (_, None, _) => Err(no_solution(program, id, i64::MAX, 0)),
+    }
+}
+
+fn old_or_new(sizes: &Sizes<'_>, group: &[(usize, i64)]) -> impl Iterator<Item = i64> {
+    group.iter().map(|&(root, old)| sizes.new[root].unwrap_or(old))
+}
+
+fn product(values: impl Iterator<Item = i64>) -> Option<i64> {
+    values.into_iter().try_fold(1i64, |product, value| product.checked_mul(value))
+}
+
+fn group(program: &Program, tensor: TensorId, links: &[AxisLink]) -> Group {
+    let linked = |k: &u32| links.iter().any(|l| l.from == (tensor, *k) || l.to == (tensor, *k));
+    let axes = logical_axes(program, tensor).stored().into_iter().filter(|k| !linked(k)).collect();
+    Group { tensor, axes }
+}
+
+/// A view of axes with names for extents: where one that is written out changes, `( 4 * i1 )` on the other
+/// side does too.
+fn symbolic(
+    sizes: &mut Sizes<'_>,
+    program: &Program,
+    id: OpId,
+    a: &Group,
+    b: &Group,
+) -> Result<(), Diag> {
+    let changes =
+        |group: &Group| group.axes.iter().any(|&k| sizes.changes(program, group.tensor, k));
+    let (left, right) = (changes(a), changes(b));
+    if left == right {
+        // Nothing changes, or the same on both sides: as many elements as before, by the verifier.
+        return if left { Err(names_inside(program, id)) } else { Ok(()) };
+    }
+    let other = if left { b } else { a };
+    let axes = &logical_axes(program, other.tensor).axes;
+    let old = sizes.devices.old;
+    let composite = other.axes.iter().copied().find(|&k| {
+        let extent = axes[k as usize].extent;
+        program.exprs().as_int(extent).is_none() && count(program, extent, old) == 1
+    });
+    let Some(axis) = composite else { return Err(names_inside(program, id)) };
+    let root = sizes.root(other.tensor, axis);
+    sizes.follows[root] = true;
+    Ok(())
+}
+
+fn no_solution(program: &Program, id: OpId, elements: i64, open: usize) -> Diag {
+    let message = match open {
+        0 | 1 => format!(
+            "the axes that this view regroups hold {elements} elements for the new number of devices, and its result cannot"
+        ),
+        _ => "which axis of this view follows the number of devices cannot be told".to_owned(),
+    };
+    let note = "give the axes extents that divide, or regroup the device axis in a view of its own";
+    Diag::error(codes::RESIZE_EXTENT, program.op_span(id), message).note(note)
+}
+
+fn names_inside(program: &Program, id: OpId) -> Diag {
+    let message = "this view regroups an axis that follows the number of devices with others whose extents are names".to_owned();
+    let note = "write the extent of the device axis as a name too, as in `[ideviceIdx.x0{i0}, iS1{i1}]` and `[iS2{( i0 * i1 )}]`";
+    Diag::error(codes::RESIZE_EXTENT, program.op_span(id), message).note(note)
+}

@@ -1,0 +1,343 @@
+//! Whether a slot is free when its stream comes round again.
+//!
+//! One walk over the body of each loop follows the current stream, what is written, and messages that are
+//! under way, for all buffers that the loop slices.
+
+use super::{Buffer, Reason, Uses, is_slot};
+use crate::storage::{Access, accesses};
+use hostir::analysis::names::loop_index;
+use hostir::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
+use hostir::ops::{Effect, OpKind};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// What an iteration has done with a slice so far.
+#[derive(Clone, Copy, Default)]
+struct State {
+    /// It is bound to this iteration's slot.
+    bound: bool,
+    /// All of it is written.
+    written: bool,
+}
+
+/// A message that nothing has waited for yet.
+#[derive(Clone, Copy, PartialEq)]
+struct Message {
+    buffer: usize,
+    op: OpId,
+    /// What a Wait names; none in a group that is still open.
+    handle: Option<u32>,
+}
+
+/// What a branch leaves: the states that it changed.
+struct End {
+    states: Vec<(usize, State)>,
+    pending: Vec<Message>,
+    stream: Option<ExprId>,
+}
+
+/// What a tensor of the loop is.
+#[derive(Clone, Copy)]
+struct Slice {
+    buffer: usize,
+    /// Whether it is all of the slice.
+    whole: bool,
+}
+
+struct Walk<'a> {
+    program: &'a Program,
+    uses: &'a Uses,
+    looped: OpId,
+    index: Symbol,
+    streams: Symbol,
+    slices: FxHashMap<TensorId, Slice>,
+    states: Vec<State>,
+    /// States before each change, so that a branch can be taken back.
+    log: Vec<(usize, State)>,
+    pending: Vec<Message>,
+    reasons: Vec<Option<Reason>>,
+    /// The current stream; `None` where it is not known.
+    stream: Option<ExprId>,
+    /// Between StartCoalescing and EndCoalescing.
+    in_group: bool,
+}
+
+/// Each buffer with the reason why it has to stay, if there is one.
+pub(super) fn check(
+    program: &Program,
+    uses: &Uses,
+    buffers: Vec<Buffer>,
+) -> Vec<(Buffer, Option<Reason>)> {
+    let mut loops: Vec<OpId> = buffers.iter().map(|buffer| buffer.looped).collect();
+    loops.sort_unstable();
+    loops.dedup();
+    let mut by_loop: FxHashMap<OpId, Vec<Buffer>> = FxHashMap::default();
+    for buffer in buffers {
+        by_loop.entry(buffer.looped).or_default().push(buffer);
+    }
+    let mut out = Vec::new();
+    for looped in loops {
+        let buffers = by_loop.remove(&looped).unwrap_or_default();
+        let reasons = one_loop(program, uses, looped, &buffers);
+        out.extend(buffers.into_iter().zip(reasons));
+    }
+    out
+}
+
+fn one_loop(
+    program: &Program,
+    uses: &Uses,
+    looped: OpId,
+    buffers: &[Buffer],
+) -> Vec<Option<Reason>> {
+    let op = program.op(looped);
+    let none = || "no stream is current that comes round in turns".to_owned();
+    let streams = program.names().find("numberOfStreams");
+    let (Some(index), Some(streams)) = (loop_index(program, op), streams) else {
+        return buffers.iter().map(|_| Some((looped, none()))).collect();
+    };
+    let mut walk = Walk {
+        program,
+        uses,
+        looped,
+        index,
+        streams,
+        slices: FxHashMap::default(),
+        states: vec![State::default(); buffers.len()],
+        log: Vec::new(),
+        pending: Vec::new(),
+        reasons: vec![None; buffers.len()],
+        stream: None,
+        in_group: false,
+    };
+    for (k, buffer) in buffers.iter().enumerate() {
+        walk.slices.insert(buffer.tensor, Slice { buffer: k, whole: true });
+    }
+    for &block in &op.blocks {
+        walk.block(block);
+    }
+    for message in std::mem::take(&mut walk.pending) {
+        let why = "the iteration does not wait for this on its own stream";
+        walk.fail(message.buffer, message.op, why);
+    }
+    walk.reasons
+}
+
+impl Walk<'_> {
+    fn block(&mut self, block: BlockId) {
+        for &id in &self.program.block(block).ops {
+            self.op(id);
+        }
+    }
+
+    fn fail(&mut self, buffer: usize, op: OpId, why: &str) {
+        self.reasons[buffer].get_or_insert((op, why.to_owned()));
+    }
+
+    fn op(&mut self, id: OpId) {
+        let program = self.program;
+        let op = program.op(id);
+        match op.kind.spec().effect {
+            Effect::Control => self.control(op),
+            Effect::Stream => self.stream_op(id, op),
+            Effect::Alias => self.alias(id, op),
+            Effect::Communicate => self.communicate(id, op),
+            Effect::Allocate => self.allocate(id, op),
+            Effect::Pure | Effect::Opaque | Effect::Free => self.compute(id, op),
+        }
+    }
+
+    fn set(&mut self, buffer: usize, state: State) {
+        self.log.push((buffer, self.states[buffer]));
+        self.states[buffer] = state;
+    }
+
+    /// Branches start from one state; what both have done is done. A loop may run no iteration.
+    fn control(&mut self, op: &Op) {
+        let looped = loop_index(self.program, op).is_some();
+        let mut ends: Vec<End> = op.blocks.iter().map(|&block| self.branch(block)).collect();
+        if looped || op.blocks.len() < 2 {
+            let (pending, stream) = (self.pending.clone(), self.stream.filter(|_| !looped));
+            ends.push(End { states: Vec::new(), pending, stream });
+        }
+        let mut changed: Vec<usize> =
+            ends.iter().flat_map(|end| end.states.iter().map(|(k, _)| *k)).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        for k in changed {
+            let now = self.states[k];
+            let at = |end: &End| {
+                let found = end.states.iter().find(|(buffer, _)| *buffer == k);
+                found.map_or(now, |(_, state)| *state)
+            };
+            let all = |what: fn(State) -> bool| ends.iter().all(|end| what(at(end)));
+            let state = State { bound: all(|s| s.bound), written: all(|s| s.written) };
+            self.set(k, state);
+        }
+        self.stream = ends.first().and_then(|end| end.stream);
+        self.stream = self.stream.filter(|stream| ends.iter().all(|e| e.stream == Some(*stream)));
+        self.pending = Vec::new();
+        for message in ends.into_iter().flat_map(|end| end.pending) {
+            if !self.pending.contains(&message) {
+                self.pending.push(message);
+            }
+        }
+    }
+
+    /// Walks a branch and takes it back.
+    fn branch(&mut self, block: BlockId) -> End {
+        let (mark, pending, stream) = (self.log.len(), self.pending.clone(), self.stream);
+        self.block(block);
+        let mut states: Vec<(usize, State)> = Vec::new();
+        while self.log.len() > mark {
+            let Some((k, before)) = self.log.pop() else { break };
+            if !states.iter().any(|(known, _)| *known == k) {
+                states.push((k, self.states[k]));
+            }
+            self.states[k] = before;
+        }
+        let pending = std::mem::replace(&mut self.pending, pending);
+        let stream = std::mem::replace(&mut self.stream, stream);
+        End { states, pending, stream }
+    }
+
+    fn stream_op(&mut self, id: OpId, op: &Op) {
+        let stream = op.operands.iter().find_map(|value| match value {
+            Value::Stream(stream) => Some(*stream),
+            _ => None,
+        });
+        match op.kind {
+            OpKind::SetCurrentStream => self.stream = stream,
+            // HostUnits and what else works on streams.
+            _ if op.posted_number().is_some() => self.compute(id, op),
+            _ => {}
+        }
+    }
+
+    fn alias(&mut self, id: OpId, op: &Op) {
+        let from = op.input_tensors().next().and_then(|tensor| self.slices.get(&tensor).copied());
+        for result in op.output_tensors() {
+            let known = self.slices.get(&result).copied();
+            let Some(from) = from else {
+                // A name that meant a slice may mean something else now.
+                if let Some(known) = known {
+                    self.fail(known.buffer, id, "its slice gets other memory here");
+                }
+                continue;
+            };
+            let base = op.input_tensors().next().is_some_and(|tensor| self.is_buffer(tensor));
+            if known.is_some_and(|known| known.buffer != from.buffer || known.whole != base) {
+                self.fail(from.buffer, id, "this name stands for different slices");
+            }
+            if !self.uses.is_within(result, self.looped) {
+                self.fail(from.buffer, id, "its slice is used outside of the loop");
+            }
+            self.slices.insert(result, Slice { buffer: from.buffer, whole: base });
+            if base {
+                let state = State { bound: true, ..self.states[from.buffer] };
+                self.set(from.buffer, state);
+            }
+        }
+    }
+
+    /// Whether a tensor is a buffer itself, no slice of one.
+    fn is_buffer(&self, tensor: TensorId) -> bool {
+        self.slices.contains_key(&tensor) && !self.uses.is_within(tensor, self.looped)
+    }
+
+    /// An allocation of what has memory does nothing; that of 2026 makes new memory.
+    fn allocate(&mut self, id: OpId, op: &Op) {
+        if op.attr(AttrKey::Buffer).is_some() {
+            return;
+        }
+        for tensor in op.output_tensors() {
+            if let Some(slice) = self.slices.get(&tensor).copied() {
+                self.fail(slice.buffer, id, "its slice gets other memory here");
+            }
+        }
+    }
+
+    fn compute(&mut self, id: OpId, op: &Op) {
+        let program = self.program;
+        // Nobody knows how much a kernel writes.
+        let kernel = op.kind.spec().effect == Effect::Opaque && op.posted_number().is_none();
+        let results: SmallVec<[TensorId; 2]> = op.output_tensors().filter(|_| !kernel).collect();
+        let mut touched: SmallVec<[(TensorId, Access); 4]> = SmallVec::new();
+        accesses(program, id, &mut |tensor, access| touched.push((tensor, access)));
+        for (tensor, access) in touched {
+            let Some(slice) = self.slices.get(&tensor).copied() else { continue };
+            if access == Access::Free {
+                self.fail(slice.buffer, id, "it is freed in the loop");
+            } else if access != Access::Name {
+                let writes = results.contains(&tensor);
+                self.touch(id, slice, writes && access != Access::Read);
+            }
+        }
+    }
+
+    /// A read or a write of a slice, or of a part of one.
+    fn touch(&mut self, id: OpId, slice: Slice, writes: bool) {
+        let worker = self.stream.is_some_and(|stream| self.is_worker(stream));
+        if !worker {
+            let why = "this does not run on stream `i % numberOfStreams` of its iteration";
+            self.fail(slice.buffer, id, why);
+        }
+        let State { bound, written } = self.states[slice.buffer];
+        if !bound {
+            self.fail(slice.buffer, id, "this uses the slice of an iteration before");
+        } else if writes && slice.whole {
+            self.set(slice.buffer, State { bound, written: true });
+        } else if !written {
+            self.fail(slice.buffer, id, "this uses a slice that its iteration has not written");
+        }
+    }
+
+    fn is_worker(&self, stream: ExprId) -> bool {
+        is_slot(self.program, stream, self.index, self.streams)
+    }
+
+    fn communicate(&mut self, id: OpId, op: &Op) {
+        match op.kind {
+            OpKind::StartCoalescing => self.in_group = true,
+            OpKind::EndCoalescing => {
+                self.in_group = false;
+                for message in self.pending.iter_mut().filter(|m| m.handle.is_none()) {
+                    message.handle = op.number();
+                }
+            }
+            OpKind::Wait => self.wait(op),
+            _ => {
+                let shared = op.word(AttrKey::Backend).map(|word| self.program.name(word));
+                let shared =
+                    shared == Some("CUDA") || op.operands.iter().any(|v| matches!(v, Value::Op(_)));
+                let mut touched: SmallVec<[(TensorId, Access); 4]> = SmallVec::new();
+                accesses(self.program, id, &mut |tensor, access| touched.push((tensor, access)));
+                for (tensor, access) in touched {
+                    let Some(slice) = self.slices.get(&tensor).copied() else { continue };
+                    if shared {
+                        self.fail(
+                            slice.buffer,
+                            id,
+                            "another rank reads or writes its memory itself",
+                        );
+                    }
+                    self.touch(id, slice, access != Access::Read);
+                    let grouped = op.kind == OpKind::P2PCommunication && self.in_group;
+                    let handle = if grouped { None } else { op.number() };
+                    self.pending.push(Message { buffer: slice.buffer, op: id, handle });
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, op: &Op) {
+        if !self.stream.is_some_and(|stream| self.is_worker(stream)) {
+            return;
+        }
+        for handle in &op.operands {
+            if let Value::Handle(number) = handle {
+                self.pending.retain(|message| message.handle != Some(*number));
+            }
+        }
+    }
+}
