@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Measures the figures of docs/benchmarks.md that need GPUs, each beside its reference.
+
+usage: tools/bench/gpu.py [--hir-run PATH] [matmul] [fused] [host] [graph] [collectives] [startup] [overlap]
+
+The references are torch (matmul, fused, collectives, overlap) and the bare driver calls (host, graph).
+Ours and the reference run in turn, several rounds each; the medians of the rounds are compared.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUNDS = 3
+# M, K, N of the products whose overlap with communication is measured elsewhere.
+SHAPES = [(8192, 8192, 8192), (16384, 8192, 4096), (4096, 4096, 4096), (16384, 12288, 3072), (32768, 32768, 1024)]
+
+MATMUL = """%HostIrContainer { (T0_g___bfloat[iS0{i0}, iS1{i1}], T1_g___bfloat[iS2{i1}, iS3{i2}]) -> (T2_g___bfloat[iS4{i0}, iS5{i2}, rS6{i1}]) :
+  T2_g___bfloat[iS4{i0}, iS5{i2}, rS6{i1}]
+     = matmul(T0_g___bfloat[iS0{i0}, iS1{i1}],
+              T1_g___bfloat[iS2{i1}, iS3{i2}])
+} // %HostIrContainer
+"""
+
+LINEAR = """%HostIrContainer { (T0_g___bfloat[iS0{i0}, iS1{i1}], T1_g___bfloat[iS2{i2}, iS3{i1}], T2_g___bfloat[iS4{i2}]) -> (T3_g___bfloat[iS5{i0}, iS6{i2}, rS7{i1}]) :
+  T3_g___bfloat[iS5{i0}, iS6{i2}, rS7{i1}]
+     = linear(T0_g___bfloat[iS0{i0}, iS1{i1}],
+              T1_g___bfloat[iS2{i2}, iS3{i1}]      ,
+          T2_g___bfloat[iS4{i2}]      )
+} // %HostIrContainer
+"""
+
+# y = sum over rows of exp(x - bias): pointwise, broadcast and reduction in one HostUnit.
+FUSED = """%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i1}]) -> (T5_g_float[iS9{i0}, rS10{i1}]) :
+  T2_l_float[bS3{1}, iS4{i1}]
+     = broadcast( T1_g_float[iS2{i1}], flags = {true, false} )
+  T3_l_float[iS5{i0}, iS6{i1}]
+     = T0_g_float[iS0{i0}, iS1{i1}]
+     - T2_l_float[bS3{1}, iS4{i1}];
+  T4_l_float[iS7{i0}, iS8{i1}]
+     = expf(T3_l_float[iS5{i0}, iS6{i1}]);
+  T5_g_float[iS9{i0}, rS10{i1}]
+     = reduction( T4_l_float[iS7{i0}, iS8{i1}], op = add, initial value = float(0), allreduce = false )
+} // %HostIrContainer
+"""
+
+
+def chain(count):
+    """A chain of `count` pointwise kernels that cannot be fused: every result is an output."""
+    outputs = ", ".join(f"T{n}_g_float[iS{n}{{i0}}]" for n in range(1, count + 1))
+    lines = [f"%HostIrContainer {{ (T0_g_float[iS0{{i0}}]) -> ({outputs}) :"]
+    for n in range(1, count + 1):
+        lines.append(f"  T{n}_g_float[iS{n}{{i0}}]\n     = T{n - 1}_g_float[iS{n - 1}{{i0}}]\n     + double(1);")
+    return "\n".join(lines) + "\n} // %HostIrContainer\n"
+
+
+class Ours:
+    def __init__(self, tool, folder):
+        self.tool, self.folder, self.number = tool, Path(folder), 0
+
+    def bench(self, text, *flags, iterations=30):
+        """The figures of one program."""
+        self.number += 1
+        path, out = self.folder / f"{self.number}.hir", self.folder / f"{self.number}.json"
+        path.write_text(text)
+        command = [self.tool, str(path), "--backend=cuda", "--bench", f"--iters={iterations}", "--json", str(out), "--input", "0=uniform", *flags]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr[-2000:])
+        return json.loads(out.read_text())["programs"][0]
+
+
+def sizes(*extents):
+    return [word for name, value in enumerate(extents) for word in ("--set", f"i{name}={value}")]
+
+
+def events(function, iterations=30):
+    """Median milliseconds of a torch function by device events, one call at a time."""
+    import torch
+
+    for _ in range(5):
+        function()
+    times = []
+    for _ in range(iterations):
+        torch.cuda.synchronize()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        function()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def in_turn(ours, theirs):
+    """Medians of rounds that alternate."""
+    a, b = [], []
+    for _ in range(ROUNDS):
+        a.append(ours())
+        b.append(theirs())
+    return statistics.median(a), statistics.median(b)
+
+
+def matmul(tool):
+    import torch
+
+    for m, k, n in SHAPES:
+        x = torch.rand(m, k, device="cuda", dtype=torch.bfloat16)
+        w = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
+        flop = 2 * m * k * n
+        mine, theirs = in_turn(lambda: tool.bench(MATMUL, *sizes(m, k, n))["median_ms"], lambda: events(lambda: x @ w))
+        report("matmul", f"bf16 {m},{k},{n}", mine, theirs, flop)
+        if k <= 12288:
+            wt, bias = w.t().contiguous(), torch.randn(n, device="cuda", dtype=torch.bfloat16)
+            linear = torch.nn.functional.linear
+            mine, theirs = in_turn(lambda: tool.bench(LINEAR, *sizes(m, k, n))["median_ms"], lambda: events(lambda: linear(x, wt, bias)))
+            report("linear", f"bf16 {m},{k},{n}", mine, theirs, flop)
+        del x, w
+
+
+def report(part, what, mine, theirs, flop=0):
+    rate = f", {flop / mine / 1e9:.0f} against {flop / theirs / 1e9:.0f} TFLOP/s" if flop else ""
+    print(f"{part}: {what}: {mine:.4f} ms, torch {theirs:.4f} ms, {theirs / mine:.3f}x torch's speed{rate}", flush=True)
+
+
+def fused(tool):
+    import torch
+
+    rows, columns = 16384, 8192
+    x = torch.rand(rows, columns, device="cuda")
+    bias = torch.rand(columns, device="cuda")
+    copy = torch.empty_like(x)
+    function = torch.compile(lambda x, bias: (x - bias).exp().sum(1))
+    function(x, bias)
+    mine, theirs = in_turn(lambda: tool.bench(FUSED, *sizes(rows, columns))["median_ms"], lambda: events(lambda: function(x, bias)))
+    whole = x.numel() * 4
+    moved = events(lambda: copy.copy_(x))
+    print(f"fused: {whole / 1e6:.0f} MB: {mine:.4f} ms, torch.compile {theirs:.4f} ms ({theirs / mine:.3f}x its speed),", end=" ")
+    print(f"{whole / mine / 1e6:.0f} GB/s read; a copy moves {2 * whole / moved / 1e6:.0f} GB/s: {whole / mine / (2 * whole / moved):.2f} of it", flush=True)
+
+
+def host(tool):
+    found = tool.bench(chain(1000), *sizes(256), iterations=11)
+    floor = bare(1000)
+    print(f"host: 1000 kernels are issued in {found['issue_us']:.0f} us, the bare launches in {floor['launch_us']:.0f} us: {found['issue_us'] / floor['launch_us']:.2f}x (bar 1.2)", flush=True)
+
+
+def graph(tool):
+    found = tool.bench(chain(1000), *sizes(256), "--graph", iterations=21)
+    floor = bare(1000)
+    print(f"graph: {found['median_ms']:.3f} us a node of 1000 small kernels, bare CUDA {floor['node_us']:.3f} (bar 0.7)", flush=True)
+
+
+def bare(count):
+    """Launch and replay times of `count` empty kernels through the driver alone."""
+    program = Path(__file__).with_name("bare.py")
+    done = subprocess.run([sys.executable, str(program), str(count)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+COLLECTIVES = {
+    "Allgather": "T0_g_float[ideviceIdx.x0{i0}, iS1{i1}] (DeviceMesh{MESH})|T1_g_float[iS2{i0}, iS3{i1}] (DeviceMesh{MESH})|",
+    "Allreduce": "T0_g_float[ideviceIdx.x0{i0}, iS1{i1}] (DeviceMesh{MESH})|T1_g_float[rdeviceIdx.x2{i0}, iS3{i1}] (DeviceMesh{MESH})|red_op=sum, ",
+}
+
+
+def collective(kind, count):
+    source, target, extra = COLLECTIVES[kind].replace("MESH", " ".join(map(str, range(count)))).split("|")
+    size = "( i0 * i1 )" if kind == "Allgather" else "i1"
+    team = " ".join(map(str, range(count)))
+    return f"""%HostIrContainer {{ ({source}) -> ({target}) :
+  {target} = ALLOCATE(buffer={target}, mem_type=global, size={size}, zero_init=false, resets_to_zero=false)
+  Communication 1 (type={kind}, team=({team}), {extra}input={source}, output={target}, backend=NCCL)
+  Wait Communication 1
+}} // %HostIrContainer
+"""
+
+
+def collectives(tool):
+    import torch
+
+    count = torch.cuda.device_count()
+    if count < 2:
+        print("collectives: skipped, they need 2 GPUs or more")
+        return
+    for kind in COLLECTIVES:
+        for megabytes in (1, 16, 256, 1024):
+            elements = megabytes * (1 << 20) // 4 // (count if kind == "Allgather" else 1)
+            flags = ["--set", f"i1={elements}"]
+            mine, theirs = in_turn(
+                lambda: tool.bench(collective(kind, count), *flags)["median_ms"],
+                lambda: torch_collective(kind, count, elements),
+            )
+            report("collectives", f"{kind} of {megabytes} MB on {count} GPUs", mine, theirs)
+
+
+def torch_collective(kind, count, elements):
+    program = Path(__file__).with_name("torch_nccl.py")
+    command = ["torchrun", f"--nproc-per-node={count}", str(program), kind, str(elements)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-2000:])
+    return float(done.stdout.strip().splitlines()[-1])
+
+
+def startup(tool):
+    import torch
+
+    count = torch.cuda.device_count()
+    text = collective("Allgather", count) if count > 1 else MATMUL
+    path = tool.folder / "start.hir"
+    path.write_text(text)
+    flags = ["--set", "i1=64"] if count > 1 else sizes(64, 64, 64)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = subprocess.run([tool.tool, str(path), "--backend=cuda", "--summary", *flags], capture_output=True, text=True, check=True)
+        times.append(time.perf_counter() - start)
+    print(f"startup: first result of a small program on {count} GPUs after {statistics.median(times):.2f} s (bar 6)")
+    print("".join(f"  {line}\n" for line in done.stderr.splitlines()), end="", flush=True)
+
+
+def main():
+    parts = {"matmul": matmul, "fused": fused, "host": host, "graph": graph, "collectives": collectives, "startup": startup}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    parser.add_argument("--hir-run", default=str(target / "release/hir-run"))
+    parser.add_argument("parts", nargs="*")
+    options = parser.parse_args()
+    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+    with tempfile.TemporaryDirectory() as folder:
+        tool = Ours(str(Path(options.hir_run).resolve()), folder)
+        for name in options.parts or parts:
+            try:
+                parts[name](tool)
+            except Exception as error:  # one figure that fails leaves the others
+                print(f"{name}: FAILED: {error}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
