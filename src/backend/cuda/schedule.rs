@@ -120,6 +120,8 @@ struct Builder<'p> {
     reached: Vec<Vec<usize>>,
     /// Which streams were used.
     forked: Vec<bool>,
+    /// Whether all instructions are of one stream.
+    one_stream: bool,
     /// Events of the plan's events and works.
     events: BTreeMap<u32, usize>,
     works: BTreeMap<u32, usize>,
@@ -150,6 +152,7 @@ impl<'p> Builder<'p> {
             marks: Vec::new(),
             marks_of: vec![0; streams],
             reached: vec![vec![0; streams]; streams],
+            one_stream: plan.iter().all(|inst| inst.stream.0 == 0),
             forked: (0..streams).map(|stream| stream == 0).collect(),
             events: BTreeMap::new(),
             works: BTreeMap::new(),
@@ -333,6 +336,20 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
+    /// Whether a communication can run on the stream that posts it: the next instruction waits for it,
+    /// and there is no other stream whose work it should overlap with (a communicator's own stream goes
+    /// first on the device).
+    fn folds(&self, works: &[WorkSlot]) -> bool {
+        let mut next = self.plan.insts[self.at + 1..].iter();
+        let next =
+            next.find(|inst| !matches!(inst.kind, InstKind::Alloc { .. } | InstKind::Free { .. }));
+        let waits = next.is_some_and(|inst| match inst.kind {
+            InstKind::WaitWork { work } => works.contains(&work),
+            _ => false,
+        });
+        waits && self.one_stream
+    }
+
     fn post(
         &mut self,
         entry: usize,
@@ -341,6 +358,9 @@ impl<'p> Builder<'p> {
         stream: usize,
         works: &[WorkSlot],
     ) {
+        if self.folds(works) {
+            return self.push(Call::Communicate { entry, calls }, stream);
+        }
         let before = self.record(stream);
         self.wait(before, queue);
         if !calls.is_empty() {
