@@ -140,9 +140,9 @@ pub fn reduce_of(
     if axes.iter().any(|&axis| axis >= shape.len()) || kept_shape != output.shape() {
         return Err("a reduction to another shape".to_owned());
     }
-    alias::check(&kernel.inputs, output, false)?;
     let steps = Steps::new(kernel)?;
     let join = Join::new(op, kernel.output.dtype)?;
+    alias::check(&kernel.inputs, output, false)?;
     let count: usize = axes.iter().map(|&axis| shape[axis]).product();
     if output.is_empty() {
         return Ok(Job::default());

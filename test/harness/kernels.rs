@@ -1,0 +1,160 @@
+//! `cargo test --test kernels`: NVRTC compiles every kernel that the programs of the tree's tests need on
+//! a GPU, with the sizes that their `hir-run` lines give. No GPU is needed.
+#![allow(clippy::print_stdout, reason = "a test program's own report")]
+
+#[path = "../../tests/common/nvrtc.rs"]
+mod nvrtc;
+
+use hostir::backend::cuda::codegen::{self, Job};
+use hostir::plan::{InstKind, Prepared, Sizes};
+use hostir_test::directives;
+use hostir_test::exec::Context;
+use hostir_test::programs::{self, Invocation};
+use hostir_test::shell::{self, Pipeline, Redirect};
+use hostir_test::tree;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Multiprocessors of the device that kernels are made for.
+const SMS: u32 = 132;
+
+/// What the tests' programs need.
+#[derive(Default)]
+struct Found {
+    /// Kernels' texts.
+    texts: BTreeSet<String>,
+    /// Why instructions have none, with where that was.
+    refused: BTreeMap<String, String>,
+    /// How many programs were planned.
+    programs: usize,
+}
+
+#[test]
+fn nvrtc_compiles_the_kernels_of_all_tests() {
+    nvrtc::with("nvrtc_compiles_the_kernels_of_all_tests", || {
+        let found = collect();
+        nvrtc::compile_all(found.texts.iter().map(String::as_str), 90);
+        println!("{} programs need {} kernels", found.programs, found.texts.len());
+    });
+}
+
+#[test]
+fn every_instruction_of_the_tests_has_a_kernel() {
+    let found = collect();
+    assert!(found.programs > 100, "only {} programs were planned", found.programs);
+    assert!(found.refused.is_empty(), "{:#?}", found.refused);
+}
+
+fn collect() -> Found {
+    let mut found = Found::default();
+    for path in tree::files(&tree::root().join("test"), ".hir") {
+        let Ok(directives) = directives::parse(&tree::read(&path)) else { continue };
+        let Ok(scratch) = tempfile::tempdir() else { continue };
+        for run in &directives.runs {
+            let Ok(line) = directives::substitute(&run.command, &path, scratch.path()) else {
+                continue;
+            };
+            let Ok(lists) = shell::parse(&line) else { continue };
+            for (_, pipeline) in lists {
+                follow(&pipeline, scratch.path(), &tree::relative(&path), &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// Runs the commands in front of `hir-run`, and plans what it would run.
+fn follow(pipeline: &Pipeline, scratch: &Path, place: &str, found: &mut Found) {
+    let mut piped = Vec::new();
+    for command in pipeline {
+        let context = Context { scratch: scratch.to_path_buf(), bless: false, spawn: false };
+        match command.words.first().map(String::as_str) {
+            Some("hir-run") => return plan(&command.words[1..], &piped, place, found),
+            Some("hir-opt" | "sed" | "cat" | "cp" | "mkdir" | "echo") => {
+                let stdin = std::mem::take(&mut piped);
+                let call = Invocation { stdin, merge: false, env: Vec::new(), context: &context };
+                piped = programs::run(&command.words, call).out;
+            }
+            _ => return,
+        }
+        for redirect in &command.redirects {
+            if let Redirect::Output(file, false) = redirect {
+                let _ = std::fs::write(scratch.join(file), &piped);
+            }
+        }
+    }
+}
+
+/// Plans one call of `hir-run`, if it says all sizes.
+fn plan(words: &[String], piped: &[u8], place: &str, found: &mut Found) {
+    let Some(file) = words.iter().find(|word| word.ends_with(".hir") || *word == "-") else {
+        return;
+    };
+    let text = match file.as_str() {
+        "-" => String::from_utf8_lossy(piped).into_owned(),
+        file => tree::read(Path::new(file)),
+    };
+    let (programs, diags) = hostir::load(&text);
+    let number = options(words, "--container").first().and_then(|number| number.parse().ok());
+    let Some(program) = programs.get(number.unwrap_or(1usize).saturating_sub(1)) else { return };
+    if diags.has_errors() {
+        return;
+    }
+    let Ok(prepared) = hostir::plan::prepare(program, &sizes(words)) else { return };
+    found.programs += 1;
+    add(&prepared, place, found);
+}
+
+/// The values of an option.
+fn options<'w>(words: &'w [String], name: &str) -> Vec<&'w str> {
+    let mut values = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        match word.strip_prefix(name) {
+            Some("") => values.extend(words.get(at + 1).map(String::as_str)),
+            Some(rest) => values.extend(rest.strip_prefix('=')),
+            None => {}
+        }
+    }
+    values
+}
+
+fn sizes(words: &[String]) -> Sizes {
+    let number = |name: &str| options(words, name).first().and_then(|value| value.parse().ok());
+    let mut sizes = Sizes { devices: number("--devices"), ..Sizes::default() };
+    sizes.streams = number("--streams").unwrap_or(sizes.streams);
+    for (name, value) in options(words, "--set").iter().filter_map(|set| set.split_once('=')) {
+        match (value.parse(), value.parse()) {
+            (Ok(whole), _) => drop(sizes.set.insert(name.to_owned(), whole)),
+            (_, Ok(real)) => drop(sizes.reals.insert(name.to_owned(), real)),
+            _ => {}
+        }
+    }
+    for (name, shape) in options(words, "--shape").iter().filter_map(|set| set.split_once('=')) {
+        let extents = shape.split('x').filter_map(|extent| extent.parse().ok()).collect();
+        let name = if name.starts_with('T') { name.to_owned() } else { format!("T{name}") };
+        sizes.shapes.insert(name, extents);
+    }
+    sizes
+}
+
+fn add(prepared: &Prepared, place: &str, found: &mut Found) {
+    for inst in prepared.plans.iter().flat_map(|plan| plan.iter()) {
+        match job(&inst.kind) {
+            Ok(job) => found.texts.extend(job.launches.into_iter().map(|launch| launch.text)),
+            Err(reason) => drop(found.refused.insert(reason, place.to_owned())),
+        }
+    }
+}
+
+fn job(kind: &InstKind) -> Result<Job, String> {
+    match kind {
+        InstKind::Kernel(kernel) => codegen::pointwise(kernel),
+        InstKind::Copy { src, dst } => codegen::copy(src, dst),
+        InstKind::Fill { dst, value } => codegen::fill(dst, *value),
+        InstKind::Reduce { op, axes, input, output } => {
+            codegen::reduce(*op, axes, input, output, SMS)
+        }
+        InstKind::Gemm(gemm) => codegen::gemm(gemm),
+        _ => Ok(Job::default()),
+    }
+}

@@ -1,0 +1,105 @@
+//! Generated kernels: what they compute, run on the host against the CPU backend, and that NVRTC compiles
+//! them. Neither needs a GPU; both are skipped where the compiler is missing.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "failures panic")]
+#![allow(clippy::print_stdout, reason = "skips are told")]
+
+mod cases;
+mod host;
+mod layouts;
+#[path = "../common/nvrtc.rs"]
+mod nvrtc;
+mod tables;
+
+use cases::Case;
+use hostir::backend::cuda::codegen::Job;
+use hostir::data::HostTensor;
+use hostir::plan::{InstKind, RedOp};
+use std::collections::BTreeSet;
+
+/// Multiprocessors of the device that tests generate for: few, so that small reductions are cut.
+const SMS: u32 = 4;
+
+/// All cases, with how far `float` may be off.
+fn all() -> Vec<(Case, f64)> {
+    let mut cases = tables::functions();
+    cases.extend(tables::reductions());
+    cases.extend(layouts::pointwise());
+    cases.extend(layouts::copies());
+    cases.extend(layouts::fills());
+    cases.extend(layouts::reductions());
+    cases.extend(layouts::products());
+    cases
+}
+
+fn job(case: &Case) -> Job {
+    cases::job(&case.kind, SMS).unwrap_or_else(|reason| panic!("{}: {reason}", case.name))
+}
+
+#[test]
+fn kernels_compute_what_the_cpu_backend_computes() {
+    if !host::is_present() {
+        println!("skipped: there is no g++, which runs kernels on the host");
+        return;
+    }
+    let cases = all();
+    let jobs: Vec<(&Case, Job)> = cases.iter().map(|(case, _)| (case, job(case))).collect();
+    let results = host::run("all", &jobs);
+    let check = |((case, tolerance), got): (&(Case, f64), &Vec<HostTensor>)| {
+        cases::compare(case, got, *tolerance).err()
+    };
+    let wrong: Vec<String> = cases.iter().zip(&results).filter_map(check).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn members_are_combined_in_order() {
+    if !host::is_present() {
+        println!("skipped: there is no g++, which runs kernels on the host");
+        return;
+    }
+    let cases = tables::members();
+    let jobs: Vec<(&Case, Job)> = cases.iter().map(|(case, job, _)| (case, job.clone())).collect();
+    for ((case, _, expected), got) in cases.iter().zip(host::run("members", &jobs)) {
+        let last = got.last().unwrap();
+        let got: Vec<f64> = (0..last.len()).map(|index| last.get_f64(index)).collect();
+        assert_eq!(&got, expected, "{}", case.name);
+    }
+}
+
+#[test]
+fn nvrtc_compiles_every_kernel() {
+    nvrtc::with("nvrtc_compiles_every_kernel", || {
+        let mut cases = all();
+        // Of the reductions by columns and in parts, those of one operation speak for the others, as
+        // do products of one size.
+        cases.retain(|(case, _)| match &case.kind {
+            InstKind::Reduce { op, axes, input, .. } => {
+                *op == RedOp::Sum || (axes[0] == 1 && input.len() < 1000)
+            }
+            InstKind::Gemm(gemm) => gemm.out.len() > 400,
+            _ => true,
+        });
+        let mut jobs: Vec<Job> = cases.iter().map(|(case, _)| job(case)).collect();
+        jobs.extend(tables::members().into_iter().map(|(_, job, _)| job));
+        let launches = jobs.iter().flat_map(|job| &job.launches);
+        let texts: BTreeSet<&str> = launches.map(|launch| launch.text.as_str()).collect();
+        let count = nvrtc::compile_all(texts.iter().copied(), 90);
+        nvrtc::compile_all(texts.iter().copied().step_by(40), 80);
+        nvrtc::compile_all(texts.iter().copied().skip(20).step_by(40), 100);
+        println!("{count} kernels compile");
+    });
+}
+
+#[test]
+fn what_cannot_be_generated_is_told() {
+    for (reason, found) in layouts::refused() {
+        assert_eq!(found.err().as_deref(), Some(reason));
+    }
+}
+
+#[test]
+fn nothing_is_launched_for_nothing() {
+    for job in layouts::empty() {
+        assert_eq!(job, Ok(Job::default()));
+    }
+}
