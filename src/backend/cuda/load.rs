@@ -280,7 +280,7 @@ impl Loaded<'_> {
 
     /// Does something on all ranks, each in a thread of its own; what failed comes back by rank. After a
     /// failure all communication is aborted: the others would wait for it.
-    fn each<'s, F>(&'s mut self, work: F) -> Result<(), Vec<Diag>>
+    fn each<F>(&mut self, work: F) -> Result<(), Vec<Diag>>
     where
         F: Fn(&mut Rank<'_>) -> Result<(), Failure> + Sync,
     {

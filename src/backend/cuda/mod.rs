@@ -167,3 +167,68 @@ impl Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Sizes, prepare};
+
+    const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
+  T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
+} // %HostIrContainer
+";
+
+    fn prepared() -> Prepared {
+        let (programs, diags) = crate::load(COPY);
+        assert!(diags.is_empty());
+        prepare(&programs[0], &Sizes::default()).unwrap()
+    }
+
+    /// Code, message and notes of a failure in the first instruction.
+    fn told(failure: Failure) -> (&'static str, String, String) {
+        let prepared = prepared();
+        let diag = failure.at(0).diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
+        (diag.code, diag.message, diag.notes.join("; "))
+    }
+
+    #[test]
+    fn failures_name_rank_and_op() {
+        let (code, message, notes) = told(Failure::timeout());
+        assert_eq!((code, message.as_str()), ("H0511", "the run did not end within 1500 ms"));
+        assert_eq!(notes, "rank 0, in `T1 = Set`");
+        let full = Error::NoMemory { bytes: 4096, free: 512 };
+        let (code, message, _) = told(full.into());
+        assert_eq!(
+            (code, message.as_str()),
+            ("H0521", "no device memory for 4096 bytes (512 are free)")
+        );
+        let call = Error::Call { call: "cuLaunchKernel", status: "CUDA_ERROR_X (why)".to_owned() };
+        let (code, message, _) = told(call.into());
+        assert_eq!(
+            (code, message.as_str()),
+            ("H0522", "cuLaunchKernel failed: CUDA_ERROR_X (why)")
+        );
+        let nccl = nccl_rs::Error::Timeout { call: "ncclCommInitRankConfig" };
+        assert_eq!(told(nccl.into()).0, "H0511");
+    }
+
+    #[test]
+    fn a_library_that_is_not_there() {
+        let error = nccl_rs::Library::open(Some("/nowhere/libnccl.so".into())).err().unwrap();
+        let (code, message, _) = told(error.into());
+        assert_eq!(code, "H0520");
+        assert_eq!(message, "NCCL cannot be opened (searched: /nowhere/libnccl.so)");
+    }
+
+    /// Where there is no GPU, a program is refused before anything else happens.
+    #[test]
+    fn no_gpu() {
+        if driver::is_present() {
+            return;
+        }
+        let prepared = prepared();
+        let diags = Cuda::default().load(&prepared).err().unwrap();
+        assert_eq!(diags[0].code, "H0520");
+        assert!(diags[0].message.contains("libcuda.so"), "{}", diags[0].message);
+    }
+}

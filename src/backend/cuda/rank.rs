@@ -173,8 +173,9 @@ impl<'p> Rank<'p> {
                 let addresses = start..self.addresses.len();
                 Ready::Launch { function: functions[*text], grid: *grid, block: *block, addresses }
             }
-            Call::Copy { to, from, bytes } => {
-                Ready::Copy { to: self.view(to), from: self.view(from), bytes: *bytes }
+            Call::Copy { views, bytes } => {
+                let [from, to] = views.each_ref().map(|view| self.view(view));
+                Ready::Copy { to, from, bytes: *bytes }
             }
             Call::Product { shape, operands } => {
                 let at = |index: usize| operands[index].as_ref().map_or(0, |view| self.view(view));
@@ -544,7 +545,7 @@ fn communicate(
     if calls.len() > 1 {
         library.group_start()?;
     }
-    let result = calls.iter().try_for_each(|(raw, dtype)| one(comm, *raw, *dtype, stream.raw()));
+    let result = calls.iter().try_for_each(|(raw, dtype)| one(comm, *raw, *dtype, stream.nccl()));
     if calls.len() > 1 {
         library.group_end()?;
     }

@@ -27,10 +27,10 @@ pub(super) enum Place {
 pub(super) enum Call {
     /// Launches kernel number `text` of [`Schedule::texts`].
     Launch { text: usize, grid: [u32; 3], block: [u32; 3], places: Vec<Place> },
-    /// Copies bytes.
-    Copy { to: View, from: View, bytes: usize },
+    /// Copies bytes from the first view to the second.
+    Copy { views: Box<[View; 2]>, bytes: usize },
     /// Runs product number `shape` of [`Schedule::shapes`]; the operands are those of the library.
-    Product { shape: usize, operands: [Option<View>; 4] },
+    Product { shape: usize, operands: Box<[Option<View>; 4]> },
     /// Marks a stream.
     Record { event: usize },
     /// Waits for a mark.
@@ -267,7 +267,7 @@ impl<'p> Builder<'p> {
         }
         if src.is_contiguous() && dst.is_contiguous() {
             let bytes = src.len() * src.dtype.size();
-            self.push(Call::Copy { to: dst.clone(), from: src.clone(), bytes }, stream);
+            self.push(Call::Copy { views: Box::new([src.clone(), dst.clone()]), bytes }, stream);
             return Ok(());
         }
         self.job(codegen::copy(src, dst)?, stream)
@@ -300,7 +300,7 @@ impl<'p> Builder<'p> {
             self.schedule.shapes.push(product.shape);
             self.schedule.shapes.len() - 1
         });
-        self.push(Call::Product { shape, operands: product.operands }, stream);
+        self.push(Call::Product { shape, operands: Box::new(product.operands) }, stream);
     }
 
     // ---- communications ----

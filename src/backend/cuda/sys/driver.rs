@@ -202,6 +202,12 @@ impl Stream {
         self.handle.cast()
     }
 
+    /// The stream for NCCL, for as long as this one lives.
+    pub fn nccl(&self) -> nccl_rs::Stream {
+        // SAFETY: alive now; communications are made by the rank that owns both.
+        unsafe { nccl_rs::Stream::from_raw(self.raw()) }
+    }
+
     /// Marks this point of the stream.
     pub fn record(&self, event: &Event) -> Result<(), Error> {
         // SAFETY: both are alive and of this device.

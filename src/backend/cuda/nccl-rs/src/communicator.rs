@@ -167,7 +167,7 @@ impl Communicator {
                 count,
                 dtype as c_int,
                 self.handle,
-                stream,
+                stream.0,
             )
         };
         self.library.check("ncclAllGather", status, self.handle)
@@ -192,7 +192,7 @@ impl Communicator {
                 dtype as c_int,
                 op as c_int,
                 self.handle,
-                stream,
+                stream.0,
             )
         };
         self.library.check("ncclAllReduce", status, self.handle)
@@ -220,7 +220,7 @@ impl Communicator {
                 op as c_int,
                 root as c_int,
                 self.handle,
-                stream,
+                stream.0,
             )
         };
         self.library.check("ncclReduce", status, self.handle)
@@ -245,7 +245,7 @@ impl Communicator {
                 dtype as c_int,
                 op as c_int,
                 self.handle,
-                stream,
+                stream.0,
             )
         };
         self.library.check("ncclReduceScatter", status, self.handle)
@@ -270,7 +270,7 @@ impl Communicator {
                 dtype as c_int,
                 root as c_int,
                 self.handle,
-                stream,
+                stream.0,
             )
         };
         self.library.check("ncclBroadcast", status, self.handle)
@@ -293,7 +293,7 @@ impl Communicator {
                 dtype as c_int,
                 peer as c_int,
                 self.handle,
-                stream,
+                stream.0,
             )
         };
         self.library.check("ncclSend", status, self.handle)
@@ -316,7 +316,7 @@ impl Communicator {
                 dtype as c_int,
                 peer as c_int,
                 self.handle,
-                stream,
+                stream.0,
             )
         };
         self.library.check("ncclRecv", status, self.handle)

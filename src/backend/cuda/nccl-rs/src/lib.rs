@@ -15,8 +15,19 @@ mod communicator;
 pub use api::{DataType, Error, Library, RedOp, UniqueId};
 pub use communicator::{Communicator, Config};
 
-/// A CUDA stream (`CUstream`) as a plain pointer.
-pub type Stream = *mut std::ffi::c_void;
+/// A CUDA stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream(*mut std::ffi::c_void);
+
+impl Stream {
+    /// The stream of a `CUstream`.
+    ///
+    /// # Safety
+    /// It is alive whenever the value is used.
+    pub unsafe fn from_raw(stream: *mut std::ffi::c_void) -> Self {
+        Self(stream)
+    }
+}
 
 /// A device address.
 pub type Address = u64;
