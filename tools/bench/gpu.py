@@ -148,20 +148,23 @@ def fused(tool):
 
 def host(tool):
     found = tool.bench(chain(1000), *sizes(256), iterations=11)
-    floor = bare(1000)
+    floor = bare(tool, 1000)
     print(f"host: 1000 kernels are issued in {found['issue_us']:.0f} us, the bare launches in {floor['launch_us']:.0f} us: {found['issue_us'] / floor['launch_us']:.2f}x (bar 1.2)", flush=True)
 
 
 def graph(tool):
     found = tool.bench(chain(1000), *sizes(256), "--graph", iterations=21)
-    floor = bare(1000)
+    floor = bare(tool, 1000)
     print(f"graph: {found['median_ms']:.3f} us a node of 1000 small kernels, bare CUDA {floor['node_us']:.3f} (bar 0.7)", flush=True)
 
 
-def bare(count):
-    """Launch and replay times of `count` empty kernels through the driver alone."""
-    program = Path(__file__).with_name("bare.py")
-    done = subprocess.run([sys.executable, str(program), str(count)], capture_output=True, text=True, check=True)
+def bare(tool, count):
+    """Launch and replay times of `count` such kernels through CUDA alone, compiled by nvcc."""
+    program = tool.folder / "bare"
+    if not program.exists():
+        source = Path(__file__).with_name("bare.cu")
+        subprocess.run(["nvcc", "-O2", "-arch=native", "-o", str(program), str(source)], check=True)
+    done = subprocess.run([str(program), str(count)], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 

@@ -1,6 +1,7 @@
 //! The prepare phase, and runs of all ranks.
 
 use super::comm::{self, Team};
+use super::gate::Gate;
 use super::rank::Rank;
 use super::schedule::{self, Refusal, Schedule, Settings};
 use super::sys::blas::Shape;
@@ -12,7 +13,7 @@ use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::plan::{InstKind, Prepared};
-use std::sync::Barrier;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// A program on its devices, ready to run any number of times.
@@ -22,13 +23,6 @@ pub struct Loaded<'p> {
     timeout: Duration,
     about: String,
     phases: Vec<(&'static str, f64)>,
-}
-
-/// One timed run.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Sample {
-    /// Milliseconds on the slowest rank's device.
-    pub milliseconds: f64,
 }
 
 /// Everything that happens once.
@@ -367,33 +361,37 @@ impl Loaded<'_> {
         Ok(RunResult { outputs, stats: stats(self.prepared) })
     }
 
-    /// One timed run: all ranks start together; the slowest device counts.
-    pub fn sample(&mut self) -> Result<Sample, Vec<Diag>> {
-        let times = self.measure(|rank, timeout| rank.timed(timeout))?;
-        Ok(Sample { milliseconds: times.into_iter().fold(0.0, f64::max) })
+    /// Milliseconds of so many runs on the slowest rank's device. All ranks start each run together; one
+    /// more run goes before them.
+    pub fn samples(&mut self, count: usize) -> Result<Vec<f64>, Vec<Diag>> {
+        self.measure(count, |rank, timeout| rank.timed(timeout))
     }
 
-    /// Seconds that the slowest host thread takes to issue one run.
-    pub fn issue_time(&mut self) -> Result<f64, Vec<Diag>> {
-        let times = self.measure(|rank, timeout| rank.issue_time(timeout))?;
-        Ok(times.into_iter().fold(0.0, f64::max))
+    /// Seconds that the slowest rank's host spends on issuing a run, so many times.
+    pub fn issue_times(&mut self, count: usize) -> Result<Vec<f64>, Vec<Diag>> {
+        self.measure(count, |rank, timeout| rank.issue_time(timeout))
     }
 
+    /// The largest figure of all ranks, for each of `count` rounds behind one that does not count.
     fn measure(
         &mut self,
+        count: usize,
         work: impl Fn(&mut Rank<'_>, Duration) -> Result<f64, Failure> + Sync,
     ) -> Result<Vec<f64>, Vec<Diag>> {
-        let (barrier, timeout) = (Barrier::new(self.ranks.len()), self.timeout);
-        let times = std::sync::Mutex::new(Vec::new());
+        let (gate, timeout) = (Gate::new(self.ranks.len()), self.timeout);
+        let most = Mutex::new(vec![0.0f64; count]);
         self.each(|rank| {
-            barrier.wait();
-            let time = work(rank, timeout)?;
-            if let Ok(mut times) = times.lock() {
-                times.push(time);
+            for round in 0..=count {
+                gate.wait();
+                let figure = work(rank, timeout).inspect_err(|_| gate.open())?;
+                let Some(round) = round.checked_sub(1) else { continue };
+                if let Ok(mut most) = most.lock() {
+                    most[round] = most[round].max(figure);
+                }
             }
             Ok(())
         })?;
-        Ok(times.into_inner().unwrap_or_default())
+        Ok(most.into_inner().unwrap_or_default())
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod codegen;
 mod comm;
+mod gate;
 mod gemm;
 mod load;
 mod memory;
@@ -16,7 +17,7 @@ mod rank;
 mod schedule;
 mod sys;
 
-pub use load::{Loaded, Sample};
+pub use load::Loaded;
 pub use sys::{Error, blas, driver, nvrtc};
 
 use super::{Backend, RunResult};

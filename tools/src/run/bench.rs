@@ -124,32 +124,36 @@ fn on_cuda(
     if let Some(program) = programs.first() {
         let _ = writeln!(text, "on {}", program.about());
     }
+    for (program, entry) in programs.iter_mut().zip(entries) {
+        program.samples(bench.warmup as usize).map_err(|diags| entry.loaded.fail(diags))?;
+    }
     let mut times = vec![Vec::new(); entries.len()];
-    for round in 0..bench.warmup + bench.iterations {
+    let mut left = bench.iterations as usize;
+    while left > 0 {
+        let count = left.min(IN_A_ROW);
         for ((program, entry), times) in programs.iter_mut().zip(entries).zip(&mut times) {
-            let sample = program.sample().map_err(|diags| entry.loaded.fail(diags))?;
-            if round >= bench.warmup {
-                times.push(sample.milliseconds);
-            }
+            times.extend(program.samples(count).map_err(|diags| entry.loaded.fail(diags))?);
         }
-        progress(round + 1, bench, io);
+        left -= count;
+        progress(bench.iterations as usize - left, bench, io);
     }
     let mut all = Vec::new();
     for ((program, entry), times) in programs.iter_mut().zip(entries).zip(times) {
-        let issues: Result<Vec<f64>, _> = (0..ISSUES).map(|_| program.issue_time()).collect();
-        let issues = Times::of(issues.map_err(|diags| entry.loaded.fail(diags))?);
-        let issue = Some(issues.percentile(50) * 1e6);
+        let issues = program.issue_times(ISSUES).map_err(|diags| entry.loaded.fail(diags))?;
+        let issue = Some(Times::of(issues).percentile(50) * 1e6);
         all.push(Measured { times: Times::of(times), issue });
     }
     Ok(all)
 }
 
+/// How many runs of one program are timed before it is another one's turn.
+const IN_A_ROW: usize = 5;
 /// How often the host's part of a run is timed.
 const ISSUES: usize = 11;
 
 /// One line that overwrites itself, where a person looks on.
-fn progress(round: u32, bench: &Bench, io: &mut Io<'_>) {
-    let all = bench.warmup + bench.iterations;
+fn progress(round: usize, bench: &Bench, io: &mut Io<'_>) {
+    let all = bench.iterations as usize;
     if io.color {
         let end = if round == all { "\r\x1b[K" } else { "" };
         let _ = write!(io.stderr, "\rround {round} of {all}{end}");
