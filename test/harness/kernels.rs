@@ -1,12 +1,17 @@
 //! `cargo test --test kernels`: NVRTC compiles every kernel that the programs of the tree's tests need on
-//! a GPU, with the sizes that their `hir-run` lines give. No GPU is needed.
-#![allow(clippy::print_stdout, reason = "a test program's own report")]
+//! a GPU, with the sizes that their `hir-run` lines give; and plans with joined kernels compute the same.
+//! No GPU is needed.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test program's own report")]
 
+#[path = "../../tests/common/fused.rs"]
+mod fused;
 #[path = "../../tests/common/nvrtc.rs"]
 mod nvrtc;
 
-use hostir::backend::cuda::codegen::{self, Job};
-use hostir::plan::{InstKind, Prepared, Sizes};
+use hostir::backend::cpu;
+use hostir::backend::cuda::codegen::{self, Fused, Job, fuse};
+use hostir::data::HostTensor;
+use hostir::plan::{InstKind, Plan, Prepared, Sizes, View};
 use hostir_test::directives;
 use hostir_test::exec::Context;
 use hostir_test::programs::{self, Invocation};
@@ -27,6 +32,8 @@ struct Found {
     refused: BTreeMap<String, String>,
     /// How many programs were planned.
     programs: usize,
+    /// Where joined kernels give other numbers.
+    differ: Vec<String>,
 }
 
 #[test]
@@ -43,6 +50,7 @@ fn every_instruction_of_the_tests_has_a_kernel() {
     let found = collect();
     assert!(found.programs > 100, "only {} programs were planned", found.programs);
     assert!(found.refused.is_empty(), "{:#?}", found.refused);
+    assert!(found.differ.is_empty(), "joined kernels differ: {:#?}", found.differ);
 }
 
 fn collect() -> Found {
@@ -138,10 +146,48 @@ fn sizes(words: &[String]) -> Sizes {
 }
 
 fn add(prepared: &Prepared, place: &str, found: &mut Found) {
-    for inst in prepared.plans.iter().flat_map(|plan| plan.iter()) {
-        match job(&inst.kind) {
-            Ok(job) => found.texts.extend(job.launches.into_iter().map(|launch| launch.text)),
-            Err(reason) => drop(found.refused.insert(reason, place.to_owned())),
+    for plan in &prepared.plans {
+        let one_by_one = plan.iter().map(|inst| job(&inst.kind));
+        let joined = fuse(plan).into_iter().map(|fused| joined_job(plan, fused));
+        for job in one_by_one.chain(joined) {
+            match job {
+                Ok(job) => found.texts.extend(job.launches.into_iter().map(|launch| launch.text)),
+                Err(reason) => drop(found.refused.insert(reason, place.to_owned())),
+            }
+        }
+    }
+    let mut joined = prepared.clone();
+    joined.plans = prepared.plans.iter().map(fused::applied).collect();
+    // Programs that fail are other tests'.
+    if let Ok(plain) = run(prepared)
+        && run(&joined) != Ok(plain)
+    {
+        found.differ.push(place.to_owned());
+    }
+}
+
+/// All ranks' outputs, for inputs that count up.
+fn run(prepared: &Prepared) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
+    let input = |view: &Option<View>| match view {
+        None => HostTensor::zeros(hostir::ir::DType::Float, &[0]),
+        Some(view) => {
+            let mut tensor = HostTensor::zeros(view.dtype, &view.shape());
+            for index in 0..tensor.len() {
+                tensor.set_f64(index, (index % 7) as f64 + 1.0);
+            }
+            tensor
+        }
+    };
+    let inputs = prepared.plans.iter().map(|plan| plan.inputs.iter().map(input).collect());
+    cpu::run(prepared, inputs.collect()).map(|result| result.outputs).map_err(|_| ())
+}
+
+fn joined_job(plan: &Plan, fused: Fused) -> Result<Job, String> {
+    match fused {
+        Fused::Inst(position) => job(&plan.insts[position].kind),
+        Fused::Kernel { kernel, .. } => codegen::pointwise(&kernel),
+        Fused::Reduce { kernel, op, axes, output, .. } => {
+            codegen::reduce_of(&kernel, op, &axes, &output, SMS)
         }
     }
 }

@@ -4,6 +4,10 @@
 #![allow(clippy::print_stdout, reason = "skips are told")]
 
 mod cases;
+mod chains;
+#[path = "../common/fused.rs"]
+mod fused;
+mod fusion;
 mod host;
 mod layouts;
 #[path = "../common/nvrtc.rs"]

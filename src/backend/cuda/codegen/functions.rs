@@ -132,7 +132,7 @@ fn real_1(function: Function, class: Class, a: &str) -> Option<Value> {
             format!("{}({a})", named(name, class))
         }
     };
-    Some(Value { class, text })
+    Some(Value::new(class, text))
 }
 
 fn test(function: Function, a: &str) -> Option<Value> {
@@ -175,7 +175,7 @@ fn real_2(function: Function, class: Class, a: &str, b: &str) -> Option<Value> {
             format!("{}({a}, {b})", named(name, class))
         }
     };
-    Some(Value { class, text })
+    Some(Value::new(class, text))
 }
 
 /// Functions of three reals; `lerp` of floats computes in double.
@@ -191,7 +191,7 @@ fn real_3(function: Function, class: Class, a: &str, b: &str, c: &str) -> Option
         }
         _ => return None,
     };
-    Some(Value { class, text })
+    Some(Value::new(class, text))
 }
 
 fn integer(step: &Step, args: &[&str]) -> Option<Value> {

@@ -16,6 +16,7 @@
 mod alias;
 mod copy;
 mod functions;
+mod fuse;
 mod gemm;
 mod map;
 mod pointwise;
@@ -26,6 +27,7 @@ mod tile;
 mod types;
 
 pub use copy::{copy, fill};
+pub use fuse::{Fused, fuse};
 pub use gemm::gemm;
 pub use pointwise::{members, pointwise};
 pub use reduce::{reduce, reduce_of};

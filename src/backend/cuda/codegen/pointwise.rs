@@ -82,8 +82,15 @@ impl<'a> Steps<'a> {
 
 /// Gives a value a name.
 pub(super) fn declare(w: &mut Writer, name: String, value: Value) -> Value {
+    let value = match value.raw {
+        None => value,
+        Some((dtype, raw)) => {
+            w.line(format!("const unsigned short r{name} = {raw};"));
+            Value::short(dtype, format!("r{name}"))
+        }
+    };
     w.line(format!("const {} {name} = {};", value.class.ctype(), value.text));
-    Value::new(value.class, name)
+    Value { text: name, ..value }
 }
 
 /// The job of a pointwise instruction. The result may lie in the place of an input with the same

@@ -81,8 +81,7 @@ fn mentions(text: &str, name: &str) -> bool {
     })
 }
 
-/// Helpers by name, each on one line, each behind those that it uses. `inline` functions of a
-/// translation unit of their own need no other words.
+/// Helpers by name, each on one line (tests tell them apart by lines) and behind those that it uses.
 const HELPERS: &[(&str, &str)] = &[
     ("Pack", "template <typename T, int V, int A> struct alignas(A) Pack { T v[V]; };"),
     (

@@ -16,12 +16,17 @@ pub(super) enum Class {
 }
 
 /// A C++ expression and what it computes in.
+///
+/// `half` and `bfloat16` values may also be known as they lie in memory, which saves a conversion when
+/// they are stored.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
     /// The type of the expression.
     pub(super) class: Class,
     /// The expression: a name, a literal or a call, or in parentheses.
     pub(super) text: String,
+    /// The same value as an element in memory of a type of 16 bits, if it is one.
+    pub(super) raw: Option<(DType, String)>,
 }
 
 /// The class of a type; the reason why not for types that kernels do not compute with.
@@ -86,7 +91,7 @@ impl Class {
                 value => format!("{value}ll"),
             },
         };
-        Value { class: self, text }
+        Value::new(self, text)
     }
 }
 
@@ -109,26 +114,34 @@ fn float(value: f32) -> String {
 impl Value {
     /// A value of a class.
     pub(super) fn new(class: Class, text: impl Into<String>) -> Self {
-        Self { class, text: text.into() }
+        Self { class, text: text.into(), raw: None }
+    }
+    /// An element of 16 bits in memory.
+    pub(super) fn short(dtype: DType, raw: String) -> Self {
+        let name = if dtype == DType::Half { "h2f" } else { "b2f" };
+        Self { class: Class::F32, text: format!("{name}({raw})"), raw: Some((dtype, raw)) }
     }
     /// The value of an element in memory, whose text is a name or a place.
     pub(super) fn load(dtype: DType, raw: &str) -> Result<Value, String> {
-        let class = class(dtype)?;
         let text = match dtype {
-            DType::Half => format!("h2f({raw})"),
-            DType::BFloat16 => format!("b2f({raw})"),
+            DType::Half | DType::BFloat16 => return Ok(Value::short(dtype, raw.to_owned())),
             DType::Int32 => format!("(long long)({raw})"),
             DType::Bool => format!("(long long)({raw} != 0)"),
             _ => raw.to_owned(),
         };
-        Ok(Value { class, text })
+        Ok(Value::new(class(dtype)?, text))
     }
     /// The element in memory that a value becomes: rounded, wrapped or made a truth value.
     pub(super) fn store(self, dtype: DType) -> Result<String, String> {
         if dtype == DType::Bool {
             return Ok(format!("(unsigned char)({})", self.into_class(Class::I64).truth()));
         }
-        let value = self.into_class(class(dtype)?).text;
+        if let Some((own, raw)) = self.raw
+            && own == dtype
+        {
+            return Ok(raw);
+        }
+        let value = Value { raw: None, ..self }.into_class(class(dtype)?).text;
         Ok(match dtype {
             DType::Half => format!("f2h({value})"),
             DType::BFloat16 => format!("f2b({value})"),
@@ -145,21 +158,22 @@ impl Value {
             Class::I64 => format!("r2i({})", self.text),
             Class::F64 | Class::F32 => format!("({})({})", class.ctype(), self.text),
         };
-        Value { class, text }
+        Value::new(class, text)
     }
     /// Converted to a type and back to the class that it computes in.
     pub(super) fn rounded(self, dtype: DType) -> Result<Value, String> {
         if dtype == DType::Bool {
             return Ok(Value::new(Class::I64, format!("(long long)({})", self.truth())));
         }
+        let kept = self.raw.as_ref().is_some_and(|(own, _)| *own == dtype);
         let value = self.into_class(class(dtype)?);
-        let text = match dtype {
-            DType::Half => format!("h2f(f2h({}))", value.text),
-            DType::BFloat16 => format!("b2f(f2b({}))", value.text),
-            DType::Int32 => format!("(long long)(int)({})", value.text),
-            _ => return Ok(value),
-        };
-        Ok(Value { class: value.class, text })
+        Ok(match dtype {
+            _ if kept => value,
+            DType::Half => Value::short(dtype, format!("f2h({})", value.text)),
+            DType::BFloat16 => Value::short(dtype, format!("f2b({})", value.text)),
+            DType::Int32 => Value::new(value.class, format!("(long long)(int)({})", value.text)),
+            _ => Value { raw: None, ..value },
+        })
     }
     /// The condition that it is not zero.
     pub(super) fn truth(&self) -> String {
