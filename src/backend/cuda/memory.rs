@@ -5,7 +5,9 @@
 //! other. All others (inputs, outputs, what a communication touches or several streams do) have a
 //! place of their own.
 
-use crate::plan::{BufferId, BufferKind, InstKind, Plan, StreamSlot, View, WorkSlot};
+use super::codegen::Fused;
+use crate::plan::{BufferId, BufferKind, Inst, InstKind, Plan, StreamSlot, View, WorkSlot};
+use smallvec::SmallVec;
 
 /// Buffers start at multiples of this.
 pub(super) const ALIGNMENT: usize = 256;
@@ -30,9 +32,9 @@ struct Use {
     shared: bool,
 }
 
-/// The layout of a plan whose streams need `scratch` bytes each.
-pub(super) fn assign(plan: &Plan, scratch: &[usize]) -> Layout {
-    let uses = uses(plan);
+/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each.
+pub(super) fn assign(plan: &Plan, items: &[Fused], scratch: &[usize]) -> Layout {
+    let uses = uses(plan, items);
     let mut layout = Layout { offsets: vec![None; uses.len()], bytes: 0, scratch: Vec::new() };
     for (index, found) in uses.iter().enumerate() {
         if found.is_some_and(|one| one.shared) {
@@ -102,35 +104,52 @@ impl Region {
     }
 }
 
-/// Collects the uses of a plan's buffers.
-fn uses(plan: &Plan) -> Vec<Option<Use>> {
+/// The instruction that an item stands at: its own, or the last one that it is made of.
+pub(super) fn place(item: &Fused) -> usize {
+    match item {
+        Fused::Inst(at) => *at,
+        Fused::Kernel { of, .. } | Fused::Reduce { of, .. } => of.last().copied().unwrap_or(0),
+    }
+}
+
+/// What an item reads and writes.
+fn views<'a>(plan: &'a Plan, item: &'a Fused) -> SmallVec<[&'a View; 4]> {
+    match item {
+        Fused::Inst(at) => {
+            let kind = &plan.insts[*at].kind;
+            kind.reads().into_iter().chain(kind.writes()).collect()
+        }
+        Fused::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),
+        Fused::Reduce { kernel, output, .. } => kernel.inputs.iter().chain([output]).collect(),
+    }
+}
+
+/// Collects the uses of a plan's buffers, by the numbers of items.
+fn uses(plan: &Plan, items: &[Fused]) -> Vec<Option<Use>> {
     let mut found = vec![None; plan.buffers.len()];
     for (index, (_, buffer)) in plan.buffers.iter().enumerate() {
         if matches!(buffer.kind, BufferKind::Input(_)) {
             touch(&mut found, index, StreamSlot(0), 0, true);
         }
     }
-    let waits = waits(plan);
-    for (at, inst) in plan.iter().enumerate() {
-        let views = inst.kind.reads().into_iter().chain(inst.kind.writes());
-        let buffers = views.map(|view: &View| view.buffer.0 as usize);
-        match posted(&inst.kind) {
+    let waits = waits(plan, items);
+    for (at, item) in items.iter().enumerate() {
+        let Inst { kind, stream, .. } = &plan.insts[place(item)];
+        let buffers = views(plan, item).into_iter().map(|view| view.buffer.0 as usize);
+        match posted(kind) {
             // Its stream goes on when the communication is over: it is one more use of that stream.
-            Some(work)
-                if waits[work.0 as usize].is_some_and(|(_, stream)| stream == inst.stream) =>
-            {
-                let (end, stream) = waits[work.0 as usize].unwrap_or((at, inst.stream));
-                buffers.for_each(|buffer| {
-                    touch(&mut found, buffer, stream, at, false);
-                    touch(&mut found, buffer, stream, end, false);
-                });
-            }
-            Some(_) => buffers.for_each(|buffer| touch(&mut found, buffer, inst.stream, at, true)),
-            None => buffers.for_each(|buffer| touch(&mut found, buffer, inst.stream, at, false)),
+            Some(work) => match waits[work.0 as usize].filter(|(_, waiting)| waiting == stream) {
+                Some((end, _)) => buffers.for_each(|buffer| {
+                    touch(&mut found, buffer, *stream, at, false);
+                    touch(&mut found, buffer, *stream, end, false);
+                }),
+                None => buffers.for_each(|buffer| touch(&mut found, buffer, *stream, at, true)),
+            },
+            None => buffers.for_each(|buffer| touch(&mut found, buffer, *stream, at, false)),
         }
     }
     for output in plan.outputs.iter().flatten() {
-        touch(&mut found, output.buffer.0 as usize, StreamSlot(0), plan.insts.len(), true);
+        touch(&mut found, output.buffer.0 as usize, StreamSlot(0), items.len(), true);
     }
     found
 }
@@ -146,11 +165,12 @@ fn posted(kind: &InstKind) -> Option<WorkSlot> {
 
 /// Where each work is first waited for, and by which stream. Works of a group are waited for by the
 /// work of its end.
-fn waits(plan: &Plan) -> Vec<Option<(usize, StreamSlot)>> {
+fn waits(plan: &Plan, items: &[Fused]) -> Vec<Option<(usize, StreamSlot)>> {
     let mut waits = vec![None; plan.works as usize];
     let mut groups: Vec<(Vec<WorkSlot>, WorkSlot)> = Vec::new();
     let mut open: Option<Vec<WorkSlot>> = None;
-    for (at, inst) in plan.iter().enumerate() {
+    for (at, item) in items.iter().enumerate() {
+        let inst = &plan.insts[place(item)];
         match &inst.kind {
             InstKind::GroupBegin => open = Some(Vec::new()),
             InstKind::GroupEnd { work, .. } => groups.extend(open.take().map(|all| (all, *work))),
@@ -186,6 +206,70 @@ fn touch(found: &mut [Option<Use>], buffer: usize, stream: StreamSlot, at: usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Sizes, prepare};
+
+    /// Three copies one after the other; `FOR` puts each iteration on a stream of its own.
+    fn layout(body: &str) -> (Plan, Layout) {
+        let text = format!(
+            "%HostIrContainer {{ (T0_g_float[iS0{{100}}]) -> (T3_g_float[iS3{{100}}]) :\n{body}}} // %HostIrContainer\n"
+        );
+        let (programs, diags) = crate::load(&text);
+        assert!(diags.is_empty(), "{diags:?}");
+        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let plan = prepared.plans[0].clone();
+        let items: Vec<Fused> = (0..plan.insts.len()).map(Fused::Inst).collect();
+        let layout = assign(&plan, &items, &[]);
+        (plan, layout)
+    }
+
+    fn set(to: usize, from: usize) -> String {
+        format!(
+            "  T{to}_g_float[iS{to}{{100}}] = Set( T{from}_g_float[iS{from}{{100}}], cache_op=Streaming )\n"
+        )
+    }
+
+    #[test]
+    fn one_stream_reuses_memory_and_two_do_not() {
+        let chain = |names: [usize; 5]| {
+            names.windows(2).map(|pair| set(pair[1], pair[0])).collect::<String>()
+        };
+        let (_, one) = layout(&chain([0, 1, 2, 4, 3]));
+        // 400 bytes take 512. Input and output have places of their own; of the others two live at a time.
+        assert_eq!(one.bytes, 4 * 512);
+        let two = format!(
+            "{}  SetCurrentStream to Stream 1\n{}  SetCurrentStream to Stream 0\n{}{}",
+            set(1, 0),
+            set(2, 1),
+            set(4, 2),
+            set(3, 4)
+        );
+        let (_, two) = layout(&two);
+        assert_eq!(two.bytes, 5 * 512);
+    }
+
+    /// What a communication reads is kept until the stream that posted it has waited for it.
+    #[test]
+    fn a_buffer_outlives_its_communication() {
+        let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{64}] (DeviceMesh{0 1})) -> (T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1})) :
+  T1_g_float[ideviceIdx.x2{2}, iS3{64}] (DeviceMesh{0 1}) = Set( T0_g_float[ideviceIdx.x0{2}, iS1{64}] (DeviceMesh{0 1}), cache_op=Streaming )
+  T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1}), mem_type=global, size=128, zero_init=false, resets_to_zero=false)
+  Communication 1 (type=Allgather, team=(0 1), input=T1_g_float[ideviceIdx.x2{2}, iS3{64}] (DeviceMesh{0 1}), output=T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1}), backend=NCCL)
+  Wait Communication 1
+} // %HostIrContainer
+";
+        let (programs, diags) = crate::load(text);
+        assert!(diags.is_empty(), "{diags:?}");
+        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let plan = &prepared.plans[0];
+        let items: Vec<Fused> = (0..plan.insts.len()).map(Fused::Inst).collect();
+        let wait = plan.iter().position(|inst| matches!(inst.kind, InstKind::WaitWork { .. }));
+        let copied = plan.iter().find_map(|inst| match &inst.kind {
+            InstKind::Copy { dst, .. } => Some(dst.buffer.0 as usize),
+            _ => None,
+        });
+        let used = uses(plan, &items)[copied.unwrap()].unwrap();
+        assert_eq!((used.last, used.shared), (wait.unwrap(), false));
+    }
 
     #[test]
     fn a_region_reuses_what_ended() {

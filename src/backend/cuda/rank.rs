@@ -82,7 +82,7 @@ impl<'p> Rank<'p> {
                     kernels[step.stream].next_multiple_of(memory::ALIGNMENT) + WORKSPACE;
             }
         }
-        let layout = memory::assign(plan, &schedule.scratch);
+        let layout = memory::assign(plan, &schedule.items, &schedule.scratch);
         let memory = Memory::new(&device, layout.bytes)?;
         let own = plan.streams as usize;
         let priority = |stream| if stream < own { Priority::Normal } else { Priority::High };

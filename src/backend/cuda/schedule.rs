@@ -6,9 +6,10 @@
 //! whole run hangs on stream 0: it forks the others at the start and joins them at the end, so that a
 //! run can be timed, captured as a graph, and followed by the caller's own work.
 
-use super::codegen::{self, Job, Param};
+use super::codegen::{self, Fused, Job, Param};
 use super::comm::{self, Team};
 use super::gemm;
+use super::memory;
 use super::sys::blas::Shape;
 use crate::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
 use std::collections::BTreeMap;
@@ -50,6 +51,8 @@ pub(super) struct Step {
 /// All calls of one rank.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Schedule {
+    /// What runs in the place of the plan's instructions.
+    pub(super) items: Vec<Fused>,
     pub(super) steps: Vec<Step>,
     /// Distinct kernels.
     pub(super) texts: Vec<String>,
@@ -90,12 +93,21 @@ pub(super) fn schedule(
 ) -> Result<Schedule, Refusal> {
     let mut builder = Builder::new(plan, teams, settings);
     builder.record(0);
-    for (at, inst) in plan.iter().enumerate() {
-        builder.at = at;
-        builder.inst(inst).map_err(|what| Refusal { inst: at, what })?;
+    let items = codegen::fuse(plan);
+    for item in &items {
+        builder.at = memory::place(item);
+        builder.item(item).map_err(|what| Refusal { inst: builder.at, what: clause(what) })?;
     }
     builder.join();
-    Ok(builder.schedule)
+    Ok(Schedule { items, ..builder.schedule })
+}
+
+/// What cannot run, for "the backend cannot run ...".
+fn clause(what: String) -> String {
+    match what.as_str() {
+        "overlap" => "an op whose result lies across what it reads".to_owned(),
+        _ => what,
+    }
 }
 
 /// The event of the run's start.
@@ -208,6 +220,19 @@ impl<'p> Builder<'p> {
     }
 
     // ---- instructions ----
+
+    fn item(&mut self, item: &Fused) -> Result<(), String> {
+        let inst = &self.plan.insts[self.at];
+        let stream = inst.stream.0 as usize;
+        match item {
+            Fused::Inst(_) => self.inst(inst),
+            Fused::Kernel { kernel, .. } => self.job(codegen::pointwise(kernel)?, stream),
+            Fused::Reduce { kernel, op, axes, output, .. } => {
+                let sms = self.settings.multiprocessors;
+                self.job(codegen::reduce_of(kernel, *op, axes, output, sms)?, stream)
+            }
+        }
+    }
 
     fn inst(&mut self, inst: &Inst) -> Result<(), String> {
         let stream = inst.stream.0 as usize;
