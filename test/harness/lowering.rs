@@ -111,8 +111,9 @@ fn lowered_programs_compute_the_same() {
             Outcome::Equal => lowered += 1,
             Outcome::Refused => refused += 1,
             Outcome::Wrong(text) => {
+                let lowers = generated.lowers.as_deref().unwrap_or_default();
                 panic!(
-                    "program {index} of seed {seed}, pipeline {pipeline}, {streams} streams\n{text}\n{}",
+                    "program {index} of seed {seed}, pipeline {pipeline}, {streams} streams\n{text}\n{}\n{lowers}",
                     generated.text
                 )
             }

@@ -277,8 +277,17 @@ impl Generator<'_> {
             return self.add(a);
         };
         let n = self.any_axis();
-        let b = self.input(vec![k, n]);
         let mut axes = rest.to_vec();
+        let mut right = vec![k, n];
+        if self.rng.usize(..4) == 0 {
+            // A matrix for each batch, of which there may be more than the left side has.
+            let batch = if rest.len() > 1 { rest[rest.len() - 2] } else { self.any_axis() };
+            right.insert(0, batch);
+            if rest.len() == 1 {
+                axes.insert(0, batch);
+            }
+        }
+        let b = self.input(right);
         axes.extend([n, Axis { reduced: true, ..k }]);
         self.result(axes, &format!("matmul(T{},\n              T{})", a.number, b.number));
     }
