@@ -100,9 +100,10 @@ pub(super) fn op(
         Role::Collective if found.is_offset(config) => return Err(collective_on_ring(program, id)),
         Role::Collective | Role::Local => {}
     }
-    check_links(program, id, &mapped)?;
-    let mut new = op.clone();
-    let (mut expected, mut cuts) = (links(program, id), Cuts::new());
+    let mut expected = links(program, id);
+    check_links(program, id, &mapped, &expected)?;
+    let by_place = pairs_places(op, &mapped, &expected);
+    let (mut new, mut cuts) = (op.clone(), Cuts::new());
     for (tensor, axis) in mapped {
         let slice = slice(build, tensor, axis, slices, out);
         replace(build, &mut new, (tensor, axis), slice);
@@ -110,6 +111,9 @@ pub(super) fn op(
     }
     build.edit.set_op(id, new);
     out.push(id);
+    if by_place {
+        return Ok(());
+    }
     expected.retain_mut(|link| cut(&cuts, &mut link.from) && cut(&cuts, &mut link.to));
     if pairs(&expected) == pairs(&links(build.program(), id)) {
         return Ok(());
@@ -124,6 +128,15 @@ fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
     let mut links = Vec::new();
     (program.op(id).kind.spec().axes)(program, id, &mut links);
     links
+}
+
+/// Whether an op pairs axes of one place only, and all its tensors lose the axis of one place: then slices
+/// pair as the tensors do.
+fn pairs_places(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
+    let Some((_, first)) = mapped.first() else { return true };
+    let cut = |tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis);
+    links.iter().all(|link| link.from.1 == link.to.1)
+        && op.input_tensors().chain(op.output_tensors()).all(cut)
 }
 
 /// The axis of a tensor as one of its slice; `false` if that does not have it.
@@ -172,11 +185,15 @@ fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
 
 /// An op can work on slices only if it relates the sliced axes of operands and result itself: else the
 /// iterations would need each other's slices.
-fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)]) -> Result<(), Diag> {
+fn check_links(
+    program: &Program,
+    id: OpId,
+    mapped: &[(TensorId, MappedAxis)],
+    links: &[AxisLink],
+) -> Result<(), Diag> {
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return Ok(()) };
     let Some((_, to)) = mapped.iter().find(|(tensor, _)| *tensor == result) else { return Ok(()) };
-    let links = links(program, id);
     for (tensor, axis) in mapped.iter().filter(|(tensor, _)| *tensor != result) {
         let pair = [(*tensor, axis.axis), (result, to.axis)];
         if !links.iter().any(|link| [link.from, link.to] == pair) {
