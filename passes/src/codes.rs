@@ -132,4 +132,6 @@ codes! {
     RING_BUFFER = "H0390";
     /// ring-stream-buffers: a buffer that has to keep a slice for every iteration.
     RING_STAYS = "H0391";
+    /// stream-parallel-type: an op that would pair other axes on slices.
+    STREAM_PAIRS = "H0392";
 }

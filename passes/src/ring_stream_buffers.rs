@@ -14,8 +14,8 @@ use hostir::analysis::names::{loop_index, parts};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IterDomain, OpId, Program,
-    Symbol, TensorId,
+    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IterDomain, IterType, OpId,
+    Program, Symbol, TensorId,
 };
 use hostir::ops::Effect;
 use smallvec::SmallVec;
@@ -272,6 +272,11 @@ impl Uses {
         let Some(looped) = looped.filter(|_| ranges.contains(&axis.0)) else {
             return Err((first, "it is sliced outside of a loop".to_owned()));
         };
+        let sliced = program.domain(axis);
+        if sliced.iter != IterType::Iteration || sliced.parallel.is_device() {
+            let why = "this axis has no slices in memory, so all iterations use the same";
+            return Err((first, why.to_owned()));
+        }
         for &(op, other) in &found.selects {
             if other != Some(looped) {
                 return Err((op, "two loops slice it".to_owned()));

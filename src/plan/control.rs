@@ -4,7 +4,6 @@ use super::{InstKind, Lowering};
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{AttrKey, ExprId, Op, OpId, Program, Symbol, TensorId, UnitId, Value};
-use rustc_hash::FxHashSet;
 
 /// The index name of a loop.
 fn loop_index(cx: &Lowering<'_>, op: &Op) -> Option<Symbol> {
@@ -14,8 +13,8 @@ fn loop_index(cx: &Lowering<'_>, op: &Op) -> Option<Symbol> {
         .or_else(|| op.results.iter().find_map(|v| cx.program.exprs().as_name(v.scalar()?)))
 }
 
-/// `FOR i in domain:`; tensors that the body binds and that depend on the index are new in each
-/// iteration, as in nvFuser's evaluator.
+/// `FOR i in domain:`; tensors that the body binds and that depend on the index are unbound when an iteration
+/// begins, as in nvFuser's evaluator.
 pub fn lower_for(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let stop = match (op.expr(AttrKey::Stop), op.domain(AttrKey::Domain)) {
@@ -23,10 +22,8 @@ pub fn lower_for(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         (None, Some(domain)) => cx.program.domain(domain).extent,
         (None, None) => return Err(cx.error(codes::NEEDED, "the loop has no domain and no `stop`")),
     };
-    let fresh = match loop_index(cx, op) {
-        Some(index) => dependents(cx.program, op, index),
-        None => Vec::new(),
-    };
+    let index = loop_index(cx, op);
+    let fresh = cx.fresh.of(cx.program, id, index);
     run_loop(cx, op, stop, &fresh)
 }
 
@@ -34,11 +31,15 @@ pub fn lower_for(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
 pub fn lower_for_range(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     match op.expr(AttrKey::Stop) {
-        Some(stop) => run_loop(cx, op, stop, &[]),
+        Some(stop) => {
+            let fresh = cx.fresh.of(cx.program, id, None);
+            run_loop(cx, op, stop, &fresh)
+        }
         None => Err(cx.error(codes::NEEDED, "the loop has no `stop`")),
     }
 }
 
+/// Runs the iterations; `fresh` tensors that had no memory before the loop have none when one begins.
 fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &[TensorId]) -> Result<(), Diag> {
     let start = op.expr(AttrKey::Start).map_or(Ok(0), |expr| cx.int(expr))?;
     let step = op.expr(AttrKey::Step).map_or(Ok(1), |expr| cx.int(expr))?;
@@ -65,53 +66,6 @@ fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &[TensorId]) ->
         value = next;
     }
     Ok(())
-}
-
-/// Results in a loop's body that depend on its index.
-fn dependents(program: &Program, op: &Op, index: Symbol) -> Vec<TensorId> {
-    let mut found: FxHashSet<TensorId> = FxHashSet::default();
-    let mut order = Vec::new();
-    for &block in &op.blocks {
-        program.walk(block, &mut |id| {
-            let inner = program.op(id);
-            let scalars = inner.operands.iter().filter_map(|value| value.scalar());
-            let attrs = inner.attrs.iter().filter_map(|(_, value)| match value {
-                crate::ir::AttrValue::Expr(expr) => Some(*expr),
-                _ => None,
-            });
-            let by_scalar = scalars.chain(attrs).any(|expr| mentions(program, expr, index));
-            if by_scalar || inner.input_tensors().any(|tensor| found.contains(&tensor)) {
-                for tensor in inner.output_tensors() {
-                    if found.insert(tensor) {
-                        order.push(tensor);
-                    }
-                }
-            }
-        });
-    }
-    let outputs: Vec<TensorId> = program.outputs().iter().filter_map(|v| v.tensor()).collect();
-    order.retain(|tensor| !outputs.contains(tensor));
-    order
-}
-
-fn mentions(program: &Program, expr: ExprId, name: Symbol) -> bool {
-    use crate::ir::Expr;
-    match program.expr(expr) {
-        Expr::Name(found) => *found == name,
-        Expr::Unary(_, a) | Expr::Set(a) | Expr::Field(a, _) => mentions(program, *a, name),
-        Expr::Binary(_, a, b) | Expr::Index(a, b) => {
-            mentions(program, *a, name) || mentions(program, *b, name)
-        }
-        Expr::Call(_, args) | Expr::Braces(args) => {
-            args.iter().any(|&arg| mentions(program, arg, name))
-        }
-        Expr::Int(_)
-        | Expr::Hex(_)
-        | Expr::Bool(_)
-        | Expr::Typed(..)
-        | Expr::Float(_)
-        | Expr::MetaData(_) => false,
-    }
 }
 
 /// `IF predicate:` with an optional `ELSE:`

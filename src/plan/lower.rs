@@ -1,6 +1,7 @@
 //! The driver that turns a program into one rank's plan, and what ops' `lower` functions use.
 
 use super::axes::AxesTable;
+use super::fresh::Fresh;
 use super::scalar::{EvalError, Locals, Scalar, Scope};
 use super::{
     Buffer, BufferId, BufferKind, CommSlot, Communicator, Env, EventId, Inst, InstKind, Iteration,
@@ -52,6 +53,7 @@ pub struct Lowering<'a> {
     live_bytes: u64,
     memory_limit: u64,
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
+    pub(super) fresh: Fresh,
 }
 
 impl<'a> Lowering<'a> {
@@ -88,6 +90,7 @@ impl<'a> Lowering<'a> {
             live_bytes: 0,
             memory_limit,
             unit_tensors: FxHashMap::default(),
+            fresh: Fresh::default(),
         };
         cx.plan.iterations.push(Iteration::new());
         for (tensor, declaration) in program.tensors().iter() {

@@ -7,6 +7,7 @@ pub mod axes;
 mod comm;
 mod compute;
 mod control;
+mod fresh;
 mod function;
 mod inst;
 mod labels;

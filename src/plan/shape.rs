@@ -74,7 +74,8 @@ pub fn lower_view(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     emit_copy(cx, source, reshaped)
 }
 
-/// A rank's part of a view is the view of its part only where device axes stay where they are.
+/// A rank's part of a view is the view of its part only where device axes stay where they are. What lies on
+/// one device has one part, wherever the axis is.
 fn check_view_sharding(cx: &Lowering<'_>, input: TensorId, result: TensorId) -> Result<(), Diag> {
     if cx.rank.is_none() {
         return Ok(());
@@ -83,11 +84,11 @@ fn check_view_sharding(cx: &Lowering<'_>, input: TensorId, result: TensorId) -> 
         let mut before = 1usize;
         let mut found = Vec::new();
         for axis in cx.axes.stored(tensor) {
-            if axis.is_sharded() {
+            let extent = if axis.is_broadcast() { 1 } else { cx.size(axis.extent)? };
+            if axis.is_sharded() && extent != 1 {
                 found.push((axis.parallel, before));
             }
-            before =
-                before.saturating_mul(if axis.is_broadcast() { 1 } else { cx.size(axis.extent)? });
+            before = before.saturating_mul(extent);
         }
         Ok(found)
     };

@@ -7,6 +7,7 @@
 use super::axes::AxesTable;
 use super::scalar::{EvalError, Locals, Scope};
 use crate::analysis::Axis;
+use crate::analysis::names::parts;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
@@ -557,19 +558,44 @@ impl Solver<'_> {
         let places = self.places();
         for (name, root) in open {
             let places = places.get(root).map_or(&[][..], Vec::as_slice);
-            let few = places.iter().take(3).map(|&(tensor, index)| {
-                format!("axis {index} of {}", self.program.tensor_name(tensor))
-            });
-            let mut text = few.collect::<Vec<_>>().join(", ");
-            if let Some(more @ 1..) = places.len().checked_sub(3) {
-                text = format!("{text} and {more} more");
-            }
+            let text = match places.is_empty() {
+                // The name is no extent of its own, as in `iS0{( 2 * i2 )}`.
+                true => format!("part of the size of {}", self.axes_text(&self.holders(name))),
+                false => self.axes_text(places),
+            };
             let input = places.iter().map(|(tensor, _)| *tensor).find(|&at| self.is_input(at));
             let shape =
                 input.map_or(String::new(), |tensor| format!(" or `{}`", self.shape_flag(tensor)));
             diag = diag.note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
         }
         self.diags.push(diag);
+    }
+
+    /// The first few of some axes in words.
+    fn axes_text(&self, places: &[(TensorId, u32)]) -> String {
+        let few = places.iter().take(3).map(|&(tensor, index)| {
+            format!("axis {index} of {}", self.program.tensor_name(tensor))
+        });
+        let text = few.collect::<Vec<_>>().join(", ");
+        match places.len().checked_sub(3) {
+            Some(more @ 1..) => format!("{text} and {more} more"),
+            _ => text,
+        }
+    }
+
+    /// The axes whose extents are computed from a name.
+    fn holders(&self, name: &str) -> Vec<(TensorId, u32)> {
+        let mut found = Vec::new();
+        for tensor in self.program.tensors().ids() {
+            for (axis, index) in self.axes.of(tensor).iter().zip(0..) {
+                let extents = [Some(axis.extent), axis.expanded];
+                if extents.into_iter().flatten().any(|extent| mentions(self.program, extent, name))
+                {
+                    found.push((tensor, index));
+                }
+            }
+        }
+        found
     }
 
     /// The axes of each class, in the order of the tensors.
@@ -583,6 +609,13 @@ impl Solver<'_> {
             }
         }
         places
+    }
+}
+
+fn mentions(program: &Program, expr: ExprId, name: &str) -> bool {
+    match program.expr(expr) {
+        Expr::Name(found) => program.name(*found) == name,
+        other => parts(other).iter().any(|&part| mentions(program, part, name)),
     }
 }
 

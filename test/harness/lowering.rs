@@ -12,6 +12,7 @@ mod lowering {
 
 use lowering::generate::{Generated, program};
 use lowering::run::{Outcome, compare, resize, resized};
+use std::collections::BTreeMap;
 
 /// Programs of an ordinary test run.
 const QUICK: u64 = 300;
@@ -84,7 +85,7 @@ fn options(rng: &mut fastrand::Rng) -> String {
 #[allow(clippy::print_stdout, reason = "says how many programs were lowered")]
 fn lowered_programs_compute_the_same() {
     let (count, seed) = (number("HIR_PROGRAMS", QUICK), number("HIR_SEED", 1));
-    let (mut lowered, mut refused) = (0, 0);
+    let (mut lowered, mut refused) = (0, BTreeMap::<&str, u64>::new());
     for index in 0..count {
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 32).wrapping_add(index));
         let mut generated: Generated = program(&mut rng);
@@ -109,15 +110,18 @@ fn lowered_programs_compute_the_same() {
         let streams = [1, 3, 8][rng.usize(..3)];
         match compare(&generated, &pipeline, streams, rng.bool()) {
             Outcome::Equal => lowered += 1,
-            Outcome::Refused => refused += 1,
+            Outcome::Refused(code) => *refused.entry(code).or_default() += 1,
             Outcome::Wrong(text) => {
+                let lowers = generated.lowers.as_deref().unwrap_or_default();
                 panic!(
-                    "program {index} of seed {seed}, pipeline {pipeline}, {streams} streams\n{text}\n{}",
+                    "program {index} of seed {seed}, pipeline {pipeline}, {streams} streams\n{text}\n{}\n{lowers}",
                     generated.text
                 )
             }
         }
     }
-    println!("{lowered} programs lowered and compared, {refused} refused with an error");
+    let count_refused: u64 = refused.values().sum();
+    println!("{lowered} programs lowered and compared, {count_refused} refused with an error");
+    println!("{refused:?}");
     assert!(lowered * 4 >= count, "only {lowered} of {count} programs could be lowered");
 }

@@ -87,11 +87,14 @@ impl Classes {
             other => parts(other).iter().any(|&part| self.of_devices(program, one, part)),
         }
     }
-    /// The node of the axis that a slice is picked along.
+    /// The node of the axis that a slice is picked along. A broadcast has one slice for all indices, so
+    /// they say nothing about it, and it says nothing about them.
     pub(super) fn sliced(&self, program: &Program, kind: Kind) -> Option<u32> {
         let Kind::Slice(tensor, Some(printed)) = kind else { return None };
-        let axis = logical_axes(program, tensor).of_printed(printed)?;
-        Some(self.axis(tensor, axis))
+        let axes = logical_axes(program, tensor);
+        let axis = axes.of_printed(printed)?;
+        let broadcast = axes.axes.get(axis as usize).is_some_and(|axis| axis.is_broadcast());
+        (!broadcast).then(|| self.axis(tensor, axis))
     }
 
     fn declared(&mut self, program: &Program, walked: &Walked) {

@@ -100,15 +100,72 @@ pub(super) fn op(
         Role::Collective if found.is_offset(config) => return Err(collective_on_ring(program, id)),
         Role::Collective | Role::Local => {}
     }
-    check_links(program, id, &mapped)?;
-    let mut new = build.program().op(id).clone();
+    let mut expected = links(program, id);
+    check_links(program, id, &mapped, &expected)?;
+    let by_place = pairs_places(op, &mapped, &expected);
+    let (mut new, mut cuts) = (op.clone(), Cuts::new());
     for (tensor, axis) in mapped {
         let slice = slice(build, tensor, axis, slices, out);
         replace(build, &mut new, (tensor, axis), slice);
+        cuts.push((tensor, axis.axis, slice));
     }
     build.edit.set_op(id, new);
     out.push(id);
-    Ok(())
+    if by_place {
+        return Ok(());
+    }
+    expected.retain_mut(|link| cut(&cuts, &mut link.from) && cut(&cuts, &mut link.to));
+    if pairs(&expected) == pairs(&links(build.program(), id)) {
+        return Ok(());
+    }
+    Err(other_axes(build.program(), id, &cuts))
+}
+
+/// Tensors, the axis of each that the loop takes, and their slices.
+type Cuts = SmallVec<[(TensorId, u32, TensorId); 4]>;
+
+fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
+    let mut links = Vec::new();
+    (program.op(id).kind.spec().axes)(program, id, &mut links);
+    links
+}
+
+/// Whether an op pairs axes of one place only, and all its tensors lose the axis of one place: then slices
+/// pair as the tensors do.
+fn pairs_places(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
+    let Some((_, first)) = mapped.first() else { return true };
+    let cut = |tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis);
+    links.iter().all(|link| link.from.1 == link.to.1)
+        && op.input_tensors().chain(op.output_tensors()).all(cut)
+}
+
+/// The axis of a tensor as one of its slice; `false` if that does not have it.
+fn cut(cuts: &Cuts, (tensor, axis): &mut (TensorId, u32)) -> bool {
+    let Some(&(_, gone, slice)) = cuts.iter().find(|(whole, ..)| whole == tensor) else {
+        return true;
+    };
+    let kept = *axis != gone;
+    *tensor = slice;
+    *axis -= u32::from(*axis > gone);
+    kept
+}
+
+/// What an op pairs.
+fn pairs(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
+    let mut pairs: Vec<_> = links.iter().map(|link| (link.from, link.to)).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+/// The op takes axes by their places, and slices have them at other places: a matrix of three axes becomes
+/// one of two, which is a batch no more.
+fn other_axes(program: &Program, id: OpId, cuts: &Cuts) -> Diag {
+    let name = program.op(id).kind.spec().name;
+    let whole: Vec<String> = cuts.iter().map(|&(tensor, ..)| program.tensor_name(tensor)).collect();
+    let message =
+        format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
+    let note = "spread another axis over the streams, such as the outermost batch axis, or write the result without the stream type";
+    Diag::error(codes::STREAM_PAIRS, program.op_span(id), message).note(note)
 }
 
 /// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
@@ -128,12 +185,15 @@ fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
 
 /// An op can work on slices only if it relates the sliced axes of operands and result itself: else the
 /// iterations would need each other's slices.
-fn check_links(program: &Program, id: OpId, mapped: &[(TensorId, MappedAxis)]) -> Result<(), Diag> {
+fn check_links(
+    program: &Program,
+    id: OpId,
+    mapped: &[(TensorId, MappedAxis)],
+    links: &[AxisLink],
+) -> Result<(), Diag> {
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return Ok(()) };
     let Some((_, to)) = mapped.iter().find(|(tensor, _)| *tensor == result) else { return Ok(()) };
-    let mut links: Vec<AxisLink> = Vec::new();
-    (op.kind.spec().axes)(program, id, &mut links);
     for (tensor, axis) in mapped.iter().filter(|(tensor, _)| *tensor != result) {
         let pair = [(*tensor, axis.axis), (result, to.axis)];
         if !links.iter().any(|link| [link.from, link.to] == pair) {

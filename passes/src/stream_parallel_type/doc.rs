@@ -50,7 +50,9 @@ program has are left alone.
 Deviations from nvFuser: `merge=graph` is a plan of its authors that no revision has; a loop that exchanges
 parts takes no collective and no second kind of exchange, for ranks would wait for each other or mix parts;
 devices that are not 0 to D-1 are refused, because peers are iterations; nvFuser does not exchange pairwise
-with CUDA, where its ShareMemHandles waits for all ranks.";
+with CUDA, where its ShareMemHandles waits for all ranks. An op that takes axes by their places is refused
+where slices have them at other places: cut along N, the second operand of a batched matmul is one matrix, and
+nvFuser multiplies by that.";
 
 /// A copy along its first axis.
 pub(super) const EXAMPLE_BEFORE: &str = "\

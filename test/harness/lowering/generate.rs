@@ -48,6 +48,8 @@ struct Generator<'r> {
     body: String,
     next_tensor: usize,
     next_domain: usize,
+    /// Where the axes of the next tensor come from, if their numbers are to say so.
+    order: Option<Vec<usize>>,
     /// The last result in full.
     last: String,
 }
@@ -75,6 +77,7 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
         body: String::new(),
         next_tensor: 0,
         next_domain: 0,
+        order: None,
         last: String::new(),
     };
     generator.run()
@@ -165,15 +168,17 @@ impl Generator<'_> {
         let number = self.next_tensor;
         self.next_tensor += 1;
         let mut parts = Vec::new();
-        for (&axis, parallel) in axes.iter().zip(parallel) {
+        for (k, (&axis, parallel)) in axes.iter().zip(parallel).enumerate() {
             let letter = match axis {
                 Axis { reduced: true, .. } => "r",
                 Axis { extent: None, .. } => "b",
                 _ => "i",
             };
-            parts.push(format!("{letter}{parallel}{}{{{}}}", self.next_domain, self.extent(axis)));
-            self.next_domain += 1;
+            let place = self.order.as_ref().map_or(k, |order| order[k]);
+            let domain = self.next_domain + place;
+            parts.push(format!("{letter}{parallel}{domain}{{{}}}", self.extent(axis)));
         }
+        self.next_domain += axes.len();
         let mesh = &self.meshes[mesh];
         let text = format!("T{number}_g_float[{}] (DeviceMesh{mesh})", parts.join(", "));
         let stored = axes.into_iter().filter(|axis| !axis.reduced).collect();
@@ -229,12 +234,13 @@ impl Generator<'_> {
     fn op(&mut self) {
         let operand = self.any();
         let name = format!("T{}", operand.number);
-        match self.rng.usize(..13) {
+        match self.rng.usize(..14) {
             0..=3 => self.result(operand.axes, &format!("Set( {name}, cache_op=Streaming )")),
             4 | 5 => self.add(&operand),
             6 | 7 => self.reduce(&operand),
             8 => self.matmul(&operand),
             9 => self.broadcast(&operand),
+            13 => self.permute(&operand),
             10 | 11 if self.mesh_axes == 1 => self.scattered_product(),
             _ => self.result(operand.axes, &format!("abs({name});")),
         }
@@ -272,13 +278,37 @@ impl Generator<'_> {
         self.result(axes, &op);
     }
 
+    /// With `perm=`, or with numbers that say where the axes come from.
+    fn permute(&mut self, a: &Tensor) {
+        let mut order: Vec<usize> = (0..a.axes.len()).collect();
+        self.rng.shuffle(&mut order);
+        let axes = order.iter().map(|&k| a.axes[k]).collect();
+        let op = format!("Set.Permute( T{}, cache_op=Streaming", a.number);
+        if self.rng.bool() {
+            let perm: Vec<String> = order.iter().map(ToString::to_string).collect();
+            return self.result(axes, &format!("{op}, perm={{{}}} )", perm.join(", ")));
+        }
+        self.order = Some(order);
+        self.result(axes, &format!("{op} )"));
+        self.order = None;
+    }
+
     fn matmul(&mut self, a: &Tensor) {
         let Some((&k, rest)) = a.axes.split_last().filter(|(_, rest)| !rest.is_empty()) else {
             return self.add(a);
         };
         let n = self.any_axis();
-        let b = self.input(vec![k, n]);
         let mut axes = rest.to_vec();
+        let mut right = vec![k, n];
+        if self.rng.usize(..4) == 0 {
+            // A matrix for each batch, of which there may be more than the left side has.
+            let batch = if rest.len() > 1 { rest[rest.len() - 2] } else { self.any_axis() };
+            right.insert(0, batch);
+            if rest.len() == 1 {
+                axes.insert(0, batch);
+            }
+        }
+        let b = self.input(right);
         axes.extend([n, Axis { reduced: true, ..k }]);
         self.result(axes, &format!("matmul(T{},\n              T{})", a.number, b.number));
     }

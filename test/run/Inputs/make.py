@@ -74,3 +74,6 @@ np.save(path("row1.npy"), np.array([3, 4, 5], dtype="<f4"))
 np.save(path("off.npy"), np.array([3, 6, 4], dtype="<f4"))
 np.save(path("turned.npy"), np.arange(6, dtype="<f4").reshape(2, 3)[::-1].copy())
 np.save(path("half.npy"), np.array([0.0, 0.5, 1.0]))
+# Ones, tripled, and added up in three steps.
+np.save(path("tripled.npy"), np.full(2, 3, "<f4"))
+np.save(path("steps.npy"), np.array([[1, 1], [2, 2], [3, 3]], "<f4"))
