@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what docs/benchmarks.md lists, on this machine, and prints each figure beside its bar.
 
-usage: tools/bench/run.py [text] [startup] [matmul] [mlir]      (all of them without arguments)
+usage: tools/bench/run.py [text] [passes] [startup] [matmul] [mlir]      (all of them without arguments)
 
 Builds with `cargo build --release` first. `matmul` needs NumPy: tools/setup --bench installs it. `mlir` needs
 mlir-opt: tools/setup --mlir installs it.
@@ -59,6 +59,29 @@ def text():
             path = generate(folder, "--ops", str(ops))
             least, _ = seconds([hir_opt, path, "-o", "/dev/null"])
             print(f"text: {ops} ops in {least * 1e3:.1f} ms: {least / ops * 1e6:.2f} us an op")
+
+
+def passes():
+    """The bars of lowering: ops of the input a second of the pass alone, and whole runs of hir-opt."""
+    hir_opt = TARGET / "hir-opt"
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, name, sizes in (("streams", "stream-parallel-type", (10_000, 100_000)), ("lower", "host-ir-lower", (10_000, 100_000, 1_000_000))):
+            for ops in sizes:
+                path = Path(folder) / "annotated.hir"
+                with open(path, "w") as file:
+                    subprocess.run([sys.executable, ROOT / "tools/bench/annotated.py", kind, str(ops)], check=True, stdout=file)
+                wholes, alone = [], []
+                for _ in range(3 if ops > 100_000 else 5):
+                    start = time.perf_counter()
+                    command = [hir_opt, path, f"--pass={name}", "--timing", "-o", os.devnull]
+                    found = subprocess.run(command, check=True, capture_output=True, text=True)
+                    wholes.append(time.perf_counter() - start)
+                    rows = [line.split() for line in found.stderr.splitlines()]
+                    alone.append(sum(float(row[0]) for row in rows if len(row) > 2 and row[2] == name) / 1e3)
+                whole, own = sorted(wholes)[len(wholes) // 2], sorted(alone)[len(alone) // 2]
+                bar = ", bar: 300000" if kind == "streams" else ", bar at 100,000 ops: 2 s in all"
+                print(f"passes: {name}, {ops} annotated ops: {whole:.2f} s in all,", end=" ")
+                print(f"the pass alone {own:.3f} s: {ops / own:.0f} ops/s{bar}", flush=True)
 
 
 def startup():
@@ -142,7 +165,7 @@ def mlir(runs=9):
 
 
 def main():
-    parts = {"text": text, "startup": startup, "matmul": matmul, "mlir": mlir}
+    parts = {"text": text, "passes": passes, "startup": startup, "matmul": matmul, "mlir": mlir}
     wanted = sys.argv[1:] or list(parts)
     if any(name not in parts for name in wanted):
         sys.exit(__doc__)
