@@ -100,7 +100,7 @@ fn kind(kind: &InstKind) -> Option<&'static str> {
 }
 
 /// `512 bytes`, `1.5 KiB`, `12 MiB`.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = None;

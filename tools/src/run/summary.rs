@@ -36,7 +36,12 @@ pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     }
     let (ranks, instructions) =
         (count(prepared.ranks as usize, "rank"), exec::instructions(prepared));
-    format!("checked: {ranks}, {}, no deadlock\n", count(instructions, "instruction"))
+    let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
+    let instructions = count(instructions, "instruction");
+    format!(
+        "checked: {ranks}, {instructions}, at most {} a rank, no deadlock\n",
+        super::ran::size(peak)
+    )
 }
 
 /// What a run prints: outputs, and a line for each comparison.
