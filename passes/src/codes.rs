@@ -134,4 +134,6 @@ codes! {
     RING_STAYS = "H0391";
     /// stream-parallel-type: an op that would pair other axes on slices.
     STREAM_PAIRS = "H0392";
+    /// stream-parallel-type: a stream-parallel axis that is expanded.
+    STREAM_EXPANDED = "H0393";
 }

@@ -52,7 +52,7 @@ between meshes of different sizes; Scatter between meshes without a common devic
 communications do not have; slices that are not one range of memory.
 
 One text serves all ranks: on a mesh of several dimensions there is one Communication for each row (or
-column) along the device type that changes. `rank=R` keeps the communications whose team has R.
+column) along the device type that changes. `rank=R` keeps the communications whose team has R; where none is left, the result is allocated all the same (nvFuser leaves it undefined), so that the text stays a program.
 
 Deviations from nvFuser: the team lies along the device type that changes, which need not be
 `deviceIdx.x`; an axis that is outermost only because a device domain was moved to the front of the printed
@@ -244,6 +244,10 @@ fn emit(
         out.extend([post, wait]);
         posted.get_or_insert(post);
         made += 1;
+    }
+    if made == 0 {
+        // Nothing happens on this rank, but the text still has to say what the result is.
+        out.push(build.allocate(output));
     }
     if let (Some(&above), Some(trailing)) = (out.get(first), posted) {
         moves.add(id, above, trailing);

@@ -6,7 +6,7 @@ use super::{exchange, scatter};
 use crate::build::{Build, domain_id};
 use crate::codes;
 use hostir::analysis::{AxisMap, MappedAxis};
-use hostir::diag::Diag;
+use hostir::diag::{Diag, Diags};
 use hostir::ir::{
     AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value,
 };
@@ -115,7 +115,7 @@ pub(super) fn op(
         return Ok(());
     }
     expected.retain_mut(|link| cut(&cuts, &mut link.from) && cut(&cuts, &mut link.to));
-    if pairs(&expected) == pairs(&links(build.program(), id)) {
+    if pairs(&expected) == pairs(&links(build.program(), id)) && is_valid(build.program(), id) {
         return Ok(());
     }
     Err(other_axes(build.program(), id, &cuts))
@@ -148,6 +148,14 @@ fn cut(cuts: &Cuts, (tensor, axis): &mut (TensorId, u32)) -> bool {
     *tensor = slice;
     *axis -= u32::from(*axis > gone);
     kept
+}
+
+/// Whether an op may have the operands and results that it has: a slice of a vector has no range left to
+/// choose.
+fn is_valid(program: &Program, id: OpId) -> bool {
+    let mut found = Diags::default();
+    (program.op(id).kind.spec().verify)(program, id, &mut found);
+    !found.has_errors()
 }
 
 /// What an op pairs.

@@ -268,6 +268,9 @@ fn streamed(
         };
         return Ok(Some(Streamed { domain, class, role }));
     }
+    if program.domains(tensor)[printed as usize].expanded.is_some() {
+        return Err(Box::new(expanded(program, id, tensor, &text(printed))));
+    }
     let iter = program.domains(tensor)[printed as usize].iter;
     if !matches!(iter, IterType::Iteration | IterType::Broadcast) {
         let message =
@@ -277,6 +280,14 @@ fn streamed(
     }
     let domain = domain_id(program, tensor, printed);
     Ok(Some(Streamed { domain, class, role: role(program, map, id, class) }))
+}
+
+/// All slices of an expanded axis are one in memory. (nvFuser loops over them.)
+fn expanded(program: &Program, id: OpId, tensor: TensorId, axis: &str) -> Diag {
+    let result = program.tensor_name(tensor);
+    let message = format!("`{axis}` of {result} is expanded: it has one slice, not several");
+    let note = "write it without the stream type, or write a result that is not expanded";
+    Diag::error(codes::STREAM_EXPANDED, program.op_span(id), message).note(note)
 }
 
 /// Printed positions of the stream-parallel axes of a tensor.

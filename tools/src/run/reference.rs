@@ -115,6 +115,15 @@ fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<
     set.retain(|name, _| is_scalar(name));
     reals.retain(|name, _| is_scalar(name));
     let (shapes, streams) = (shapes.collect(), options.streams);
-    let sizes = Sizes { set, reals, shapes, streams, ..Sizes::default() };
+    let mut sizes = Sizes { set, reals, shapes, streams, ..Sizes::default() };
+    if let Ok(prepared) = exec::prepare(&loaded.program, &sizes, &[]) {
+        return Ok(prepared);
+    }
+    // The inputs' shapes do not say all extents: those that are given by name may have that name here.
+    for (name, value) in names::whole_numbers(&options.set) {
+        if loaded.program.names().find(&name).is_some() {
+            sizes.set.entry(name).or_insert(value);
+        }
+    }
     exec::prepare(&loaded.program, &sizes, &[]).map_err(|diags| loaded.fail(diags))
 }
