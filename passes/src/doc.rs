@@ -1,6 +1,7 @@
 //! `docs/passes.md`, generated from the pass table.
 
 use crate::pass::{Action, PassInfo};
+use hostir::print::{Form, PrintOptions, print_into};
 use std::fmt::Write;
 
 const HEAD: &str = "\
@@ -55,7 +56,17 @@ fn one(pass: &PassInfo, out: &mut String) {
         let _ = writeln!(out, "- `{}`: {}", statistic.name, statistic.help);
     }
     if let Some(example) = pass.example {
-        let _ = write!(out, "\nBefore:\n\n```hir\n{}\n```\n", example.before.trim_end());
-        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", example.after.trim_end());
+        let _ = write!(out, "\nBefore:\n\n```hir\n{}\n```\n", short(example.before).trim_end());
+        let _ = write!(out, "\nAfter:\n\n```hir\n{}\n```\n", short(example.after).trim_end());
     }
+}
+
+/// A program in the form for people.
+fn short(text: &str) -> String {
+    let (programs, _) = hostir::load(text);
+    let mut out = String::new();
+    for program in &programs {
+        print_into(program, PrintOptions { form: Form::Short }, &mut out);
+    }
+    out
 }

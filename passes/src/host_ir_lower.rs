@@ -1,7 +1,7 @@
 //! host-ir-lower: nvFuser's lowering as one pipeline.
 
 use crate::options::{OptionSpec, OptionType, Options};
-use crate::pass::{Action, PassInfo};
+use crate::pass::{Action, Example, PassInfo};
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
 /// The pass.
@@ -16,7 +16,7 @@ step of its own, so dumps (`--print-ir-after-all`), timings and `--disable-pass`
 Options are passed on to the steps that have them. For `matmul_reduce_scatter` write a product where its operands
 lie, `[device, stream, ..]`, and behind it the `Set` or the reduction that scatters it: a product that is written
 where its result should lie gets its *operands* moved, which computes the same with more traffic.",
-    example: None,
+    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "communicator_backend",
@@ -76,6 +76,40 @@ where its result should lie gets its *operands* moved, which computes the same w
     statistics: &[],
     action: Action::Pipeline(steps),
 };
+
+const EXAMPLE_BEFORE: &str = "\
+%HostIrContainer { (T0_g_float[iS0{2}, ideviceIdx.x1{2}, iS2{i0}, iS3{i1}] (DeviceMesh{0 1}), T1_g_float[iS4{i1}, iS5{i2}] (DeviceMesh{0 1})) -> (T2_g_float[iStreamIdx6{2}, iS7{2}, iS8{i0}, iS9{i2}, rS10{i1}] (DeviceMesh{0 1})) :
+  T2
+     = matmul(T0,
+              T1)
+} // %HostIrContainer
+";
+const EXAMPLE_AFTER: &str = "\
+%HostIrContainer { (T0_g_float[iS0{2}, ideviceIdx.x1{2}, iS2{i0}, iS3{i1}] (DeviceMesh{0 1}), T1_g_float[iS4{i1}, iS5{i2}] (DeviceMesh{0 1})) -> (T2_g_float[iStreamIdx6{2}, iS7{2}, iS8{i0}, iS9{i2}, rS10{i1}] (DeviceMesh{0 1})) :
+  T3_g_float[iStreamIdx11{2}, iS12{2}, iS13{i0}, iS14{i1}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T3, mem_type=global, size=( ( i0 * i1 ) * 4 ), zero_init=false, resets_to_zero=false)
+  T2 = ALLOCATE(buffer=T2, mem_type=global, size=( ( i0 * i2 ) * 4 ), zero_init=false, resets_to_zero=false)
+  GetCurrentStream into Stream 0
+  FOR StreamIdx in iStreamIdx11{2}:
+    SetCurrentStream to Stream ( StreamIdx % numberOfStreams )
+    Synchronize Stream 0
+  FOR StreamIdx in iStreamIdx11{2}:
+    SetCurrentStream to Stream ( StreamIdx % numberOfStreams )
+    T4_g_float[ideviceIdx.x15{2}, iS16{i0}, iS17{i1}] (DeviceMesh{0 1})
+       = HirAliasSelect( T0, axis = iS0{2}, index = StreamIdx )
+    T5_g_float[iS18{2}, iS19{i0}, iS20{i1}] (DeviceMesh{0 1})
+       = HirAliasSelect( T3, axis = iStreamIdx11{2}, index = StreamIdx )
+    T5 = ALLOCATE(buffer=T5, mem_type=global, size=( ( i0 * i1 ) * 2 ), zero_init=false, resets_to_zero=false)
+    Communication 0 (type=Allgather, team=(0 1), input=T4, output=T5, backend=NCCL)
+    Wait Communication 0
+    T6_l_float[iS21{2}, iS22{i0}, iS23{i2}, rS24{i1}] (DeviceMesh{0 1})
+       = HirAliasSelect( T2, axis = iStreamIdx6{2}, index = StreamIdx )
+    T6
+       = matmul(T5,
+                T1)
+    SetCurrentStream to Stream 0
+    Synchronize Stream ( StreamIdx % numberOfStreams )
+} // %HostIrContainer
+";
 
 fn steps(options: &Options) -> String {
     const STREAMS: &[&str] = &[
