@@ -24,7 +24,11 @@ impl Resolver<'_> {
         }
         let ast = self.ast;
         let node = &ast.tensors[id.index()];
-        let Some(text) = &node.full else { return self.short(node.number, span) };
+        let Some(text) = &node.full else {
+            // A full text with an error has none either, and its error was reported.
+            let cut_short = self.source[node.span.range()].contains('_');
+            return if cut_short { None } else { self.short(node.number, span) };
+        };
         let tensor = self.full(node.number, text);
         let tensor = match self.declared.insert(node.number, tensor) {
             Some(before) if self.is_spelled_anew(before, tensor) => {
@@ -32,7 +36,9 @@ impl Resolver<'_> {
                 before
             }
             _ => {
-                self.program.source.tensors.push(if scope == 0 { node.span } else { span });
+                // The first time that a text stands in the file may be in an earlier container.
+                let first = scope == 0 && node.span.start >= self.program.source.header.start;
+                self.program.source.tensors.push(if first { node.span } else { span });
                 tensor
             }
         };
