@@ -96,7 +96,7 @@ pub(super) struct Options {
 const ABOUT: &str = "Runs a host program on all its ranks and checks what it computes";
 
 const AFTER: &str = "\
-Tensors are named by number (T0), by the name the program gives them, or by position among the inputs
+Tensors are named by number (T0) or by position among the inputs
 (--input, --shape) or outputs (--output, --expect), from 0.
 
 Examples:
