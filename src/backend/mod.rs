@@ -1,5 +1,6 @@
 //! Backends run plans. They see nothing of the program but plans and names for messages.
 
+mod class;
 pub mod cpu;
 pub mod cuda;
 

@@ -5,6 +5,7 @@
 
 use super::Fault;
 use super::storage::{Memory, values_of};
+pub(super) use crate::backend::class::Class;
 use crate::ir::DType;
 use crate::plan::{Plan, Scalar, View};
 
@@ -19,37 +20,9 @@ pub(super) enum Lanes {
     I64(Vec<i64>),
 }
 
-/// Which [`Lanes`] a type computes in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Class {
-    /// Doubles.
-    F64,
-    /// Floats.
-    F32,
-    /// Integers.
-    I64,
-}
-
 /// The class of a type; an error for types that the CPU backend lacks.
 pub(super) fn class(dtype: DType) -> Result<Class, Fault> {
-    match dtype {
-        DType::Double => Ok(Class::F64),
-        DType::Float | DType::Half | DType::BFloat16 => Ok(Class::F32),
-        DType::Int | DType::Index | DType::Int32 | DType::Bool => Ok(Class::I64),
-        DType::Float8E4M3
-        | DType::Float8E5M2
-        | DType::Float8E8M0
-        | DType::Float4E2M1
-        | DType::Float4E2M1x2
-        | DType::Int8
-        | DType::Int16
-        | DType::UInt8
-        | DType::UInt16
-        | DType::UInt32
-        | DType::UInt64
-        | DType::ComplexFloat
-        | DType::ComplexDouble => Err(Fault::Type(dtype)),
-    }
+    crate::backend::class::class(dtype).ok_or(Fault::Type(dtype))
 }
 
 impl Lanes {

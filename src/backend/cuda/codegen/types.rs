@@ -1,19 +1,9 @@
 //! Element types in memory and while a kernel computes, as the CPU backend has them: `double` computes
 //! in double; `float`, `half` and `bfloat16` in float; integers and `bool` in 64 bits.
 
+pub(super) use crate::backend::class::Class;
 use crate::ir::DType;
 use crate::plan::Scalar;
-
-/// What values compute in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Class {
-    /// Doubles.
-    F64,
-    /// Floats.
-    F32,
-    /// 64-bit integers.
-    I64,
-}
 
 /// A C++ expression and what it computes in.
 ///
@@ -31,24 +21,8 @@ pub(super) struct Value {
 
 /// The class of a type; the reason why not for types that kernels do not compute with.
 pub(super) fn class(dtype: DType) -> Result<Class, String> {
-    match dtype {
-        DType::Double => Ok(Class::F64),
-        DType::Float | DType::Half | DType::BFloat16 => Ok(Class::F32),
-        DType::Int | DType::Index | DType::Int32 | DType::Bool => Ok(Class::I64),
-        DType::Float8E4M3
-        | DType::Float8E5M2
-        | DType::Float8E8M0
-        | DType::Float4E2M1
-        | DType::Float4E2M1x2
-        | DType::Int8
-        | DType::Int16
-        | DType::UInt8
-        | DType::UInt16
-        | DType::UInt32
-        | DType::UInt64
-        | DType::ComplexFloat
-        | DType::ComplexDouble => Err(format!("elements of type `{}`", dtype.name())),
-    }
+    let unknown = || format!("elements of type `{}`", dtype.name());
+    crate::backend::class::class(dtype).ok_or_else(unknown)
 }
 
 /// The C++ type of an element in memory.

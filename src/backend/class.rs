@@ -1,0 +1,36 @@
+//! What elements of a type compute in, on every backend: results are rounded to their type once.
+
+use crate::ir::DType;
+
+/// A kind of values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// Doubles.
+    F64,
+    /// Floats.
+    F32,
+    /// 64-bit integers, also of `bool`.
+    I64,
+}
+
+/// The class of a type; `None` for types that backends do not compute with.
+pub(super) fn class(dtype: DType) -> Option<Class> {
+    match dtype {
+        DType::Double => Some(Class::F64),
+        DType::Float | DType::Half | DType::BFloat16 => Some(Class::F32),
+        DType::Int | DType::Index | DType::Int32 | DType::Bool => Some(Class::I64),
+        DType::Float8E4M3
+        | DType::Float8E5M2
+        | DType::Float8E8M0
+        | DType::Float4E2M1
+        | DType::Float4E2M1x2
+        | DType::Int8
+        | DType::Int16
+        | DType::UInt8
+        | DType::UInt16
+        | DType::UInt32
+        | DType::UInt64
+        | DType::ComplexFloat
+        | DType::ComplexDouble => None,
+    }
+}
