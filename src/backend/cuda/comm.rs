@@ -73,7 +73,7 @@ impl Part {
         Part { start: 0, count: view.len(), view: view.clone() }
     }
     /// Part `index` of `count` equal ones.
-    fn of(view: &View, index: usize, count: usize) -> Self {
+    pub(super) fn of(view: &View, index: usize, count: usize) -> Self {
         let length = view.len() / count.max(1);
         Part { view: view.clone(), start: index * length, count: length }
     }

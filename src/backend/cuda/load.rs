@@ -2,7 +2,10 @@
 
 use super::comm::{self, Team};
 use super::gate::Gate;
-use super::rank::Rank;
+use super::memory::Layout;
+use super::messages::{self, Messages};
+use super::peers::{self, Peers};
+use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings};
 use super::sys::blas::Shape;
 use super::sys::driver::{self, Device};
@@ -13,7 +16,7 @@ use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::plan::{InstKind, Prepared};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A program on its devices, ready to run any number of times.
@@ -30,10 +33,12 @@ pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Load
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
     let mut clock = Clock::new();
-    let devices = devices(prepared).map_err(|diag| vec![diag])?;
-    let about = about(&devices).map_err(|error| vec![global(&error)])?;
     let teams = comm::teams(prepared);
-    let schedules = schedules(prepared, &teams, &devices, options)?;
+    let over_nccl = messages::over_nccl(&teams, options.routes);
+    let devices = devices(prepared, over_nccl).map_err(|diag| vec![diag])?;
+    let about = about(&devices).map_err(|error| vec![global(&error)])?;
+    let messages = messages::messages(prepared, options.routes);
+    let schedules = schedules(prepared, &teams, &messages, &devices, options)?;
     clock.lap("plan");
     let images = compile(&schedules, &devices[0], options).map_err(|error| vec![global(&error)])?;
     clock.lap("compile");
@@ -41,11 +46,14 @@ pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Load
     drop(devices);
     let mut loaded =
         Loaded { prepared, ranks: Vec::new(), timeout: options.timeout, about, phases: Vec::new() };
-    loaded.ranks = open(prepared, schedules, count, &images, options.timeout)?;
+    let layouts;
+    (loaded.ranks, layouts) = open(prepared, schedules, &messages, count, &images, options)?;
+    loaded.address(layouts, messages)?;
     clock.lap("load");
     loaded.tune()?;
     clock.lap("tune");
-    if let Some(version) = connect(&mut loaded, &teams, options)? {
+    if over_nccl {
+        let version = connect(&mut loaded, &teams, options)?;
         loaded.about.push_str(&version);
     }
     clock.lap("connect");
@@ -85,16 +93,8 @@ fn global(error: &Error) -> Diag {
     Diag::global(code, error.to_string())
 }
 
-/// Whether any rank has somebody to talk to.
-fn communicates(prepared: &Prepared) -> bool {
-    prepared.plans.iter().any(|plan| {
-        let mut teams = plan.communicators.iter();
-        teams.any(|(_, communicator)| communicator.team.len() > 1)
-    })
-}
-
-/// The devices that ranks run on: one each, or fewer if they do not talk to each other.
-fn devices(prepared: &Prepared) -> Result<Vec<std::sync::Arc<Device>>, Diag> {
+/// The devices that ranks run on: one each, or fewer if NCCL carries nothing between them.
+fn devices(prepared: &Prepared, over_nccl: bool) -> Result<Vec<Arc<Device>>, Diag> {
     let found = driver::devices().map_err(|error| {
         global(&error)
             .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
@@ -103,10 +103,10 @@ fn devices(prepared: &Prepared) -> Result<Vec<std::sync::Arc<Device>>, Diag> {
     if found == 0 {
         return Err(Diag::global(codes::DEVICE, "the CUDA driver finds no GPU"));
     }
-    if found < needed && communicates(prepared) {
+    if found < needed && over_nccl {
         let message = format!("the program has {needed} ranks, the machine {found} GPUs");
         return Err(Diag::global(codes::DEVICE, message)
-            .note("NCCL needs a GPU for each rank: `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
+            .note("NCCL needs a GPU for each rank: `--map-backend=NCCL=CUDA` copies instead and shares GPUs, `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
     }
     (0..found.min(needed))
         .map(Device::open)
@@ -115,7 +115,7 @@ fn devices(prepared: &Prepared) -> Result<Vec<std::sync::Arc<Device>>, Diag> {
 }
 
 /// `4 x NVIDIA H200, driver CUDA 13.0, cuBLASLt 13.0.2, NVRTC 13.0`.
-fn about(devices: &[std::sync::Arc<Device>]) -> Result<String, Error> {
+fn about(devices: &[Arc<Device>]) -> Result<String, Error> {
     let name = devices[0].name()?;
     let (major, minor) = driver::version()?;
     let mut text = format!("{} x {name}, driver CUDA {major}.{minor}", devices.len());
@@ -132,13 +132,13 @@ fn about(devices: &[std::sync::Arc<Device>]) -> Result<String, Error> {
 fn schedules(
     prepared: &Prepared,
     teams: &[(String, Team)],
-    devices: &[std::sync::Arc<Device>],
+    messages: &Messages,
+    devices: &[Arc<Device>],
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
-    let settings =
-        Settings { tf32: options.tf32, multiprocessors, ucc_is_nccl: options.ucc_is_nccl };
-    let of = |plan| schedule::schedule(plan, teams, settings);
+    let settings = Settings { tf32: options.tf32, multiprocessors, routes: options.routes };
+    let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &crate::plan::Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;
         let message = format!("the CUDA backend cannot run {}", refusal.what);
@@ -184,28 +184,37 @@ fn fingerprint(text: &str) -> u64 {
     })
 }
 
+/// All ranks with their memory, and where it is laid out.
 fn open<'p>(
     prepared: &'p Prepared,
-    schedules: Vec<Schedule>,
+    mut schedules: Vec<Schedule>,
+    messages: &Messages,
     devices: usize,
     images: &Images,
-    timeout: Duration,
-) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
-    let jobs: Vec<_> = prepared.plans.iter().zip(schedules).collect();
+    options: &Options,
+) -> Result<(Vec<Rank<'p>>, Vec<Layout>), Vec<Diag>> {
+    let timeout = options.timeout;
+    let plans = prepared.plans.iter();
+    let layouts = plans
+        .zip(&mut schedules)
+        .map(|(plan, schedule)| rank::layout(plan, schedule, messages.flag_bytes(plan.rank)));
+    let layouts: Vec<Layout> = layouts.collect();
+    let jobs: Vec<_> = prepared.plans.iter().zip(schedules).zip(layouts.clone()).collect();
     let results: Vec<Result<Rank<'p>, Diag>> = std::thread::scope(|scope| {
         let threads: Vec<_> = jobs
             .into_iter()
-            .map(|(plan, schedule)| {
+            .map(|((plan, schedule), layout)| {
                 scope.spawn(move || {
                     let ordinal = plan.rank as usize % devices;
-                    Rank::new(plan, schedule, ordinal, images)
+                    let layout = (layout, messages.flag_bytes(plan.rank));
+                    Rank::new(plan, schedule, layout, ordinal, images)
                         .map_err(|error| Failure::from(error).diag(prepared, plan, timeout))
                 })
             })
             .collect();
         threads.into_iter().map(joined).collect()
     });
-    sort(results)
+    Ok((sort(results)?, layouts))
 }
 
 /// The result of a thread; one that panicked is a failure like any other.
@@ -236,10 +245,7 @@ fn connect(
     loaded: &mut Loaded<'_>,
     teams: &[(String, Team)],
     options: &Options,
-) -> Result<Option<String>, Vec<Diag>> {
-    if !communicates(loaded.prepared) {
-        return Ok(None);
-    }
+) -> Result<String, Vec<Diag>> {
     let nccl = |error: nccl_rs::Error| {
         let code = match error {
             nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_) => codes::DEVICE,
@@ -251,9 +257,10 @@ fn connect(
     let id = library.unique_id().map_err(nccl)?;
     let world = loaded.ranks.len() as u32;
     let deadline = Instant::now() + options.timeout;
+    let teams = (teams, options.routes);
     loaded.each(|rank| Ok(rank.connect(&library, id, world, teams, deadline)?))?;
     let (major, minor, patch) = library.version().map_err(nccl)?;
-    Ok(Some(format!(", NCCL {major}.{minor}.{patch}")))
+    Ok(format!(", NCCL {major}.{minor}.{patch}"))
 }
 
 impl Loaded<'_> {
@@ -300,6 +307,15 @@ impl Loaded<'_> {
             threads.into_iter().map(joined).collect()
         });
         sort(results).map(|_| ())
+    }
+
+    /// Tells the ranks where all memory lies, and lets devices reach each other's.
+    fn address(&mut self, layouts: Vec<Layout>, messages: Messages) -> Result<(), Vec<Diag>> {
+        let devices: Vec<_> = self.ranks.iter().map(|rank| rank.device.clone()).collect();
+        peers::reach(&messages, &devices).map_err(|error| vec![global(&error)])?;
+        let bases = self.ranks.iter().map(|rank| Some(rank.base())).collect();
+        let peers = Arc::new(Peers { layouts, bases, messages, opened: Vec::new() });
+        self.each(|rank| Ok(rank.address(&peers)?))
     }
 
     /// Chooses an algorithm for each product. Ranks that compute the same product have to round alike,

@@ -32,10 +32,12 @@ struct Use {
     shared: bool,
 }
 
-/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each.
-pub(super) fn assign(plan: &Plan, items: &[Fused], scratch: &[usize]) -> Layout {
+/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, behind `flags`
+/// bytes of flags.
+pub(super) fn assign(plan: &Plan, items: &[Fused], scratch: &[usize], flags: usize) -> Layout {
     let uses = uses(plan, items);
-    let mut layout = Layout { offsets: vec![None; uses.len()], bytes: 0, scratch: Vec::new() };
+    let bytes = rounded(flags);
+    let mut layout = Layout { offsets: vec![None; uses.len()], bytes, scratch: Vec::new() };
     for (index, found) in uses.iter().enumerate() {
         if found.is_some_and(|one| one.shared) {
             layout.offsets[index] = Some(layout.bytes);
@@ -218,7 +220,7 @@ mod tests {
         let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
         let plan = prepared.plans[0].clone();
         let items: Vec<Fused> = (0..plan.insts.len()).map(Fused::Inst).collect();
-        let layout = assign(&plan, &items, &[]);
+        let layout = assign(&plan, &items, &[], 0);
         (plan, layout)
     }
 

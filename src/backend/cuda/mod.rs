@@ -13,12 +13,15 @@ mod gate;
 mod gemm;
 mod load;
 mod memory;
+mod messages;
+mod peers;
 mod rank;
 mod schedule;
 mod sys;
 
 pub use load::Loaded;
-pub use sys::{Error, blas, driver, nvrtc};
+pub use messages::{Route, Routes};
+pub use sys::{Error, blas, driver, nvrtc, peer};
 
 use super::{Backend, RunResult};
 use crate::data::HostTensor;
@@ -45,8 +48,8 @@ pub trait ImageStore: Send + Sync {
 pub struct Options {
     /// Whether `float` products may round their factors to TF32.
     pub tf32: bool,
-    /// Whether communications with `backend=UCC` run over NCCL.
-    pub ucc_is_nccl: bool,
+    /// What carries the communications of each backend.
+    pub routes: Routes,
     /// Whether a run is recorded as a CUDA graph and replayed.
     pub graph: bool,
     /// How long connecting, or one run, may take.
@@ -61,7 +64,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             tf32: false,
-            ucc_is_nccl: false,
+            routes: Routes::default(),
             graph: false,
             timeout: Duration::from_secs(60),
             nccl: None,

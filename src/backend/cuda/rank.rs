@@ -2,10 +2,13 @@
 
 use super::comm::{self, Part, Team, data_type};
 use super::memory::{self, Layout};
-use super::schedule::{Call, Place, Schedule, Step};
+use super::messages::{Route, Routes, Target};
+use super::peers::Peers;
+use super::schedule::{Call, Place, Schedule, Signal, Step};
 use super::sys::Error;
 use super::sys::blas::{Blas, Operands, Product, Shape};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
+use super::sys::peer::WordOp;
 use super::{Failure, Images};
 use crate::data::HostTensor;
 use crate::plan::{Plan, View};
@@ -20,6 +23,8 @@ const WORKSPACE: usize = 32 << 20;
 const CANDIDATES: usize = 8;
 /// How often each is timed.
 const TRIALS: usize = 3;
+/// How long a failed run's streams may take to end once all flags are raised.
+const RELEASE: Duration = Duration::from_secs(2);
 
 /// A message or collective with its addresses.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +48,8 @@ enum Ready {
     Record { event: usize },
     Wait { event: usize },
     Communicate { comm: usize, calls: Range<usize> },
+    Words { ops: Range<usize> },
+    Transfer { to: u64, from: u64, bytes: usize },
 }
 
 /// A rank that can run.
@@ -59,30 +66,39 @@ pub(super) struct Rank<'p> {
     blas: Option<Blas>,
     memory: Memory,
     pub(super) device: Arc<Device>,
+    peers: Option<Arc<Peers>>,
+    flags: usize,
+    functions: Vec<Function>,
     layout: Layout,
     schedule: Schedule,
     ready: Vec<(Ready, usize)>,
     addresses: Vec<u64>,
     raw: Vec<(Raw, DataType)>,
+    words: Vec<WordOp>,
+}
+
+/// Where a rank's buffers lie, behind its flags. Streams with products get a workspace.
+pub(super) fn layout(plan: &Plan, schedule: &mut Schedule, flags: usize) -> Layout {
+    let kernels = schedule.scratch.clone();
+    for step in &schedule.steps {
+        if matches!(step.call, Call::Product { .. }) {
+            schedule.scratch[step.stream] =
+                kernels[step.stream].next_multiple_of(memory::ALIGNMENT) + WORKSPACE;
+        }
+    }
+    memory::assign(plan, &schedule.items, &schedule.scratch, flags)
 }
 
 impl<'p> Rank<'p> {
-    /// Memory, streams, events, modules and products; not yet communicators.
+    /// Memory, streams, events, modules and products; not yet addresses and communicators.
     pub(super) fn new(
         plan: &'p Plan,
-        mut schedule: Schedule,
+        schedule: Schedule,
+        (layout, flags): (Layout, usize),
         ordinal: usize,
         images: &Images,
     ) -> Result<Self, Error> {
         let device = Device::open(ordinal)?;
-        let kernels = schedule.scratch.clone();
-        for step in &schedule.steps {
-            if matches!(step.call, Call::Product { .. }) {
-                schedule.scratch[step.stream] =
-                    kernels[step.stream].next_multiple_of(memory::ALIGNMENT) + WORKSPACE;
-            }
-        }
-        let layout = memory::assign(plan, &schedule.items, &schedule.scratch);
         let memory = Memory::new(&device, layout.bytes)?;
         let own = plan.streams as usize;
         let priority = |stream| if stream < own { Priority::Normal } else { Priority::High };
@@ -104,26 +120,30 @@ impl<'p> Rank<'p> {
             blas,
             memory,
             device,
+            peers: None,
+            flags,
+            functions: Vec::new(),
             layout,
             schedule,
             ready: Vec::new(),
             addresses: Vec::new(),
             raw: Vec::new(),
+            words: Vec::new(),
         };
         // Memory of an earlier program must not look like results of this one.
         rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.memory.bytes())?;
+        rank.streams[0].set_bytes(rank.memory.address(), 0, flags)?;
         rank.streams[0].synchronize()?;
         rank.load(images)?;
         Ok(rank)
     }
 
     fn load(&mut self, images: &Images) -> Result<(), Error> {
-        let mut functions = Vec::new();
         for text in &self.schedule.texts {
             let image =
                 images.get(text).ok_or_else(|| Error::Compile { log: "no image".into() })?;
             let module = Module::load(&self.device, image)?;
-            functions.push(module.function(super::codegen::ENTRY)?);
+            self.functions.push(module.function(super::codegen::ENTRY)?);
             self.modules.push(module);
         }
         if let Some(blas) = &self.blas {
@@ -131,12 +151,24 @@ impl<'p> Rank<'p> {
                 self.products.push(Product::new(blas, shape, WORKSPACE, CANDIDATES)?);
             }
         }
-        for step in std::mem::take(&mut self.schedule.steps) {
-            let ready = self.resolve(&step, &functions)?;
-            self.ready.push((ready, step.stream));
-            self.schedule.steps.push(step);
-        }
         Ok(())
+    }
+
+    /// Turns the schedule into calls with addresses, its own and those of the ranks it exchanges
+    /// messages with.
+    pub(super) fn address(&mut self, peers: &Arc<Peers>) -> Result<(), Error> {
+        self.peers = Some(peers.clone());
+        let steps = std::mem::take(&mut self.schedule.steps);
+        let ready = steps.iter().map(|step| Ok((self.resolve(step, peers)?, step.stream)));
+        let ready: Result<Vec<_>, Error> = ready.collect();
+        self.schedule.steps = steps;
+        self.ready = ready?;
+        Ok(())
+    }
+
+    /// First address of its memory.
+    pub(super) fn base(&self) -> u64 {
+        self.memory.address()
     }
 
     // ---- addresses ----
@@ -159,7 +191,7 @@ impl<'p> Rank<'p> {
         self.memory.address() + (self.layout.scratch.get(stream).unwrap_or(&0) + bytes) as u64
     }
 
-    fn resolve(&mut self, step: &Step, functions: &[Function]) -> Result<Ready, Error> {
+    fn resolve(&mut self, step: &Step, peers: &Peers) -> Result<Ready, Error> {
         Ok(match &step.call {
             Call::Launch { text, grid, block, places } => {
                 let start = self.addresses.len();
@@ -171,7 +203,8 @@ impl<'p> Rank<'p> {
                     self.addresses.push(address);
                 }
                 let addresses = start..self.addresses.len();
-                Ready::Launch { function: functions[*text], grid: *grid, block: *block, addresses }
+                let function = self.functions[*text];
+                Ready::Launch { function, grid: *grid, block: *block, addresses }
             }
             Call::Copy { views, bytes } => {
                 let [from, to] = views.each_ref().map(|view| self.view(view));
@@ -195,6 +228,30 @@ impl<'p> Rank<'p> {
                 }
                 Ready::Communicate { comm: place.unwrap_or(0), calls: start..self.raw.len() }
             }
+            Call::Signal { signals } => {
+                let start = self.words.len();
+                for signal in signals {
+                    self.words.push(self.word(*signal, peers)?);
+                }
+                Ready::Words { ops: start..self.words.len() }
+            }
+            Call::Transfer { message } => {
+                let message = &peers.messages.list[*message];
+                let from = peers.part(message.from, &message.source)?;
+                let to = match &message.target {
+                    Target::Part(part) => peers.part(message.to, part)?,
+                    Target::Staging(bytes) => self.scratch(step.stream, *bytes),
+                };
+                Ready::Transfer { to, from, bytes: message.bytes() }
+            }
+        })
+    }
+
+    fn word(&self, signal: Signal, peers: &Peers) -> Result<WordOp, Error> {
+        Ok(match signal {
+            Signal::Raise { rank, flag } => WordOp::write(peers.flag(rank, flag)?, 1),
+            Signal::Await { flag } => WordOp::wait(peers.flag(self.plan.rank, flag)?, 1),
+            Signal::Lower { flag } => WordOp::write(peers.flag(self.plan.rank, flag)?, 0),
         })
     }
 
@@ -262,7 +319,7 @@ impl<'p> Rank<'p> {
         library: &Arc<nccl_rs::Library>,
         id: nccl_rs::UniqueId,
         world: u32,
-        teams: &[(String, Team)],
+        (teams, routes): (&[(String, Team)], Routes),
         deadline: Instant,
     ) -> Result<(), nccl_rs::Error> {
         self.device.make_current().map_err(|error| nccl_rs::Error::Call {
@@ -272,8 +329,8 @@ impl<'p> Rank<'p> {
         let rank = self.plan.rank;
         let all = Communicator::join(library, id, world, rank, deadline)?;
         let config = nccl_rs::Config { blocking: true };
-        for (entry, (_, team)) in teams.iter().enumerate() {
-            if team.ranks.len() < 2 {
+        for (entry, (backend, team)) in teams.iter().enumerate() {
+            if team.ranks.len() < 2 || routes.of(backend) != Some(Route::Nccl) {
                 continue;
             }
             let place = team.ranks.iter().position(|&other| other == rank);
@@ -456,6 +513,8 @@ impl<'p> Rank<'p> {
                 let found = self.comms.iter_mut().find(|(other, _)| *other == entry);
                 communicate(found.map(|(_, comm)| comm), &self.raw[calls.clone()], stream)?;
             }
+            Ready::Transfer { to, from, bytes } => stream.transfer(*to, *from, *bytes)?,
+            Ready::Words { ops } => stream.words(&self.words[ops.clone()])?,
         }
         Ok(())
     }
@@ -503,6 +562,35 @@ impl<'p> Rank<'p> {
         for (_, comm) in self.comms.drain(..) {
             let _ = comm.abort();
         }
+        let _ = self.release();
+    }
+
+    /// Raises all flags until nothing waits for one any more: what the streams then do with data that
+    /// never came is of no consequence, but the driver could not free what a waiting stream uses.
+    fn release(&mut self) -> Result<(), Error> {
+        if self.flags == 0 {
+            return Ok(());
+        }
+        let aside = Stream::new(&self.device, Priority::High)?;
+        let deadline = Instant::now() + RELEASE;
+        let raised: Vec<WordOp> = (0..self.flags)
+            .step_by(super::messages::FLAG)
+            .map(|offset| WordOp::write(self.memory.address() + offset as u64, 1))
+            .collect();
+        while Instant::now() < deadline && !self.idle()? {
+            aside.words(&raised)?;
+            aside.synchronize()?;
+        }
+        Ok(())
+    }
+
+    fn idle(&self) -> Result<bool, Error> {
+        for stream in &self.streams {
+            if !stream.is_done()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.

@@ -9,6 +9,7 @@ use crate::io::{Io, Status};
 use crate::render::{self, Format};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use hostir::backend::cuda::{Route, Routes};
 use hostir::diag::{Diag, nearest};
 use std::ffi::OsString;
 
@@ -24,7 +25,7 @@ pub(super) enum Backend {
 /// How programs run on GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Gpu {
-    pub(super) ucc_is_nccl: bool,
+    pub(super) routes: Routes,
     pub(super) tf32: bool,
     pub(super) graph: bool,
     pub(super) timeout_ms: Option<u64>,
@@ -242,8 +243,9 @@ fn check_args() -> Vec<Arg> {
 fn gpu_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("GPUs");
     vec![
-        group(value("map-backend", "UCC=NCCL", "Runs communications of one backend over another"))
-            .value_parser(["UCC=NCCL"]),
+        group(value("map-backend", "FROM=TO", "Runs communications of one backend over another"))
+            .action(ArgAction::Append)
+            .value_parser(["UCC=NCCL", "UCC=CUDA", "NCCL=CUDA"]),
         group(flag("tf32", "Lets products of floats round their factors to TF32")),
         group(flag("graph", "Records the run as a CUDA graph and replays it")),
         group(value(
@@ -309,7 +311,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         check_only: matches.get_flag("check-only"),
         print_plan: matches.get_flag("print-plan"),
         gpu: Gpu {
-            ucc_is_nccl: matches.contains_id("map-backend"),
+            routes: routes(matches),
             tf32: matches.get_flag("tf32"),
             graph: matches.get_flag("graph"),
             timeout_ms: matches.get_one("timeout-ms").copied(),
@@ -324,6 +326,20 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         format,
     };
     if values.diags.is_empty() { Ok(options) } else { Err((format, values.diags)) }
+}
+
+/// What carries communications. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
+fn routes(matches: &ArgMatches) -> Routes {
+    let given = matches.get_many::<String>("map-backend");
+    let given: Vec<&str> = given.into_iter().flatten().map(String::as_str).collect();
+    let has = |text: &str| given.contains(&text);
+    let nccl = if has("NCCL=CUDA") { Route::Copies } else { Route::Nccl };
+    let ucc = match (has("UCC=CUDA"), has("UCC=NCCL")) {
+        (true, _) => Some(Route::Copies),
+        (false, true) => Some(nccl),
+        (false, false) => None,
+    };
+    Routes { nccl, ucc }
 }
 
 /// Values that clap does not check, with what is wrong with them.

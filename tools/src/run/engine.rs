@@ -40,7 +40,7 @@ impl Engine {
         let store = Kept::open(io.env).map(|store| Arc::new(store) as Arc<dyn cuda::ImageStore>);
         let options = cuda::Options {
             tf32: options.gpu.tf32,
-            ucc_is_nccl: options.gpu.ucc_is_nccl,
+            routes: options.gpu.routes,
             graph: options.gpu.graph,
             timeout,
             nccl: (io.env)("HIR_NCCL_LIB").map(PathBuf::from),

@@ -80,6 +80,16 @@ impl Device {
         self.ordinal
     }
 
+    /// The driver's handle.
+    pub(super) fn raw(&self) -> sys::CUdevice {
+        self.device
+    }
+
+    /// The primary context.
+    pub(super) fn context(&self) -> sys::CUcontext {
+        self.context
+    }
+
     /// Its product name.
     pub fn name(&self) -> Result<String, Error> {
         done("cuDeviceGetName", result::device::get_name(self.device))
@@ -202,6 +212,10 @@ impl Stream {
         self.handle.cast()
     }
 
+    pub(super) fn handle(&self) -> sys::CUstream {
+        self.handle
+    }
+
     /// The stream for NCCL, for as long as this one lives.
     pub fn nccl(&self) -> nccl_rs::Stream {
         // SAFETY: alive now; communications are made by the rank that owns both.
@@ -244,6 +258,12 @@ impl Stream {
         done("cuMemcpyDtoDAsync", unsafe {
             result::memcpy_dtod_async(to, from, bytes, self.handle)
         })
+    }
+
+    /// Copies between devices, or within one.
+    pub fn transfer(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: as in `copy`; the driver tells from the addresses whose memory they are.
+        done("cuMemcpyAsync", unsafe { sys::cuMemcpyAsync(to, from, bytes, self.handle) }.result())
     }
 
     /// Sets every byte.
