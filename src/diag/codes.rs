@@ -197,4 +197,14 @@ codes! {
     DEVICE_MEMORY = "H0521";
     /// A call of CUDA or NCCL that failed.
     DEVICE_CALL = "H0522";
+    /// Another process of the run that failed or is lost.
+    PROCESS = "H0530";
+    /// Another process of the run that does not come to a step in time.
+    PROCESS_LATE = "H0531";
+    /// Processes of one run that are at different steps or do not understand each other.
+    EXCHANGE = "H0532";
+    /// A number of processes that is not the program's number of ranks.
+    WORLD = "H0533";
+    /// Two processes on one device that have to talk to each other.
+    SHARED_DEVICE = "H0534";
 }

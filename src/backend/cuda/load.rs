@@ -2,6 +2,7 @@
 
 use super::comm::{self, Team};
 use super::gate::Gate;
+use super::joint::{self, Joint, Placed};
 use super::rank::Rank;
 use super::schedule::{self, Refusal, Schedule, Settings};
 use super::sys::blas::Shape;
@@ -12,8 +13,8 @@ use crate::backend::{RunResult, Stats, cpu};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::plan::{InstKind, Prepared};
-use std::sync::Mutex;
+use crate::plan::{InstKind, Plan, Prepared};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A program on its devices, ready to run any number of times.
@@ -23,29 +24,24 @@ pub struct Loaded<'p> {
     timeout: Duration,
     about: String,
     phases: Vec<(&'static str, f64)>,
+    joint: Joint,
 }
 
 /// Everything that happens once.
 pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Loaded<'p>, Vec<Diag>> {
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
+    let joint = Joint::new(prepared, options)?;
     let mut clock = Clock::new();
-    let devices = devices(prepared).map_err(|diag| vec![diag])?;
-    let about = about(&devices).map_err(|error| vec![global(&error)])?;
     let teams = comm::teams(prepared);
-    let schedules = schedules(prepared, &teams, &devices, options)?;
-    clock.lap("plan");
-    let images = compile(&schedules, &devices[0], options).map_err(|error| vec![global(&error)])?;
-    clock.lap("compile");
-    let count = devices.len();
-    drop(devices);
-    let mut loaded =
-        Loaded { prepared, ranks: Vec::new(), timeout: options.timeout, about, phases: Vec::new() };
-    loaded.ranks = open(prepared, schedules, count, &images, options.timeout)?;
+    let opened = opened(prepared, &teams, &joint, options, &mut clock);
+    let mut loaded = joint.end("load", opened)?;
+    // From here on every rank's memory exists: what peers map of each other's is exchanged here.
     clock.lap("load");
     loaded.tune()?;
     clock.lap("tune");
-    if let Some(version) = connect(&mut loaded, &teams, options)? {
+    let version = connect(&mut loaded, &teams, options);
+    if let Some(version) = joint.end("connect", version)? {
         loaded.about.push_str(&version);
     }
     clock.lap("connect");
@@ -58,6 +54,30 @@ pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Load
     }
     loaded.phases = clock.laps;
     Ok(loaded)
+}
+
+/// This process's ranks on their devices, not yet joined.
+fn opened<'p>(
+    prepared: &'p Prepared,
+    teams: &[(String, Team)],
+    joint: &Joint,
+    options: &Options,
+    clock: &mut Clock,
+) -> Result<Loaded<'p>, Vec<Diag>> {
+    let site = site(prepared, joint)?;
+    let about = about(&site).map_err(|error| vec![global(&error)])?;
+    let schedules = schedules(prepared, teams, site.multiprocessors, options)?;
+    let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
+    let own: Vec<(&Plan, Schedule)> = own.collect();
+    clock.lap("plan");
+    let images = compile(&own, &site.devices[0], options).map_err(|error| vec![global(&error)])?;
+    clock.lap("compile");
+    let ordinals = site.ordinals.clone();
+    drop(site);
+    let mut ranks = open(prepared, own, &ordinals, &images, options.timeout)?;
+    ranks.iter_mut().for_each(|rank| rank.peers = joint.exchange());
+    let (timeout, phases, joint) = (options.timeout, Vec::new(), joint.clone());
+    Ok(Loaded { prepared, ranks, timeout, about, phases, joint })
 }
 
 /// Times phases.
@@ -76,7 +96,7 @@ impl Clock {
     }
 }
 
-fn global(error: &Error) -> Diag {
+pub(super) fn global(error: &Error) -> Diag {
     let code = match error {
         Error::Missing { .. } => codes::DEVICE,
         Error::NoMemory { .. } => codes::DEVICE_MEMORY,
@@ -93,16 +113,47 @@ fn communicates(prepared: &Prepared) -> bool {
     })
 }
 
-/// The devices that ranks run on: one each, or fewer if they do not talk to each other.
-fn devices(prepared: &Prepared) -> Result<Vec<std::sync::Arc<Device>>, Diag> {
+/// The devices of this process's ranks.
+struct Site {
+    devices: Vec<Arc<Device>>,
+    /// Their numbers among the process's devices.
+    ordinals: Vec<usize>,
+    /// Of the first rank's device.
+    multiprocessors: u32,
+    /// Devices of all processes.
+    count: usize,
+}
+
+/// Finds this process's devices.
+fn site(prepared: &Prepared, joint: &Joint) -> Result<Site, Vec<Diag>> {
+    if joint.is_several() {
+        let found = found().map_err(|diag| vec![diag])?;
+        let Placed { device, ordinal, multiprocessors } =
+            joint.place(found, communicates(prepared))?;
+        let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
+        return Ok(Site { devices, ordinals, multiprocessors, count });
+    }
+    let devices = devices(prepared).map_err(|diag| vec![diag])?;
+    let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
+    let (ordinals, count) = ((0..devices.len()).collect(), devices.len());
+    Ok(Site { devices, ordinals, multiprocessors, count })
+}
+
+/// The number of devices, at least one.
+fn found() -> Result<usize, Diag> {
     let found = driver::devices().map_err(|error| {
         global(&error)
             .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
     })?;
-    let needed = prepared.plans.len();
-    if found == 0 {
-        return Err(Diag::global(codes::DEVICE, "the CUDA driver finds no GPU"));
+    match found {
+        0 => Err(Diag::global(codes::DEVICE, "the CUDA driver finds no GPU")),
+        found => Ok(found),
     }
+}
+
+/// The devices that ranks run on: one each, or fewer if they do not talk to each other.
+fn devices(prepared: &Prepared) -> Result<Vec<Arc<Device>>, Diag> {
+    let (found, needed) = (found()?, prepared.plans.len());
     if found < needed && communicates(prepared) {
         let message = format!("the program has {needed} ranks, the machine {found} GPUs");
         return Err(Diag::global(codes::DEVICE, message)
@@ -115,10 +166,10 @@ fn devices(prepared: &Prepared) -> Result<Vec<std::sync::Arc<Device>>, Diag> {
 }
 
 /// `4 x NVIDIA H200, driver CUDA 13.0, cuBLASLt 13.0.2, NVRTC 13.0`.
-fn about(devices: &[std::sync::Arc<Device>]) -> Result<String, Error> {
-    let name = devices[0].name()?;
+fn about(site: &Site) -> Result<String, Error> {
+    let name = site.devices[0].name()?;
     let (major, minor) = driver::version()?;
-    let mut text = format!("{} x {name}, driver CUDA {major}.{minor}", devices.len());
+    let mut text = format!("{} x {name}, driver CUDA {major}.{minor}", site.count);
     if blas::is_present() {
         let (major, minor, patch) = blas::version();
         text.push_str(&format!(", cuBLASLt {major}.{minor}.{patch}"));
@@ -132,14 +183,13 @@ fn about(devices: &[std::sync::Arc<Device>]) -> Result<String, Error> {
 fn schedules(
     prepared: &Prepared,
     teams: &[(String, Team)],
-    devices: &[std::sync::Arc<Device>],
+    multiprocessors: u32,
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
-    let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
     let settings =
         Settings { tf32: options.tf32, multiprocessors, ucc_is_nccl: options.ucc_is_nccl };
     let of = |plan| schedule::schedule(plan, teams, settings);
-    let refused = |plan: &crate::plan::Plan, refusal: Refusal| {
+    let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;
         let message = format!("the CUDA backend cannot run {}", refusal.what);
         let place = prepared.labels.origin(plan, origin);
@@ -151,11 +201,11 @@ fn schedules(
     prepared.plans.iter().map(|plan| of(plan).map_err(|refusal| refused(plan, refusal))).collect()
 }
 
-/// Compiles every distinct kernel of all ranks, or finds it in the store.
-fn compile(schedules: &[Schedule], device: &Device, options: &Options) -> Result<Images, Error> {
+/// Compiles every distinct kernel of these ranks, or finds it in the store.
+fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Result<Images, Error> {
     let architecture = device.architecture()?;
     let mut images = Images::new();
-    for text in schedules.iter().flat_map(|schedule| &schedule.texts) {
+    for text in own.iter().flat_map(|(_, schedule)| &schedule.texts) {
         if images.contains_key(text) {
             continue;
         }
@@ -186,18 +236,17 @@ fn fingerprint(text: &str) -> u64 {
 
 fn open<'p>(
     prepared: &'p Prepared,
-    schedules: Vec<Schedule>,
-    devices: usize,
+    own: Vec<(&'p Plan, Schedule)>,
+    ordinals: &[usize],
     images: &Images,
     timeout: Duration,
 ) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
-    let jobs: Vec<_> = prepared.plans.iter().zip(schedules).collect();
     let results: Vec<Result<Rank<'p>, Diag>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = jobs
+        let threads: Vec<_> = own
             .into_iter()
             .map(|(plan, schedule)| {
                 scope.spawn(move || {
-                    let ordinal = plan.rank as usize % devices;
+                    let ordinal = ordinals[plan.rank as usize % ordinals.len()];
                     Rank::new(plan, schedule, ordinal, images)
                         .map_err(|error| Failure::from(error).diag(prepared, plan, timeout))
                 })
@@ -248,8 +297,13 @@ fn connect(
         vec![Diag::global(code, error.to_string()).note("`HIR_NCCL_LIB` names the library to open")]
     };
     let library = nccl_rs::Library::open(options.nccl.clone()).map_err(nccl)?;
-    let id = library.unique_id().map_err(nccl)?;
-    let world = loaded.ranks.len() as u32;
+    let joint = loaded.joint.clone();
+    let id =
+        joint.of_first("connect: id", || Ok(library.unique_id().map_err(nccl)?.bytes.to_vec()))?;
+    let id = nccl_rs::UniqueId {
+        bytes: id.try_into().map_err(|_| vec![joint::senseless("connect: id")])?,
+    };
+    let world = loaded.prepared.plans.len() as u32;
     let deadline = Instant::now() + options.timeout;
     loaded.each(|rank| Ok(rank.connect(&library, id, world, teams, deadline)?))?;
     let (major, minor, patch) = library.version().map_err(nccl)?;
@@ -299,7 +353,12 @@ impl Loaded<'_> {
                 .collect();
             threads.into_iter().map(joined).collect()
         });
-        sort(results).map(|_| ())
+        let result = self.joint.end("step", sort(results).map(|_| ()));
+        if result.is_err() && self.joint.is_several() {
+            // A communicator that waits for a process which is gone must not be left in peace either.
+            self.ranks.iter_mut().for_each(Rank::abort);
+        }
+        result
     }
 
     /// Chooses an algorithm for each product. Ranks that compute the same product have to round alike,
@@ -312,6 +371,7 @@ impl Loaded<'_> {
                 choices.push((shape.clone(), choice));
             }
         }
+        let choices = self.joint.choices(choices)?;
         self.ranks.iter_mut().for_each(|rank| rank.follow(&choices));
         Ok(())
     }
@@ -325,10 +385,10 @@ impl Loaded<'_> {
         })
     }
 
-    /// Hands the ranks their inputs.
+    /// Hands the ranks their inputs, `[rank][tensor input]`; those of other processes' ranks are not looked at.
     pub fn upload(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(), Vec<Diag>> {
-        if inputs.len() != self.ranks.len() {
-            let (given, needed) = (inputs.len(), self.ranks.len());
+        let (given, needed) = (inputs.len(), self.prepared.plans.len());
+        if given != needed {
             let message = format!("inputs for {given} ranks were given, {needed} are needed");
             return Err(vec![Diag::global(codes::PORTS, message)]);
         }
@@ -346,7 +406,7 @@ impl Loaded<'_> {
         self.results()
     }
 
-    /// The outputs of the last run.
+    /// The outputs of the last run, `[rank][output]`; those of other processes' ranks are `None`.
     pub fn results(&mut self) -> Result<RunResult, Vec<Diag>> {
         let outputs: Result<Vec<_>, Diag> = self
             .ranks
@@ -357,7 +417,12 @@ impl Loaded<'_> {
                 rank.download().map_err(failed)
             })
             .collect();
-        let outputs = outputs.map_err(|diag| vec![diag])?;
+        let own = self.joint.end("results", outputs.map_err(|diag| vec![diag]))?;
+        let absent = vec![None; self.prepared.outputs.len()];
+        let mut outputs = vec![absent; self.prepared.plans.len()];
+        for (rank, part) in self.ranks.iter().zip(own) {
+            outputs[rank.plan.rank as usize] = part;
+        }
         Ok(RunResult { outputs, stats: stats(self.prepared) })
     }
 
@@ -379,10 +444,12 @@ impl Loaded<'_> {
         work: impl Fn(&mut Rank<'_>, Duration) -> Result<f64, Failure> + Sync,
     ) -> Result<Vec<f64>, Vec<Diag>> {
         let (gate, timeout) = (Gate::new(self.ranks.len()), self.timeout);
+        let joint = self.joint.clone();
         let most = Mutex::new(vec![0.0f64; count]);
         self.each(|rank| {
             for round in 0..=count {
                 gate.wait();
+                joint.meet().map_err(Failure::peer)?;
                 let figure = work(rank, timeout).inspect_err(|_| gate.open())?;
                 let Some(round) = round.checked_sub(1) else { continue };
                 if let Ok(mut most) = most.lock() {
@@ -391,7 +458,7 @@ impl Loaded<'_> {
             }
             Ok(())
         })?;
-        Ok(most.into_inner().unwrap_or_default())
+        self.joint.most(most.into_inner().unwrap_or_default())
     }
 }
 

@@ -5,12 +5,14 @@
 //! modules, asks cuBLASLt for products (`gemm`) and times its proposals, joins the communicators
 //! (`comm`) and carries out every different communication once. Each of these steps ends on all ranks
 //! before the next begins, so a rank that fails leaves nobody waiting. After it a run (`rank`) only
-//! indexes and calls the driver.
+//! indexes and calls the driver. Ranks are threads of one process, or, with an
+//! [`Exchange`], processes (`joint`).
 
 pub mod codegen;
 mod comm;
 mod gate;
 mod gemm;
+mod joint;
 mod load;
 mod memory;
 mod rank;
@@ -20,10 +22,10 @@ mod sys;
 pub use load::Loaded;
 pub use sys::{Error, blas, driver, nvrtc};
 
+use super::exchange::{Exchange, ExchangeError};
 use super::{Backend, RunResult};
 use crate::data::HostTensor;
-use crate::diag::Diag;
-use crate::diag::codes;
+use crate::diag::{Diag, Label, codes};
 use crate::plan::{Plan, Prepared};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +57,11 @@ pub struct Options {
     pub nccl: Option<std::path::PathBuf>,
     /// Where compiled kernels are kept.
     pub store: Option<Arc<dyn ImageStore>>,
+    /// The other processes of the run, one a rank; without it this process has all ranks.
+    pub exchange: Option<Arc<dyn Exchange>>,
+    /// With an exchange: the device of this process, by its number. `None`: the n-th process of a host
+    /// takes its n-th device.
+    pub device: Option<usize>,
 }
 
 impl Default for Options {
@@ -66,6 +73,8 @@ impl Default for Options {
             timeout: Duration::from_secs(60),
             nccl: None,
             store: None,
+            exchange: None,
+            device: None,
         }
     }
 }
@@ -115,6 +124,7 @@ enum Cause {
     Cuda(Error),
     Nccl(nccl_rs::Error),
     Timeout,
+    Peer(ExchangeError),
 }
 
 impl From<Error> for Failure {
@@ -132,6 +142,10 @@ impl From<nccl_rs::Error> for Failure {
 impl Failure {
     fn timeout() -> Self {
         Self { cause: Cause::Timeout, inst: None }
+    }
+
+    fn peer(error: ExchangeError) -> Self {
+        Self { cause: Cause::Peer(error), inst: None }
     }
 
     fn at(self, inst: usize) -> Self {
@@ -156,6 +170,7 @@ impl Failure {
             Cause::Timeout => {
                 (codes::TIMEOUT, format!("the run did not end within {} ms", timeout.as_millis()))
             }
+            Cause::Peer(error) => return self.of_peer(error.diag(), prepared, plan),
         };
         let labels = &prepared.labels;
         match self.inst.and_then(|inst| plan.insts.get(inst)) {
@@ -166,6 +181,19 @@ impl Failure {
                     .note(format!("rank {}, in {place}", plan.rank))
             }
         }
+    }
+
+    /// Another process's failure, with where this rank was.
+    fn of_peer(&self, mut diag: Diag, prepared: &Prepared, plan: &Plan) -> Diag {
+        let Some(inst) = self.inst.and_then(|inst| plan.insts.get(inst)) else { return diag };
+        let text = format!("rank {} was here", plan.rank);
+        let span = prepared.labels.span(inst.origin.op);
+        match &mut diag.primary {
+            Some(_) => diag.labels.push(Label { span, text }),
+            primary => *primary = Some(Label { span, text }),
+        }
+        let place = prepared.labels.origin(plan, inst.origin);
+        diag.note(format!("rank {} gave up in {place}", plan.rank))
     }
 }
 
@@ -211,6 +239,14 @@ mod tests {
         );
         let nccl = nccl_rs::Error::Timeout { call: "ncclCommInitRankConfig" };
         assert_eq!(told(nccl.into()).0, "H0511");
+    }
+
+    #[test]
+    fn failures_of_peers_name_both_places() {
+        let lost = ExchangeError::Lost { rank: 3, how: "its connection closed".to_owned() };
+        let (code, message, notes) = told(Failure::peer(lost));
+        assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
+        assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
     }
 
     #[test]

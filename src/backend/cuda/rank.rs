@@ -7,12 +7,16 @@ use super::sys::Error;
 use super::sys::blas::{Blas, Operands, Product, Shape};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
 use super::{Failure, Images};
+use crate::backend::exchange::Exchange;
 use crate::data::HostTensor;
 use crate::plan::{Plan, View};
 use nccl_rs::{Communicator, DataType};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use together::Together;
+
+mod together;
 
 /// Workspace of the products of one stream; what cuBLAS recommends for Hopper.
 const WORKSPACE: usize = 32 << 20;
@@ -64,6 +68,9 @@ pub(super) struct Rank<'p> {
     ready: Vec<(Ready, usize)>,
     addresses: Vec<u64>,
     raw: Vec<(Raw, DataType)>,
+    /// The other ranks, if they are processes.
+    pub(super) peers: Option<Arc<dyn Exchange>>,
+    together: Option<Together>,
 }
 
 impl<'p> Rank<'p> {
@@ -109,6 +116,8 @@ impl<'p> Rank<'p> {
             ready: Vec::new(),
             addresses: Vec::new(),
             raw: Vec::new(),
+            peers: None,
+            together: None,
         };
         // Memory of an earlier program must not look like results of this one.
         rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.memory.bytes())?;
@@ -283,6 +292,7 @@ impl<'p> Rank<'p> {
                 self.comms.push((entry, comm));
             }
         }
+        self.join_together(&all, deadline)?;
         // Members of teams of one have no communicator and make no calls of NCCL.
         self.comms.sort_by_key(|(entry, _)| {
             self.schedule.members.iter().position(|(other, _)| other == entry)
@@ -479,6 +489,9 @@ impl<'p> Rank<'p> {
                 for (_, comm) in &self.comms {
                     comm.in_progress("an NCCL communication")?;
                 }
+                if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
+                    return Err(Failure::peer(error).at(self.unfinished()));
+                }
                 if Instant::now() > deadline {
                     return Err(Failure::timeout().at(self.unfinished()));
                 }
@@ -500,13 +513,15 @@ impl<'p> Rank<'p> {
     /// Ends all communication, on the device too.
     pub(super) fn abort(&mut self) {
         let _ = self.device.make_current();
-        for (_, comm) in self.comms.drain(..) {
+        let together = self.together.take().map(|together| together.comm);
+        for comm in self.comms.drain(..).map(|(_, comm)| comm).chain(together) {
             let _ = comm.abort();
         }
     }
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.
     pub(super) fn timed(&mut self, timeout: Duration) -> Result<f64, Failure> {
+        self.start_together()?;
         self.streams[0].record(&self.timers[0])?;
         self.start()?;
         self.streams[0].record(&self.timers[1])?;

@@ -85,6 +85,12 @@ impl Device {
         done("cuDeviceGetName", result::device::get_name(self.device))
     }
 
+    /// What tells it from all other devices.
+    pub fn uuid(&self) -> Result<[u8; 16], Error> {
+        let uuid = done("cuDeviceGetUuid", result::device::get_uuid(self.device))?;
+        Ok(uuid.bytes.map(|byte| byte.cast_unsigned()))
+    }
+
     /// `90` for `sm_90`.
     pub fn architecture(&self) -> Result<u32, Error> {
         use sys::CUdevice_attribute as A;
