@@ -1,5 +1,7 @@
 //! The prepare phase, and runs of all ranks.
 
+pub(super) mod bound;
+
 use super::comm::{self, Team};
 use super::gate::Gate;
 use super::joint::{self, Joint, Placed};
@@ -27,14 +29,19 @@ pub struct Loaded<'p> {
     joint: Joint,
 }
 
-/// Everything that happens once.
-pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Loaded<'p>, Vec<Diag>> {
+/// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
+/// recorded ([`bound`]).
+pub(super) fn load<'p>(
+    prepared: &'p Prepared,
+    options: &Options,
+    callers: bool,
+) -> Result<Loaded<'p>, Vec<Diag>> {
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
     let joint = Joint::new(prepared, options)?;
     let mut clock = Clock::new();
     let teams = comm::teams(prepared);
-    let opened = opened(prepared, &teams, &joint, options, &mut clock);
+    let opened = opened(prepared, &teams, &joint, options, callers, &mut clock);
     let mut loaded = joint.end("load", opened)?;
     // From here on every rank's memory exists: what peers map of each other's is exchanged here.
     clock.lap("load");
@@ -48,7 +55,7 @@ pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Load
     loaded.each(|rank| rank.rehearse())?;
     loaded.finish()?;
     clock.lap("rehearse");
-    if options.graph {
+    if options.graph && !callers {
         loaded.each(|rank| rank.capture())?;
         clock.lap("capture");
     }
@@ -62,9 +69,10 @@ fn opened<'p>(
     teams: &[(String, Team)],
     joint: &Joint,
     options: &Options,
+    callers: bool,
     clock: &mut Clock,
 ) -> Result<Loaded<'p>, Vec<Diag>> {
-    let site = site(prepared, joint)?;
+    let site = site(prepared, joint, &options.devices)?;
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let schedules = schedules(prepared, teams, site.multiprocessors, options)?;
     let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
@@ -74,7 +82,7 @@ fn opened<'p>(
     clock.lap("compile");
     let ordinals = site.ordinals.clone();
     drop(site);
-    let mut ranks = open(prepared, own, &ordinals, &images, options.timeout)?;
+    let mut ranks = open(prepared, own, &ordinals, &images, options.timeout, callers)?;
     ranks.iter_mut().for_each(|rank| rank.peers = joint.exchange());
     let (timeout, phases, joint) = (options.timeout, Vec::new(), joint.clone());
     Ok(Loaded { prepared, ranks, timeout, about, phases, joint })
@@ -124,8 +132,8 @@ struct Site {
     count: usize,
 }
 
-/// Finds this process's devices.
-fn site(prepared: &Prepared, joint: &Joint) -> Result<Site, Vec<Diag>> {
+/// Finds this process's devices; those that were asked for, if it has all ranks.
+fn site(prepared: &Prepared, joint: &Joint, asked: &[usize]) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
         let found = found().map_err(|diag| vec![diag])?;
         let Placed { device, ordinal, multiprocessors } =
@@ -133,9 +141,11 @@ fn site(prepared: &Prepared, joint: &Joint) -> Result<Site, Vec<Diag>> {
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
         return Ok(Site { devices, ordinals, multiprocessors, count });
     }
-    let devices = devices(prepared).map_err(|diag| vec![diag])?;
+    let ordinals = ordinals(prepared, asked, found).map_err(|diag| vec![diag])?;
+    let devices: Result<Vec<_>, Error> = ordinals.iter().map(|&at| Device::open(at)).collect();
+    let devices = devices.map_err(|error| vec![global(&error)])?;
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
-    let (ordinals, count) = ((0..devices.len()).collect(), devices.len());
+    let count = devices.len();
     Ok(Site { devices, ordinals, multiprocessors, count })
 }
 
@@ -151,18 +161,33 @@ fn found() -> Result<usize, Diag> {
     }
 }
 
-/// The devices that ranks run on: one each, or fewer if they do not talk to each other.
-fn devices(prepared: &Prepared) -> Result<Vec<Arc<Device>>, Diag> {
+/// The numbers of the devices that ranks run on, the first rank's first: those that were asked for, else
+/// as they come. One each, or fewer if ranks do not talk to each other.
+fn ordinals(
+    prepared: &Prepared,
+    asked: &[usize],
+    found: impl FnOnce() -> Result<usize, Diag>,
+) -> Result<Vec<usize>, Diag> {
     let (found, needed) = (found()?, prepared.plans.len());
-    if found < needed && communicates(prepared) {
-        let message = format!("the program has {needed} ranks, the machine {found} GPUs");
+    let mut ordinals = if asked.is_empty() { (0..found).collect() } else { asked.to_vec() };
+    if let Some(none) = ordinals.iter().find(|&&ordinal| ordinal >= found) {
+        let message = format!("a rank is to run on GPU {none}, but this process sees {found}");
+        return Err(Diag::global(codes::DEVICE, message)
+            .note("GPUs are numbered from 0; `CUDA_VISIBLE_DEVICES` may hide some"));
+    }
+    ordinals.truncate(needed);
+    let mut distinct = ordinals.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() < needed && communicates(prepared) {
+        let message = match asked {
+            [] => format!("the program has {needed} ranks, the machine {found} GPUs"),
+            _ => format!("the program has {needed} ranks, for GPUs {asked:?}"),
+        };
         return Err(Diag::global(codes::DEVICE, message)
             .note("NCCL needs a GPU for each rank: `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
     }
-    (0..found.min(needed))
-        .map(Device::open)
-        .collect::<Result<_, _>>()
-        .map_err(|error| global(&error))
+    Ok(ordinals)
 }
 
 /// `4 x NVIDIA H200, driver CUDA 13.0, cuBLASLt 13.0.2, NVRTC 13.0`.
@@ -206,25 +231,25 @@ fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Res
     let architecture = device.architecture()?;
     let mut images = Images::new();
     for text in own.iter().flat_map(|(_, schedule)| &schedule.texts) {
-        if images.contains_key(text) {
-            continue;
+        if !images.contains_key(text) {
+            images.insert(text.clone(), image(text, architecture, options)?);
         }
-        let (major, minor) = nvrtc::version()?;
-        let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
-        let kept = options.store.as_ref().and_then(|store| store.get(&key));
-        let image = match kept {
-            Some(image) => image,
-            None => {
-                let image = nvrtc::compile(text, architecture)?;
-                if let Some(store) = &options.store {
-                    store.put(&key, &image);
-                }
-                image
-            }
-        };
-        images.insert(text.clone(), image);
     }
     Ok(images)
+}
+
+/// Compiles a kernel, or finds it in the store.
+fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
+    let (major, minor) = nvrtc::version()?;
+    let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
+    if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
+        return Ok(image);
+    }
+    let image = nvrtc::compile(text, architecture)?;
+    if let Some(store) = &options.store {
+        store.put(&key, &image);
+    }
+    Ok(image)
 }
 
 /// FNV-1a of a text.
@@ -240,6 +265,7 @@ fn open<'p>(
     ordinals: &[usize],
     images: &Images,
     timeout: Duration,
+    callers: bool,
 ) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
     let results: Vec<Result<Rank<'p>, Diag>> = std::thread::scope(|scope| {
         let threads: Vec<_> = own
@@ -247,7 +273,7 @@ fn open<'p>(
             .map(|(plan, schedule)| {
                 scope.spawn(move || {
                     let ordinal = ordinals[plan.rank as usize % ordinals.len()];
-                    Rank::new(plan, schedule, ordinal, images)
+                    Rank::new(plan, schedule, ordinal, images, callers)
                         .map_err(|error| Failure::from(error).diag(prepared, plan, timeout))
                 })
             })
@@ -484,4 +510,54 @@ fn stats(prepared: &Prepared) -> Stats {
         }
     }
     stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Sizes, prepare};
+
+    /// Two ranks that exchange what they have, or not.
+    fn pair(talk: bool) -> Prepared {
+        let mesh = "(DeviceMesh{0 1})";
+        let (out, op) = match talk {
+            true => (
+                format!("T1_g_float[iS2{{2}}, iS3{{4}}] {mesh}"),
+                format!(
+                    "Communication 1 (type=Allgather, team=(0 1), input=T0_g_float[ideviceIdx.x0{{2}}, iS1{{4}}] {mesh}, output=T1_g_float[iS2{{2}}, iS3{{4}}] {mesh}, backend=NCCL)\n  Wait Communication 1"
+                ),
+            ),
+            false => {
+                let out = format!("T1_g_float[ideviceIdx.x2{{2}}, iS3{{4}}] {mesh}");
+                let op = format!(
+                    "{out} = Set( T0_g_float[ideviceIdx.x0{{2}}, iS1{{4}}] {mesh}, cache_op=Streaming )"
+                );
+                (out, op)
+            }
+        };
+        let alloc = match talk {
+            true => format!(
+                "  {out} = ALLOCATE(buffer={out}, mem_type=global, size=8, zero_init=false, resets_to_zero=false)\n"
+            ),
+            false => String::new(),
+        };
+        let text = format!(
+            "%HostIrContainer {{ (T0_g_float[ideviceIdx.x0{{2}}, iS1{{4}}] {mesh}) -> ({out}) :\n{alloc}  {op}\n}} // %HostIrContainer\n"
+        );
+        let (programs, diags) = crate::load(&text);
+        assert!(diags.is_empty(), "{diags:?}");
+        prepare(&programs[0], &Sizes::default()).unwrap()
+    }
+
+    #[test]
+    fn ranks_get_devices() {
+        let (talk, quiet) = (pair(true), pair(false));
+        assert_eq!(ordinals(&talk, &[], || Ok(4)), Ok(vec![0, 1]));
+        assert_eq!(ordinals(&talk, &[3, 1], || Ok(4)), Ok(vec![3, 1]));
+        assert_eq!(ordinals(&quiet, &[], || Ok(1)), Ok(vec![0]));
+        assert_eq!(ordinals(&quiet, &[2, 2], || Ok(4)), Ok(vec![2, 2]));
+        for (asked, count) in [(&[][..], 1), (&[1, 1][..], 4), (&[2][..], 4), (&[0, 4][..], 4)] {
+            assert_eq!(ordinals(&talk, asked, || Ok(count)).unwrap_err().code, codes::DEVICE);
+        }
+    }
 }

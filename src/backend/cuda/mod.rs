@@ -8,6 +8,7 @@
 //! indexes and calls the driver. Ranks are threads of one process, or, with an
 //! [`Exchange`], processes (`joint`).
 
+mod bind;
 pub mod codegen;
 mod comm;
 mod gate;
@@ -19,7 +20,10 @@ mod rank;
 mod schedule;
 mod sys;
 
+pub use bind::{DeviceTensor, Side};
 pub use load::Loaded;
+pub use load::bound::Bound;
+pub use sys::context::CallerStream;
 pub use sys::{Error, blas, driver, nvrtc};
 
 use super::exchange::{Exchange, ExchangeError};
@@ -57,6 +61,9 @@ pub struct Options {
     pub nccl: Option<std::path::PathBuf>,
     /// Where compiled kernels are kept.
     pub store: Option<Arc<dyn ImageStore>>,
+    /// Without an exchange: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
+    /// device 1, and so on.
+    pub devices: Vec<usize>,
     /// The other processes of the run, one a rank; without it this process has all ranks.
     pub exchange: Option<Arc<dyn Exchange>>,
     /// With an exchange: the device of this process, by its number. `None`: the n-th process of a host
@@ -73,6 +80,7 @@ impl Default for Options {
             timeout: Duration::from_secs(60),
             nccl: None,
             store: None,
+            devices: Vec::new(),
             exchange: None,
             device: None,
         }
@@ -108,7 +116,12 @@ impl Backend for Cuda {
 impl Cuda {
     /// Gets a program ready to run: everything that happens once.
     pub fn load<'p>(&self, prepared: &'p Prepared) -> Result<Loaded<'p>, Vec<Diag>> {
-        load::load(prepared, &self.options)
+        load::load(prepared, &self.options, false)
+    }
+
+    /// Gets a program ready to run on tensors that a caller binds ([`Bound`]).
+    pub fn load_unbound<'p>(&self, prepared: &'p Prepared) -> Result<Bound<'p>, Vec<Diag>> {
+        load::bound::load(prepared, &self.options)
     }
 }
 

@@ -1,5 +1,8 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
 
+pub(super) mod ports;
+
+use super::bind::route;
 use super::comm::{self, Part, Team, data_type};
 use super::memory::{self, Layout};
 use super::schedule::{Call, Place, Schedule, Step};
@@ -62,8 +65,12 @@ pub(super) struct Rank<'p> {
     streams: Vec<Stream>,
     blas: Option<Blas>,
     memory: Memory,
+    /// Room that buffers of a caller's stand in until the caller binds them.
+    spare: Option<Memory>,
     pub(super) device: Arc<Device>,
     layout: Layout,
+    /// Address of each buffer.
+    bases: Vec<u64>,
     schedule: Schedule,
     ready: Vec<(Ready, usize)>,
     addresses: Vec<u64>,
@@ -74,12 +81,14 @@ pub(super) struct Rank<'p> {
 }
 
 impl<'p> Rank<'p> {
-    /// Memory, streams, events, modules and products; not yet communicators.
+    /// Memory, streams, events, modules and products; not yet communicators. With `callers` the inputs
+    /// and outputs will lie in memory of a caller's ([`ports`]).
     pub(super) fn new(
         plan: &'p Plan,
         mut schedule: Schedule,
         ordinal: usize,
         images: &Images,
+        callers: bool,
     ) -> Result<Self, Error> {
         let device = Device::open(ordinal)?;
         let kernels = schedule.scratch.clone();
@@ -89,8 +98,10 @@ impl<'p> Rank<'p> {
                     kernels[step.stream].next_multiple_of(memory::ALIGNMENT) + WORKSPACE;
             }
         }
-        let layout = memory::assign(plan, &schedule.items, &schedule.scratch);
+        let outside = if callers { route::outside(plan) } else { Vec::new() };
+        let layout = memory::assign(plan, &schedule.items, &schedule.scratch, &outside);
         let memory = Memory::new(&device, layout.bytes)?;
+        let spare = ports::spare(plan, &outside, &device)?;
         let own = plan.streams as usize;
         let priority = |stream| if stream < own { Priority::Normal } else { Priority::High };
         let streams = (0..schedule.streams).map(|stream| Stream::new(&device, priority(stream)));
@@ -110,8 +121,10 @@ impl<'p> Rank<'p> {
             streams,
             blas,
             memory,
+            spare,
             device,
             layout,
+            bases: Vec::new(),
             schedule,
             ready: Vec::new(),
             addresses: Vec::new(),
@@ -122,6 +135,7 @@ impl<'p> Rank<'p> {
         // Memory of an earlier program must not look like results of this one.
         rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.memory.bytes())?;
         rank.streams[0].synchronize()?;
+        rank.bases = rank.first_bases();
         rank.load(images)?;
         Ok(rank)
     }
@@ -154,10 +168,17 @@ impl<'p> Rank<'p> {
         self.element(view, 0)
     }
 
+    /// Buffers start in the rank's memory, or in the spare room.
+    fn first_bases(&self) -> Vec<u64> {
+        let start = self.memory.address();
+        let outside = self.spare.as_ref().map_or(start, Memory::address);
+        let base = |offset: &Option<usize>| offset.map_or(outside, |bytes| start + bytes as u64);
+        self.layout.offsets.iter().map(base).collect()
+    }
+
     fn element(&self, view: &View, index: usize) -> u64 {
-        let offset = self.layout.offsets[view.buffer.0 as usize].unwrap_or(0);
-        let bytes = offset + (view.offset + index) * view.dtype.size();
-        self.memory.address() + bytes as u64
+        let bytes = (view.offset + index) * view.dtype.size();
+        self.bases[view.buffer.0 as usize] + bytes as u64
     }
 
     fn part(&self, part: &Part) -> u64 {
@@ -168,30 +189,28 @@ impl<'p> Rank<'p> {
         self.memory.address() + (self.layout.scratch.get(stream).unwrap_or(&0) + bytes) as u64
     }
 
+    fn place(&self, place: &Place, stream: usize) -> u64 {
+        match place {
+            Place::View(view) => self.view(view),
+            Place::Scratch(bytes) => self.scratch(stream, *bytes),
+        }
+    }
+
     fn resolve(&mut self, step: &Step, functions: &[Function]) -> Result<Ready, Error> {
         Ok(match &step.call {
             Call::Launch { text, grid, block, places } => {
                 let start = self.addresses.len();
                 for place in places {
-                    let address = match place {
-                        Place::View(view) => self.view(view),
-                        Place::Scratch(bytes) => self.scratch(step.stream, *bytes),
-                    };
-                    self.addresses.push(address);
+                    self.addresses.push(self.place(place, step.stream));
                 }
                 let addresses = start..self.addresses.len();
                 Ready::Launch { function: functions[*text], grid: *grid, block: *block, addresses }
             }
-            Call::Copy { views, bytes } => {
-                let [from, to] = views.each_ref().map(|view| self.view(view));
-                Ready::Copy { to, from, bytes: *bytes }
-            }
+            Call::Copy { views, bytes } => self.copy(views, *bytes),
             Call::Product { shape, operands } => {
-                let at = |index: usize| operands[index].as_ref().map_or(0, |view| self.view(view));
                 let end = self.schedule.scratch[step.stream];
                 let workspace = (self.scratch(step.stream, end - WORKSPACE), WORKSPACE);
-                let operands = Operands { a: at(0), b: at(1), bias: at(2), d: at(3), workspace };
-                Ready::Product { product: *shape, operands }
+                self.product(*shape, operands, workspace)
             }
             Call::Record { event } => Ready::Record { event: *event },
             Call::Wait { event } => Ready::Wait { event: *event },
@@ -205,6 +224,22 @@ impl<'p> Rank<'p> {
                 Ready::Communicate { comm: place.unwrap_or(0), calls: start..self.raw.len() }
             }
         })
+    }
+
+    fn copy(&self, views: &[View; 2], bytes: usize) -> Ready {
+        let [from, to] = views.each_ref().map(|view| self.view(view));
+        Ready::Copy { to, from, bytes }
+    }
+
+    fn product(
+        &self,
+        product: usize,
+        operands: &[Option<View>; 4],
+        workspace: (u64, usize),
+    ) -> Ready {
+        let at = |index: usize| operands[index].as_ref().map_or(0, |view| self.view(view));
+        let operands = Operands { a: at(0), b: at(1), bias: at(2), d: at(3), workspace };
+        Ready::Product { product, operands }
     }
 
     fn communication(&self, call: &comm::Call) -> Result<(Raw, DataType), Error> {

@@ -75,6 +75,11 @@ impl Device {
         done("cuCtxSetCurrent", unsafe { result::ctx::set_current(self.context) })
     }
 
+    /// Whether this is its context.
+    pub(crate) fn is_context(&self, context: sys::CUcontext) -> bool {
+        self.context == context
+    }
+
     /// Its number among the process's devices.
     pub fn ordinal(&self) -> usize {
         self.ordinal
@@ -201,6 +206,11 @@ impl Stream {
         let handle = result::stream::create_with_priority(kind, number);
         let handle = done("cuStreamCreateWithPriority", handle)?;
         Ok(Self { device: device.clone(), handle, owned: true })
+    }
+
+    /// Somebody else's stream of the device's context, which outlives this.
+    pub(crate) fn borrowed(device: &Arc<Device>, handle: sys::CUstream) -> Self {
+        Self { device: device.clone(), handle, owned: false }
     }
 
     /// The driver's handle.
