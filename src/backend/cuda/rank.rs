@@ -9,7 +9,7 @@ use super::schedule::{Call, Place, Schedule, Step};
 use super::sys::Error;
 use super::sys::blas::{Blas, Operands, Product, Shape};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
-use super::{Failure, Images};
+use super::{Failure, Images, Reached};
 use crate::backend::exchange::Exchange;
 use crate::data::HostTensor;
 use crate::plan::{Plan, View};
@@ -75,6 +75,8 @@ pub(super) struct Rank<'p> {
     ready: Vec<(Ready, usize)>,
     addresses: Vec<u64>,
     raw: Vec<(Raw, DataType)>,
+    /// Runs that were issued since the last wait.
+    queued: usize,
     /// The other ranks, if they are processes.
     pub(super) peers: Option<Arc<dyn Exchange>>,
     together: Option<Together>,
@@ -129,6 +131,7 @@ impl<'p> Rank<'p> {
             ready: Vec::new(),
             addresses: Vec::new(),
             raw: Vec::new(),
+            queued: 0,
             peers: None,
             together: None,
         };
@@ -460,6 +463,7 @@ impl<'p> Rank<'p> {
 
     /// Issues the whole program.
     pub(super) fn start(&mut self) -> Result<(), Failure> {
+        self.queued += 1;
         if let Some(graph) = &self.graph {
             return Ok(self.streams[0].replay(graph)?);
         }
@@ -525,24 +529,31 @@ impl<'p> Rank<'p> {
                     comm.in_progress("an NCCL communication")?;
                 }
                 if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
-                    return Err(Failure::peer(error).at(self.unfinished()));
+                    return Err(Failure::peer(error).within(self.unfinished()));
                 }
                 if Instant::now() > deadline {
-                    return Err(Failure::timeout().at(self.unfinished()));
+                    return Err(Failure::timeout().within(self.unfinished()));
                 }
             }
             std::thread::yield_now();
         }
+        self.queued = 0;
         Ok(())
     }
 
-    /// The instruction of the first mark that is not reached.
-    fn unfinished(&self) -> usize {
+    /// The instruction of the first mark that is not reached. Marks of a recorded run are its own.
+    fn unfinished(&self) -> Reached {
+        if self.graph.is_some() {
+            return Reached::Recorded;
+        }
+        if self.queued > 1 {
+            return Reached::Queued;
+        }
         let open = self.schedule.steps.iter().find(|step| match step.call {
             Call::Record { event } => !self.events[event].is_reached().unwrap_or(true),
             _ => false,
         });
-        open.map_or(0, |step| step.inst)
+        Reached::Inst(open.map_or(0, |step| step.inst))
     }
 
     /// Ends all communication, on the device too.
