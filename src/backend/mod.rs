@@ -3,6 +3,7 @@
 mod class;
 pub mod cpu;
 pub mod cuda;
+pub mod exchange;
 
 use crate::data::HostTensor;
 use crate::diag::Diag;

@@ -197,4 +197,28 @@ codes! {
     DEVICE_MEMORY = "H0521";
     /// A call of CUDA or NCCL that failed.
     DEVICE_CALL = "H0522";
+    /// A device tensor of another element type than the input or output it was bound to.
+    BOUND_TYPE = "H0523";
+    /// A device tensor of another shape than the input or output it was bound to.
+    BOUND_SHAPE = "H0524";
+    /// Strides of a device tensor that cannot be used, or bound tensors that share memory.
+    BOUND_STRIDES = "H0525";
+    /// An address that is not of the rank's device, too close to the end of its allocation or not aligned.
+    BOUND_MEMORY = "H0526";
+    /// An input that nothing was bound to.
+    UNBOUND = "H0527";
+    /// A session that was asked for what it does not have: a program, a rank, an input, an output, a stream.
+    SESSION = "H0528";
+    /// A session of which an earlier run failed.
+    FAILED_BEFORE = "H0529";
+    /// Another process of the run that failed or is lost.
+    PROCESS = "H0530";
+    /// Another process of the run that does not come to a step in time.
+    PROCESS_LATE = "H0531";
+    /// Processes of one run that are at different steps or do not understand each other.
+    EXCHANGE = "H0532";
+    /// A number of processes that is not the program's number of ranks.
+    WORLD = "H0533";
+    /// Two processes on one device that have to talk to each other.
+    SHARED_DEVICE = "H0534";
 }

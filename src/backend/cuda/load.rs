@@ -1,10 +1,14 @@
 //! The prepare phase, and runs of all ranks.
 
+pub(super) mod bound;
+
+use super::bind::route;
 use super::comm::{self, Team};
 use super::gate::Gate;
+use super::joint::{self, Joint, Placed};
 use super::memory::Layout;
 use super::messages::{self, Messages};
-use super::peers::{self, Peers};
+use super::peers;
 use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings};
 use super::sys::blas::Shape;
@@ -15,7 +19,7 @@ use crate::backend::{RunResult, Stats, cpu};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::plan::{InstKind, Prepared};
+use crate::plan::{InstKind, Plan, Prepared};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -26,46 +30,100 @@ pub struct Loaded<'p> {
     timeout: Duration,
     about: String,
     phases: Vec<(&'static str, f64)>,
+    joint: Joint,
 }
 
-/// Everything that happens once.
-pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Loaded<'p>, Vec<Diag>> {
+/// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
+/// recorded ([`bound`]).
+pub(super) fn load<'p>(
+    prepared: &'p Prepared,
+    options: &Options,
+    callers: bool,
+) -> Result<Loaded<'p>, Vec<Diag>> {
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
+    let joint = Joint::new(prepared, options)?;
     let mut clock = Clock::new();
     let teams = comm::teams(prepared);
-    let over_nccl = messages::over_nccl(&teams, options.routes);
-    let devices = devices(prepared, over_nccl).map_err(|diag| vec![diag])?;
-    let about = about(&devices).map_err(|error| vec![global(&error)])?;
-    let messages = messages::messages(prepared, options.routes);
-    let schedules = schedules(prepared, &teams, &messages, &devices, options)?;
-    clock.lap("plan");
-    let images = compile(&schedules, &devices[0], options).map_err(|error| vec![global(&error)])?;
-    clock.lap("compile");
-    let count = devices.len();
-    drop(devices);
-    let mut loaded =
-        Loaded { prepared, ranks: Vec::new(), timeout: options.timeout, about, phases: Vec::new() };
-    let layouts;
-    (loaded.ranks, layouts) = open(prepared, schedules, &messages, count, &images, options)?;
-    loaded.address(layouts, messages)?;
+    let opened = opened(prepared, &teams, &joint, options, callers, &mut clock);
+    let (mut loaded, wiring) = joint.end("load", opened)?;
+    // From here on every rank's memory exists.
+    let wired = loaded.address(wiring);
+    joint.end("memory", wired)?;
     clock.lap("load");
     loaded.tune()?;
     clock.lap("tune");
-    if over_nccl {
-        let version = connect(&mut loaded, &teams, options)?;
-        loaded.about.push_str(&version);
+    if messages::over_nccl(&teams, options.routes) {
+        let version = connect(&mut loaded, &teams, options);
+        loaded.about.push_str(&joint.end("connect", version)?);
     }
     clock.lap("connect");
     loaded.each(|rank| rank.rehearse())?;
     loaded.finish()?;
     clock.lap("rehearse");
-    if options.graph {
+    if options.graph && !callers {
         loaded.each(|rank| rank.capture())?;
         clock.lap("capture");
     }
     loaded.phases = clock.laps;
     Ok(loaded)
+}
+
+/// This process's ranks on their devices, not yet joined.
+fn opened<'p>(
+    prepared: &'p Prepared,
+    teams: &[(String, Team)],
+    joint: &Joint,
+    options: &Options,
+    callers: bool,
+    clock: &mut Clock,
+) -> Result<(Loaded<'p>, Wiring), Vec<Diag>> {
+    let over_nccl = messages::over_nccl(teams, options.routes);
+    let site = site(prepared, joint, &options.devices, over_nccl)?;
+    let about = about(&site).map_err(|error| vec![global(&error)])?;
+    let messages = messages::messages(prepared, options.routes);
+    let mut schedules = schedules(prepared, teams, &messages, site.multiprocessors, options)?;
+    let wiring = Wiring::new(prepared, &mut schedules, messages, callers);
+    let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
+    let own: Vec<(&Plan, Schedule)> = own.collect();
+    clock.lap("plan");
+    let images = compile(&own, &site.devices[0], options).map_err(|error| vec![global(&error)])?;
+    clock.lap("compile");
+    let ordinals = site.ordinals.clone();
+    drop(site);
+    let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options.timeout)?;
+    ranks.iter_mut().for_each(|rank| rank.peers = joint.exchange());
+    let (timeout, phases, joint) = (options.timeout, Vec::new(), joint.clone());
+    Ok((Loaded { prepared, ranks, timeout, about, phases, joint }, wiring))
+}
+
+/// Where every rank's buffers will lie, and what goes between them.
+struct Wiring {
+    messages: Messages,
+    /// By rank.
+    layouts: Vec<Layout>,
+    /// By rank and buffer: what a caller will bind.
+    outside: Vec<Vec<bool>>,
+}
+
+impl Wiring {
+    fn new(
+        prepared: &Prepared,
+        schedules: &mut [Schedule],
+        messages: Messages,
+        callers: bool,
+    ) -> Self {
+        let outside = prepared.plans.iter().map(|plan| match callers {
+            true => route::outside(plan, &messages),
+            false => Vec::new(),
+        });
+        let outside: Vec<Vec<bool>> = outside.collect();
+        let ranks = prepared.plans.iter().zip(schedules).zip(&outside);
+        let layout = |((plan, schedule), outside): ((&Plan, &mut Schedule), &Vec<bool>)| {
+            rank::layout(plan, schedule, messages.flag_bytes(plan.rank), outside)
+        };
+        Self { layouts: ranks.map(layout).collect(), messages, outside }
+    }
 }
 
 /// Times phases.
@@ -84,7 +142,7 @@ impl Clock {
     }
 }
 
-fn global(error: &Error) -> Diag {
+pub(super) fn global(error: &Error) -> Diag {
     let code = match error {
         Error::Missing { .. } => codes::DEVICE,
         Error::NoMemory { .. } => codes::DEVICE_MEMORY,
@@ -93,32 +151,86 @@ fn global(error: &Error) -> Diag {
     Diag::global(code, error.to_string())
 }
 
-/// The devices that ranks run on: one each, or fewer if NCCL carries nothing between them.
-fn devices(prepared: &Prepared, over_nccl: bool) -> Result<Vec<Arc<Device>>, Diag> {
+/// The devices of this process's ranks.
+struct Site {
+    devices: Vec<Arc<Device>>,
+    /// Their numbers among the process's devices.
+    ordinals: Vec<usize>,
+    /// Of the first rank's device.
+    multiprocessors: u32,
+    /// Devices of all processes.
+    count: usize,
+}
+
+/// Finds this process's devices; those that were asked for, if it has all ranks.
+fn site(
+    prepared: &Prepared,
+    joint: &Joint,
+    asked: &[usize],
+    over_nccl: bool,
+) -> Result<Site, Vec<Diag>> {
+    if joint.is_several() {
+        let found = found().map_err(|diag| vec![diag])?;
+        let Placed { device, ordinal, multiprocessors } = joint.place(found, over_nccl)?;
+        let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
+        return Ok(Site { devices, ordinals, multiprocessors, count });
+    }
+    let ordinals =
+        ordinals(prepared.plans.len(), asked, over_nccl, found).map_err(|diag| vec![diag])?;
+    let devices: Result<Vec<_>, Error> = ordinals.iter().map(|&at| Device::open(at)).collect();
+    let devices = devices.map_err(|error| vec![global(&error)])?;
+    let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
+    let count = devices.len();
+    Ok(Site { devices, ordinals, multiprocessors, count })
+}
+
+/// The number of devices, at least one.
+fn found() -> Result<usize, Diag> {
     let found = driver::devices().map_err(|error| {
         global(&error)
             .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
     })?;
-    let needed = prepared.plans.len();
-    if found == 0 {
-        return Err(Diag::global(codes::DEVICE, "the CUDA driver finds no GPU"));
+    match found {
+        0 => Err(Diag::global(codes::DEVICE, "the CUDA driver finds no GPU")),
+        found => Ok(found),
     }
-    if found < needed && over_nccl {
-        let message = format!("the program has {needed} ranks, the machine {found} GPUs");
+}
+
+/// The numbers of the devices that ranks run on, the first rank's first: those that were asked for, else
+/// as they come. One each, or fewer if NCCL carries nothing between them.
+fn ordinals(
+    needed: usize,
+    asked: &[usize],
+    over_nccl: bool,
+    found: impl FnOnce() -> Result<usize, Diag>,
+) -> Result<Vec<usize>, Diag> {
+    let found = found()?;
+    let mut ordinals = if asked.is_empty() { (0..found).collect() } else { asked.to_vec() };
+    if let Some(none) = ordinals.iter().find(|&&ordinal| ordinal >= found) {
+        let message = format!("a rank is to run on GPU {none}, but this process sees {found}");
+        return Err(Diag::global(codes::DEVICE, message)
+            .note("GPUs are numbered from 0; `CUDA_VISIBLE_DEVICES` may hide some"));
+    }
+    ordinals.truncate(needed);
+    let mut distinct = ordinals.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() < needed && over_nccl {
+        let message = match asked {
+            [] => format!("the program has {needed} ranks, the machine {found} GPUs"),
+            _ => format!("the program has {needed} ranks, for GPUs {asked:?}"),
+        };
         return Err(Diag::global(codes::DEVICE, message)
             .note("NCCL needs a GPU for each rank: `--map-backend=NCCL=CUDA` copies instead and shares GPUs, `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
     }
-    (0..found.min(needed))
-        .map(Device::open)
-        .collect::<Result<_, _>>()
-        .map_err(|error| global(&error))
+    Ok(ordinals)
 }
 
 /// `4 x NVIDIA H200, driver CUDA 13.0, cuBLASLt 13.0.2, NVRTC 13.0`.
-fn about(devices: &[Arc<Device>]) -> Result<String, Error> {
-    let name = devices[0].name()?;
+fn about(site: &Site) -> Result<String, Error> {
+    let name = site.devices[0].name()?;
     let (major, minor) = driver::version()?;
-    let mut text = format!("{} x {name}, driver CUDA {major}.{minor}", devices.len());
+    let mut text = format!("{} x {name}, driver CUDA {major}.{minor}", site.count);
     if blas::is_present() {
         let (major, minor, patch) = blas::version();
         text.push_str(&format!(", cuBLASLt {major}.{minor}.{patch}"));
@@ -133,13 +245,12 @@ fn schedules(
     prepared: &Prepared,
     teams: &[(String, Team)],
     messages: &Messages,
-    devices: &[Arc<Device>],
+    multiprocessors: u32,
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
-    let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
     let settings = Settings { tf32: options.tf32, multiprocessors, routes: options.routes };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
-    let refused = |plan: &crate::plan::Plan, refusal: Refusal| {
+    let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;
         let message = format!("the CUDA backend cannot run {}", refusal.what);
         let place = prepared.labels.origin(plan, origin);
@@ -151,30 +262,30 @@ fn schedules(
     prepared.plans.iter().map(|plan| of(plan).map_err(|refusal| refused(plan, refusal))).collect()
 }
 
-/// Compiles every distinct kernel of all ranks, or finds it in the store.
-fn compile(schedules: &[Schedule], device: &Device, options: &Options) -> Result<Images, Error> {
+/// Compiles every distinct kernel of these ranks, or finds it in the store.
+fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Result<Images, Error> {
     let architecture = device.architecture()?;
     let mut images = Images::new();
-    for text in schedules.iter().flat_map(|schedule| &schedule.texts) {
-        if images.contains_key(text) {
-            continue;
+    for text in own.iter().flat_map(|(_, schedule)| &schedule.texts) {
+        if !images.contains_key(text) {
+            images.insert(text.clone(), image(text, architecture, options)?);
         }
-        let (major, minor) = nvrtc::version()?;
-        let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
-        let kept = options.store.as_ref().and_then(|store| store.get(&key));
-        let image = match kept {
-            Some(image) => image,
-            None => {
-                let image = nvrtc::compile(text, architecture)?;
-                if let Some(store) = &options.store {
-                    store.put(&key, &image);
-                }
-                image
-            }
-        };
-        images.insert(text.clone(), image);
     }
     Ok(images)
+}
+
+/// Compiles a kernel, or finds it in the store.
+fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
+    let (major, minor) = nvrtc::version()?;
+    let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
+    if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
+        return Ok(image);
+    }
+    let image = nvrtc::compile(text, architecture)?;
+    if let Some(store) = &options.store {
+        store.put(&key, &image);
+    }
+    Ok(image)
 }
 
 /// FNV-1a of a text.
@@ -184,37 +295,31 @@ fn fingerprint(text: &str) -> u64 {
     })
 }
 
-/// All ranks with their memory, and where it is laid out.
 fn open<'p>(
     prepared: &'p Prepared,
-    mut schedules: Vec<Schedule>,
-    messages: &Messages,
-    devices: usize,
+    own: Vec<(&'p Plan, Schedule)>,
+    wiring: &Wiring,
+    ordinals: &[usize],
     images: &Images,
-    options: &Options,
-) -> Result<(Vec<Rank<'p>>, Vec<Layout>), Vec<Diag>> {
-    let timeout = options.timeout;
-    let plans = prepared.plans.iter();
-    let layouts = plans
-        .zip(&mut schedules)
-        .map(|(plan, schedule)| rank::layout(plan, schedule, messages.flag_bytes(plan.rank)));
-    let layouts: Vec<Layout> = layouts.collect();
-    let jobs: Vec<_> = prepared.plans.iter().zip(schedules).zip(layouts.clone()).collect();
+    timeout: Duration,
+) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
     let results: Vec<Result<Rank<'p>, Diag>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = jobs
+        let threads: Vec<_> = own
             .into_iter()
-            .map(|((plan, schedule), layout)| {
+            .map(|(plan, schedule)| {
                 scope.spawn(move || {
-                    let ordinal = plan.rank as usize % devices;
-                    let layout = (layout, messages.flag_bytes(plan.rank));
-                    Rank::new(plan, schedule, layout, ordinal, images)
+                    let ordinal = ordinals[plan.rank as usize % ordinals.len()];
+                    let at = plan.rank as usize;
+                    let flags = wiring.messages.flag_bytes(plan.rank);
+                    let place = (wiring.layouts[at].clone(), flags, &wiring.outside[at][..]);
+                    Rank::new(plan, schedule, place, ordinal, images)
                         .map_err(|error| Failure::from(error).diag(prepared, plan, timeout))
                 })
             })
             .collect();
         threads.into_iter().map(joined).collect()
     });
-    Ok((sort(results)?, layouts))
+    sort(results)
 }
 
 /// The result of a thread; one that panicked is a failure like any other.
@@ -254,8 +359,13 @@ fn connect(
         vec![Diag::global(code, error.to_string()).note("`HIR_NCCL_LIB` names the library to open")]
     };
     let library = nccl_rs::Library::open(options.nccl.clone()).map_err(nccl)?;
-    let id = library.unique_id().map_err(nccl)?;
-    let world = loaded.ranks.len() as u32;
+    let joint = loaded.joint.clone();
+    let id =
+        joint.of_first("connect: id", || Ok(library.unique_id().map_err(nccl)?.bytes.to_vec()))?;
+    let id = nccl_rs::UniqueId {
+        bytes: id.try_into().map_err(|_| vec![joint::senseless("connect: id")])?,
+    };
+    let world = loaded.prepared.plans.len() as u32;
     let deadline = Instant::now() + options.timeout;
     let teams = (teams, options.routes);
     loaded.each(|rank| Ok(rank.connect(&library, id, world, teams, deadline)?))?;
@@ -306,16 +416,18 @@ impl Loaded<'_> {
                 .collect();
             threads.into_iter().map(joined).collect()
         });
-        sort(results).map(|_| ())
+        let result = self.joint.end("step", sort(results).map(|_| ()));
+        if result.is_err() && self.joint.is_several() {
+            // A communicator that waits for a process which is gone must not be left in peace either.
+            self.ranks.iter_mut().for_each(Rank::abort);
+        }
+        result
     }
 
     /// Tells the ranks where all memory lies, and lets devices reach each other's.
-    fn address(&mut self, layouts: Vec<Layout>, messages: Messages) -> Result<(), Vec<Diag>> {
-        let devices: Vec<_> = self.ranks.iter().map(|rank| rank.device.clone()).collect();
-        peers::reach(&messages, &devices).map_err(|error| vec![global(&error)])?;
-        let bases = self.ranks.iter().map(|rank| Some(rank.base())).collect();
-        let peers = Arc::new(Peers { layouts, bases, messages, opened: Vec::new() });
-        self.each(|rank| Ok(rank.address(&peers)?))
+    fn address(&mut self, wiring: Wiring) -> Result<(), Vec<Diag>> {
+        let map = peers::map(&self.ranks, &self.joint, wiring.layouts, wiring.messages)?;
+        self.each(|rank| Ok(rank.address(&map)?))
     }
 
     /// Chooses an algorithm for each product. Ranks that compute the same product have to round alike,
@@ -328,6 +440,7 @@ impl Loaded<'_> {
                 choices.push((shape.clone(), choice));
             }
         }
+        let choices = self.joint.choices(choices)?;
         self.ranks.iter_mut().for_each(|rank| rank.follow(&choices));
         Ok(())
     }
@@ -341,10 +454,10 @@ impl Loaded<'_> {
         })
     }
 
-    /// Hands the ranks their inputs.
+    /// Hands the ranks their inputs, `[rank][tensor input]`; those of other processes' ranks are not looked at.
     pub fn upload(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(), Vec<Diag>> {
-        if inputs.len() != self.ranks.len() {
-            let (given, needed) = (inputs.len(), self.ranks.len());
+        let (given, needed) = (inputs.len(), self.prepared.plans.len());
+        if given != needed {
             let message = format!("inputs for {given} ranks were given, {needed} are needed");
             return Err(vec![Diag::global(codes::PORTS, message)]);
         }
@@ -362,7 +475,7 @@ impl Loaded<'_> {
         self.results()
     }
 
-    /// The outputs of the last run.
+    /// The outputs of the last run, `[rank][output]`; those of other processes' ranks are `None`.
     pub fn results(&mut self) -> Result<RunResult, Vec<Diag>> {
         let outputs: Result<Vec<_>, Diag> = self
             .ranks
@@ -373,7 +486,12 @@ impl Loaded<'_> {
                 rank.download().map_err(failed)
             })
             .collect();
-        let outputs = outputs.map_err(|diag| vec![diag])?;
+        let own = self.joint.end("results", outputs.map_err(|diag| vec![diag]))?;
+        let absent = vec![None; self.prepared.outputs.len()];
+        let mut outputs = vec![absent; self.prepared.plans.len()];
+        for (rank, part) in self.ranks.iter().zip(own) {
+            outputs[rank.plan.rank as usize] = part;
+        }
         Ok(RunResult { outputs, stats: stats(self.prepared) })
     }
 
@@ -395,10 +513,12 @@ impl Loaded<'_> {
         work: impl Fn(&mut Rank<'_>, Duration) -> Result<f64, Failure> + Sync,
     ) -> Result<Vec<f64>, Vec<Diag>> {
         let (gate, timeout) = (Gate::new(self.ranks.len()), self.timeout);
+        let joint = self.joint.clone();
         let most = Mutex::new(vec![0.0f64; count]);
         self.each(|rank| {
             for round in 0..=count {
                 gate.wait();
+                joint.meet().map_err(Failure::peer)?;
                 let figure = work(rank, timeout).inspect_err(|_| gate.open())?;
                 let Some(round) = round.checked_sub(1) else { continue };
                 if let Ok(mut most) = most.lock() {
@@ -407,7 +527,7 @@ impl Loaded<'_> {
             }
             Ok(())
         })?;
-        Ok(most.into_inner().unwrap_or_default())
+        self.joint.most(most.into_inner().unwrap_or_default())
     }
 }
 
@@ -433,4 +553,21 @@ fn stats(prepared: &Prepared) -> Stats {
         }
     }
     stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_get_devices() {
+        assert_eq!(ordinals(2, &[], true, || Ok(4)), Ok(vec![0, 1]));
+        assert_eq!(ordinals(2, &[3, 1], true, || Ok(4)), Ok(vec![3, 1]));
+        assert_eq!(ordinals(2, &[], false, || Ok(1)), Ok(vec![0]));
+        assert_eq!(ordinals(2, &[2, 2], false, || Ok(4)), Ok(vec![2, 2]));
+        for (asked, count) in [(&[][..], 1), (&[1, 1][..], 4), (&[2][..], 4), (&[0, 4][..], 4)] {
+            let found = ordinals(2, asked, true, || Ok(count));
+            assert_eq!(found.unwrap_err().code, codes::DEVICE);
+        }
+    }
 }

@@ -21,7 +21,9 @@
 use super::codegen;
 use super::comm::{Part, Team};
 use super::memory::ALIGNMENT;
-use crate::plan::{Collective, CollectiveKind, CommSlot, InstKind, Plan, Prepared, RedOp, View};
+use crate::plan::{
+    BufferId, Collective, CollectiveKind, CommSlot, InstKind, Plan, Prepared, RedOp, View,
+};
 use std::collections::BTreeMap;
 
 /// An Allreduce of at least so many bytes goes in two rounds.
@@ -187,6 +189,18 @@ impl Messages {
         peers.sort_unstable();
         peers.dedup();
         peers
+    }
+
+    /// The buffers of a rank that messages read or write.
+    pub(super) fn buffers(&self, rank: u32) -> Vec<BufferId> {
+        let ends = self.list.iter().flat_map(|message| {
+            let target = match &message.target {
+                Target::Part(part) if message.to == rank => Some(part.view.buffer),
+                _ => None,
+            };
+            [(message.from == rank).then_some(message.source.view.buffer), target]
+        });
+        ends.flatten().collect()
     }
 
     fn flag(&mut self, rank: u32) -> usize {
@@ -496,7 +510,7 @@ pub(super) fn range(part: &Part) -> View {
 pub(super) fn combine(combine: &Combine) -> Result<codegen::Job, String> {
     let output = range(&combine.output);
     // Buffers of the plan have small numbers: these stand for pieces of staging memory.
-    let staged = |number: usize| crate::plan::BufferId(u32::MAX - number as u32);
+    let staged = |number: usize| BufferId(u32::MAX - number as u32);
     let inputs: Vec<View> = combine
         .inputs
         .iter()

@@ -2,12 +2,16 @@
 //! processes of the host that it opened.
 
 use super::comm::Part;
+use super::joint::{self, Joint};
+use super::load;
 use super::memory::Layout;
 use super::messages::{FLAG, Messages};
+use super::rank::Rank;
 use super::sys::Error;
-use super::sys::driver::Device;
-use super::sys::peer::{self, Opened};
+use super::sys::peer::{self, Handle, Opened};
+use crate::diag::{Diag, codes};
 use crate::plan::View;
+use std::sync::Arc;
 
 /// The memory of all ranks. A rank's part of it can be addressed once it is known where it starts.
 #[derive(Debug)]
@@ -51,16 +55,81 @@ impl Peers {
     }
 }
 
-/// Lets every device of the process reach the others that its ranks exchange messages with. The ranks'
-/// devices are given by rank.
-pub(super) fn reach(messages: &Messages, devices: &[std::sync::Arc<Device>]) -> Result<(), Error> {
-    for (rank, device) in devices.iter().enumerate() {
-        device.make_current()?;
-        for other in messages.peers(rank as u32) {
-            if let Some(other) = devices.get(other as usize) {
-                peer::reach(device, other)?;
+/// Finds the memory of all ranks. Devices of one process reach each other directly; what another process
+/// allocated is opened by its handle.
+pub(super) fn map(
+    ranks: &[Rank<'_>],
+    joint: &Joint,
+    layouts: Vec<Layout>,
+    messages: Messages,
+) -> Result<Arc<Peers>, Vec<Diag>> {
+    let mut bases = vec![None; layouts.len()];
+    let mut opened = Vec::new();
+    for rank in ranks {
+        bases[rank.plan.rank as usize] = Some(rank.base());
+    }
+    let failed = |error: Error| vec![load::global(&error)];
+    if joint.is_several() {
+        for (rank, memory) in open(ranks, joint, &messages)? {
+            bases[rank as usize] = Some(memory.address());
+            opened.push(memory);
+        }
+    } else {
+        reach(ranks, &messages).map_err(failed)?;
+    }
+    Ok(Arc::new(Peers { layouts, bases, messages, opened }))
+}
+
+/// Lets every device of the process reach the others that its ranks exchange messages with.
+fn reach(ranks: &[Rank<'_>], messages: &Messages) -> Result<(), Error> {
+    for rank in ranks {
+        rank.device.make_current()?;
+        for other in messages.peers(rank.plan.rank) {
+            if let Some(other) = ranks.iter().find(|rank| rank.plan.rank == other) {
+                peer::reach(&rank.device, &other.device)?;
             }
         }
     }
     Ok(())
+}
+
+/// Opens the memory of the ranks that this process's ranks exchange messages with.
+fn open(
+    ranks: &[Rank<'_>],
+    joint: &Joint,
+    messages: &Messages,
+) -> Result<Vec<(u32, Opened)>, Vec<Diag>> {
+    if messages.list.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error: Error| vec![load::global(&error)];
+    let mut own = Vec::new();
+    for rank in ranks {
+        rank.device.make_current().map_err(failed)?;
+        own.extend(Handle::of(rank.base()).map_err(failed)?.0);
+    }
+    own.extend(joint.host().as_bytes());
+    let all = joint.gather("memory", &own)?;
+    let mut opened = Vec::new();
+    for rank in ranks {
+        for other in messages.peers(rank.plan.rank) {
+            let (handle, host) = all
+                .get(other as usize)
+                .and_then(|message| message.split_first_chunk::<{ Handle::BYTES }>())
+                .ok_or_else(|| vec![joint::senseless("memory")])?;
+            if host != joint.host().as_bytes() {
+                return Err(vec![apart(rank.plan.rank, other)]);
+            }
+            let memory = Opened::new(&rank.device, Handle(*handle)).map_err(failed)?;
+            opened.push((other, memory));
+        }
+    }
+    Ok(opened)
+}
+
+fn apart(rank: u32, other: u32) -> Diag {
+    let message =
+        format!("ranks {rank} and {other} copy each other's memory, but are on two hosts");
+    Diag::global(codes::DEVICE, message)
+        .note("`backend=CUDA` works within a host; `backend=NCCL` reaches other hosts")
 }

@@ -1,5 +1,7 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
 
+pub(super) mod ports;
+
 use super::comm::{self, Part, Team, data_type};
 use super::memory::{self, Layout};
 use super::messages::{Route, Routes, Target};
@@ -9,18 +11,24 @@ use super::sys::Error;
 use super::sys::blas::{Blas, Operands, Product, Shape};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
 use super::sys::peer::WordOp;
-use super::{Failure, Images};
+use super::{Failure, Images, Reached};
+use crate::backend::exchange::Exchange;
 use crate::data::HostTensor;
 use crate::plan::{Plan, View};
 use nccl_rs::{Communicator, DataType};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use together::Together;
+
+mod together;
 
 /// Workspace of the products of one stream; what cuBLAS recommends for Hopper.
 const WORKSPACE: usize = 32 << 20;
 /// Algorithms of a product that are timed.
 const CANDIDATES: usize = 8;
+/// Memory that another process opens is a multiple of this, and so not shared with other allocations.
+const SHARED: usize = 2 << 20;
 /// How often each is timed.
 const TRIALS: usize = 3;
 /// How long a failed run's streams may take to end once all flags are raised.
@@ -65,20 +73,37 @@ pub(super) struct Rank<'p> {
     streams: Vec<Stream>,
     blas: Option<Blas>,
     memory: Memory,
+    /// Room that buffers of a caller's stand in until the caller binds them.
+    spare: Option<Memory>,
     pub(super) device: Arc<Device>,
-    peers: Option<Arc<Peers>>,
-    flags: usize,
-    functions: Vec<Function>,
     layout: Layout,
+    /// Address of each buffer.
+    bases: Vec<u64>,
     schedule: Schedule,
     ready: Vec<(Ready, usize)>,
     addresses: Vec<u64>,
     raw: Vec<(Raw, DataType)>,
+    /// Runs that were issued since the last wait.
+    queued: usize,
+    /// The other ranks, if they are processes.
+    pub(super) peers: Option<Arc<dyn Exchange>>,
+    together: Option<Together>,
+    /// Where all ranks' memory lies.
+    pub(super) map: Option<Arc<Peers>>,
+    /// Bytes of its flags, at the start of its memory.
+    flags: usize,
+    functions: Vec<Function>,
     words: Vec<WordOp>,
 }
 
-/// Where a rank's buffers lie, behind its flags. Streams with products get a workspace.
-pub(super) fn layout(plan: &Plan, schedule: &mut Schedule, flags: usize) -> Layout {
+/// Where a rank's buffers lie, behind its flags; those `outside` do not. Streams with products get a
+/// workspace.
+pub(super) fn layout(
+    plan: &Plan,
+    schedule: &mut Schedule,
+    flags: usize,
+    outside: &[bool],
+) -> Layout {
     let kernels = schedule.scratch.clone();
     for step in &schedule.steps {
         if matches!(step.call, Call::Product { .. }) {
@@ -86,20 +111,22 @@ pub(super) fn layout(plan: &Plan, schedule: &mut Schedule, flags: usize) -> Layo
                 kernels[step.stream].next_multiple_of(memory::ALIGNMENT) + WORKSPACE;
         }
     }
-    memory::assign(plan, &schedule.items, &schedule.scratch, flags)
+    memory::assign(plan, &schedule.items, &schedule.scratch, flags, outside)
 }
 
 impl<'p> Rank<'p> {
-    /// Memory, streams, events, modules and products; not yet addresses and communicators.
+    /// Memory, streams, events, modules and products; not yet addresses and communicators. The inputs and
+    /// outputs that are `outside` will lie in memory of a caller's ([`ports`]).
     pub(super) fn new(
         plan: &'p Plan,
         schedule: Schedule,
-        (layout, flags): (Layout, usize),
+        (layout, flags, outside): (Layout, usize, &[bool]),
         ordinal: usize,
         images: &Images,
     ) -> Result<Self, Error> {
         let device = Device::open(ordinal)?;
-        let memory = Memory::new(&device, layout.bytes)?;
+        let memory = Memory::new(&device, layout.bytes.next_multiple_of(SHARED))?;
+        let spare = ports::spare(plan, outside, &device)?;
         let own = plan.streams as usize;
         let priority = |stream| if stream < own { Priority::Normal } else { Priority::High };
         let streams = (0..schedule.streams).map(|stream| Stream::new(&device, priority(stream)));
@@ -119,21 +146,27 @@ impl<'p> Rank<'p> {
             streams,
             blas,
             memory,
+            spare,
             device,
-            peers: None,
-            flags,
-            functions: Vec::new(),
             layout,
+            bases: Vec::new(),
             schedule,
             ready: Vec::new(),
             addresses: Vec::new(),
             raw: Vec::new(),
+            queued: 0,
+            peers: None,
+            together: None,
+            map: None,
+            flags,
+            functions: Vec::new(),
             words: Vec::new(),
         };
         // Memory of an earlier program must not look like results of this one.
         rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.memory.bytes())?;
         rank.streams[0].set_bytes(rank.memory.address(), 0, flags)?;
         rank.streams[0].synchronize()?;
+        rank.bases = rank.first_bases();
         rank.load(images)?;
         Ok(rank)
     }
@@ -156,10 +189,10 @@ impl<'p> Rank<'p> {
 
     /// Turns the schedule into calls with addresses, its own and those of the ranks it exchanges
     /// messages with.
-    pub(super) fn address(&mut self, peers: &Arc<Peers>) -> Result<(), Error> {
-        self.peers = Some(peers.clone());
+    pub(super) fn address(&mut self, map: &Arc<Peers>) -> Result<(), Error> {
+        self.map = Some(map.clone());
         let steps = std::mem::take(&mut self.schedule.steps);
-        let ready = steps.iter().map(|step| Ok((self.resolve(step, peers)?, step.stream)));
+        let ready = steps.iter().map(|step| Ok((self.resolve(step, map)?, step.stream)));
         let ready: Result<Vec<_>, Error> = ready.collect();
         self.schedule.steps = steps;
         self.ready = ready?;
@@ -177,10 +210,17 @@ impl<'p> Rank<'p> {
         self.element(view, 0)
     }
 
+    /// Buffers start in the rank's memory, or in the spare room.
+    fn first_bases(&self) -> Vec<u64> {
+        let start = self.memory.address();
+        let outside = self.spare.as_ref().map_or(start, Memory::address);
+        let base = |offset: &Option<usize>| offset.map_or(outside, |bytes| start + bytes as u64);
+        self.layout.offsets.iter().map(base).collect()
+    }
+
     fn element(&self, view: &View, index: usize) -> u64 {
-        let offset = self.layout.offsets[view.buffer.0 as usize].unwrap_or(0);
-        let bytes = offset + (view.offset + index) * view.dtype.size();
-        self.memory.address() + bytes as u64
+        let bytes = (view.offset + index) * view.dtype.size();
+        self.bases[view.buffer.0 as usize] + bytes as u64
     }
 
     fn part(&self, part: &Part) -> u64 {
@@ -191,31 +231,29 @@ impl<'p> Rank<'p> {
         self.memory.address() + (self.layout.scratch.get(stream).unwrap_or(&0) + bytes) as u64
     }
 
-    fn resolve(&mut self, step: &Step, peers: &Peers) -> Result<Ready, Error> {
+    fn place(&self, place: &Place, stream: usize) -> u64 {
+        match place {
+            Place::View(view) => self.view(view),
+            Place::Scratch(bytes) => self.scratch(stream, *bytes),
+        }
+    }
+
+    fn resolve(&mut self, step: &Step, map: &Peers) -> Result<Ready, Error> {
         Ok(match &step.call {
             Call::Launch { text, grid, block, places } => {
                 let start = self.addresses.len();
                 for place in places {
-                    let address = match place {
-                        Place::View(view) => self.view(view),
-                        Place::Scratch(bytes) => self.scratch(step.stream, *bytes),
-                    };
-                    self.addresses.push(address);
+                    self.addresses.push(self.place(place, step.stream));
                 }
                 let addresses = start..self.addresses.len();
                 let function = self.functions[*text];
                 Ready::Launch { function, grid: *grid, block: *block, addresses }
             }
-            Call::Copy { views, bytes } => {
-                let [from, to] = views.each_ref().map(|view| self.view(view));
-                Ready::Copy { to, from, bytes: *bytes }
-            }
+            Call::Copy { views, bytes } => self.copy(views, *bytes),
             Call::Product { shape, operands } => {
-                let at = |index: usize| operands[index].as_ref().map_or(0, |view| self.view(view));
                 let end = self.schedule.scratch[step.stream];
                 let workspace = (self.scratch(step.stream, end - WORKSPACE), WORKSPACE);
-                let operands = Operands { a: at(0), b: at(1), bias: at(2), d: at(3), workspace };
-                Ready::Product { product: *shape, operands }
+                self.product(*shape, operands, workspace)
             }
             Call::Record { event } => Ready::Record { event: *event },
             Call::Wait { event } => Ready::Wait { event: *event },
@@ -231,15 +269,15 @@ impl<'p> Rank<'p> {
             Call::Signal { signals } => {
                 let start = self.words.len();
                 for signal in signals {
-                    self.words.push(self.word(*signal, peers)?);
+                    self.words.push(self.word(*signal, map)?);
                 }
                 Ready::Words { ops: start..self.words.len() }
             }
             Call::Transfer { message } => {
-                let message = &peers.messages.list[*message];
-                let from = peers.part(message.from, &message.source)?;
+                let message = &map.messages.list[*message];
+                let from = map.part(message.from, &message.source)?;
                 let to = match &message.target {
-                    Target::Part(part) => peers.part(message.to, part)?,
+                    Target::Part(part) => map.part(message.to, part)?,
                     Target::Staging(bytes) => self.scratch(step.stream, *bytes),
                 };
                 Ready::Transfer { to, from, bytes: message.bytes() }
@@ -247,12 +285,28 @@ impl<'p> Rank<'p> {
         })
     }
 
-    fn word(&self, signal: Signal, peers: &Peers) -> Result<WordOp, Error> {
+    fn word(&self, signal: Signal, map: &Peers) -> Result<WordOp, Error> {
         Ok(match signal {
-            Signal::Raise { rank, flag } => WordOp::write(peers.flag(rank, flag)?, 1),
-            Signal::Await { flag } => WordOp::wait(peers.flag(self.plan.rank, flag)?, 1),
-            Signal::Lower { flag } => WordOp::write(peers.flag(self.plan.rank, flag)?, 0),
+            Signal::Raise { rank, flag } => WordOp::write(map.flag(rank, flag)?, 1),
+            Signal::Await { flag } => WordOp::wait(map.flag(self.plan.rank, flag)?, 1),
+            Signal::Lower { flag } => WordOp::write(map.flag(self.plan.rank, flag)?, 0),
         })
+    }
+
+    fn copy(&self, views: &[View; 2], bytes: usize) -> Ready {
+        let [from, to] = views.each_ref().map(|view| self.view(view));
+        Ready::Copy { to, from, bytes }
+    }
+
+    fn product(
+        &self,
+        product: usize,
+        operands: &[Option<View>; 4],
+        workspace: (u64, usize),
+    ) -> Ready {
+        let at = |index: usize| operands[index].as_ref().map_or(0, |view| self.view(view));
+        let operands = Operands { a: at(0), b: at(1), bias: at(2), d: at(3), workspace };
+        Ready::Product { product, operands }
     }
 
     fn communication(&self, call: &comm::Call) -> Result<(Raw, DataType), Error> {
@@ -340,6 +394,7 @@ impl<'p> Rank<'p> {
                 self.comms.push((entry, comm));
             }
         }
+        self.join_together(&all, deadline)?;
         // Members of teams of one have no communicator and make no calls of NCCL.
         self.comms.sort_by_key(|(entry, _)| {
             self.schedule.members.iter().position(|(other, _)| other == entry)
@@ -472,6 +527,7 @@ impl<'p> Rank<'p> {
 
     /// Issues the whole program.
     pub(super) fn start(&mut self) -> Result<(), Failure> {
+        self.queued += 1;
         if let Some(graph) = &self.graph {
             return Ok(self.streams[0].replay(graph)?);
         }
@@ -538,28 +594,39 @@ impl<'p> Rank<'p> {
                 for (_, comm) in &self.comms {
                     comm.in_progress("an NCCL communication")?;
                 }
+                if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
+                    return Err(Failure::peer(error).within(self.unfinished()));
+                }
                 if Instant::now() > deadline {
-                    return Err(Failure::timeout().at(self.unfinished()));
+                    return Err(Failure::timeout().within(self.unfinished()));
                 }
             }
             std::thread::yield_now();
         }
+        self.queued = 0;
         Ok(())
     }
 
-    /// The instruction of the first mark that is not reached.
-    fn unfinished(&self) -> usize {
+    /// The instruction of the first mark that is not reached. Marks of a recorded run are its own.
+    fn unfinished(&self) -> Reached {
+        if self.graph.is_some() {
+            return Reached::Recorded;
+        }
+        if self.queued > 1 {
+            return Reached::Queued;
+        }
         let open = self.schedule.steps.iter().find(|step| match step.call {
             Call::Record { event } => !self.events[event].is_reached().unwrap_or(true),
             _ => false,
         });
-        open.map_or(0, |step| step.inst)
+        Reached::Inst(open.map_or(0, |step| step.inst))
     }
 
     /// Ends all communication, on the device too.
     pub(super) fn abort(&mut self) {
         let _ = self.device.make_current();
-        for (_, comm) in self.comms.drain(..) {
+        let together = self.together.take().map(|together| together.comm);
+        for comm in self.comms.drain(..).map(|(_, comm)| comm).chain(together) {
             let _ = comm.abort();
         }
         let _ = self.release();
@@ -595,6 +662,7 @@ impl<'p> Rank<'p> {
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.
     pub(super) fn timed(&mut self, timeout: Duration) -> Result<f64, Failure> {
+        self.start_together()?;
         self.streams[0].record(&self.timers[0])?;
         self.start()?;
         self.streams[0].record(&self.timers[1])?;

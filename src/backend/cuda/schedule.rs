@@ -398,6 +398,9 @@ impl<'p> Builder<'p> {
         let sides = self.teams[entry].1.sides.get(*number).cloned().unwrap_or_default();
         *number += 1;
         let calls = comm::calls(collective, place, &sides)?;
+        if let Some((view, value)) = comm::neutral(collective, place, &sides) {
+            self.job(codegen::fill(view, value)?, stream)?;
+        }
         self.post_calls(entry, calls, queue, stream, &works)
     }
 

@@ -45,6 +45,7 @@ impl Engine {
             timeout,
             nccl: (io.env)("HIR_NCCL_LIB").map(PathBuf::from),
             store,
+            ..defaults
         };
         Engine::Cuda(Cuda { options })
     }

@@ -63,13 +63,19 @@ codes! {
 /// The exit status of an error, by its code. Sizes come from the command line.
 pub fn status(code: &str) -> Status {
     match code {
-        codes::SIZE_UNKNOWN | codes::SIZE_CONFLICT | codes::SIZE | codes::TOO_FEW_DEVICES => {
-            Status::Usage
-        }
-        codes::NO_MEMORY | codes::DEVICE | codes::DEVICE_MEMORY | codes::DEVICE_CALL => {
-            Status::Environment
-        }
-        codes::DEADLOCK | codes::TIMEOUT => Status::Deadlock,
+        codes::SIZE_UNKNOWN
+        | codes::SIZE_CONFLICT
+        | codes::SIZE
+        | codes::TOO_FEW_DEVICES
+        | codes::WORLD => Status::Usage,
+        codes::NO_MEMORY
+        | codes::DEVICE
+        | codes::DEVICE_MEMORY
+        | codes::DEVICE_CALL
+        | codes::PROCESS
+        | codes::EXCHANGE
+        | codes::SHARED_DEVICE => Status::Environment,
+        codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => Status::Deadlock,
         _ => own_status(code).unwrap_or(Status::Program),
     }
 }

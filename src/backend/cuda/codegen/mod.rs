@@ -26,7 +26,7 @@ mod text;
 mod tile;
 mod types;
 
-pub(super) use alias::disjoint;
+pub(crate) use alias::disjoint;
 pub use copy::{copy, fill};
 pub use fuse::{Fused, fuse};
 pub use gemm::gemm;

@@ -75,6 +75,11 @@ impl Device {
         done("cuCtxSetCurrent", unsafe { result::ctx::set_current(self.context) })
     }
 
+    /// Whether this is its context.
+    pub(crate) fn is_context(&self, context: sys::CUcontext) -> bool {
+        self.context == context
+    }
+
     /// Its number among the process's devices.
     pub fn ordinal(&self) -> usize {
         self.ordinal
@@ -93,6 +98,12 @@ impl Device {
     /// Its product name.
     pub fn name(&self) -> Result<String, Error> {
         done("cuDeviceGetName", result::device::get_name(self.device))
+    }
+
+    /// What tells it from all other devices.
+    pub fn uuid(&self) -> Result<[u8; 16], Error> {
+        let uuid = done("cuDeviceGetUuid", result::device::get_uuid(self.device))?;
+        Ok(uuid.bytes.map(|byte| byte.cast_unsigned()))
     }
 
     /// `90` for `sm_90`.
@@ -205,6 +216,11 @@ impl Stream {
         let handle = result::stream::create_with_priority(kind, number);
         let handle = done("cuStreamCreateWithPriority", handle)?;
         Ok(Self { device: device.clone(), handle, owned: true })
+    }
+
+    /// Somebody else's stream of the device's context, which outlives this.
+    pub(crate) fn borrowed(device: &Arc<Device>, handle: sys::CUstream) -> Self {
+        Self { device: device.clone(), handle, owned: false }
     }
 
     /// The driver's handle.

@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
 
 pub mod blas;
+pub(crate) mod context;
 pub mod driver;
 pub mod nvrtc;
 pub mod peer;

@@ -40,7 +40,7 @@ impl Machine {
             let schedule = schedule(plan, &teams, &messages, settings)
                 .unwrap_or_else(|refusal| panic!("{}", refusal.what));
             let flags = messages.flag_bytes(plan.rank);
-            let layout = memory::assign(plan, &schedule.items, &schedule.scratch, flags);
+            let layout = memory::assign(plan, &schedule.items, &schedule.scratch, flags, &[]);
             let mut queues = vec![(Vec::new(), 0); schedule.streams];
             for (at, step) in schedule.steps.iter().enumerate() {
                 queues[step.stream].0.push(at);

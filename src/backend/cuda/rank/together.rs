@@ -1,0 +1,44 @@
+//! Measured runs of several processes start together.
+//!
+//! Threads of one process meet at a gate. Processes meet over the network, some tens of microseconds
+//! apart, which a device would spend waiting in its first communication. So all devices meet once more,
+//! in an exchange of one number before the clock starts.
+
+use super::Rank;
+use crate::backend::cuda::sys::Error;
+use crate::backend::cuda::sys::driver::Memory;
+use nccl_rs::{Communicator, Config, DataType, RedOp};
+use std::time::Instant;
+
+/// A communicator of all ranks, and the number they exchange.
+pub(super) struct Together {
+    pub(super) comm: Communicator,
+    number: Memory,
+}
+
+impl Rank<'_> {
+    /// Makes the communicator, if ranks are processes.
+    pub(super) fn join_together(
+        &mut self,
+        all: &Communicator,
+        deadline: Instant,
+    ) -> Result<(), nccl_rs::Error> {
+        if self.peers.is_none() {
+            return Ok(());
+        }
+        let call = "cuMemAlloc";
+        let failed = |error: Error| nccl_rs::Error::Call { call, text: error.to_string() };
+        let number = Memory::new(&self.device, size_of::<f32>()).map_err(failed)?;
+        let config = Config { blocking: true };
+        let comm = all.split(Some(0), all.rank(), all.size(), config, deadline)?;
+        self.together = comm.map(|comm| Together { comm, number });
+        Ok(())
+    }
+
+    /// Lets stream 0 go on when all other ranks' streams 0 are here too.
+    pub(super) fn start_together(&mut self) -> Result<(), nccl_rs::Error> {
+        let Some(Together { comm, number }) = &mut self.together else { return Ok(()) };
+        let (at, stream) = (number.address(), self.streams[0].nccl());
+        comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream)
+    }
+}

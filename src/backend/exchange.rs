@@ -1,0 +1,348 @@
+//! What the processes of a run tell each other, outside of the hot loop.
+//!
+//! A program may run with all ranks in one process, or with one process a rank. In the second case the
+//! caller brings an [`Exchange`]: the library opens no connection itself. `hir-run` has one over TCP, a
+//! program that lives under MPI or `torch.distributed` can wrap what it has.
+//!
+//! The rule that keeps everybody from waiting for the dead: a process that fails calls
+//! [`Exchange::fail`] before it gives up, and whoever waits in [`Exchange::gather`], or looks at
+//! [`Exchange::failed`] while its device works, ends with that.
+
+use crate::diag::{Diag, Label, Span, codes};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Talks to the other processes of a run, one a rank.
+pub trait Exchange: Send + Sync {
+    /// The rank of this process.
+    fn rank(&self) -> u32;
+    /// Number of processes.
+    fn world(&self) -> u32;
+    /// A name that processes share exactly if they run on the same host.
+    fn host(&self) -> String;
+    /// All-gather: every process hands over a message under the same name and gets all of them in rank
+    /// order. No process returns before every one has called. Messages are small (kilobytes).
+    ///
+    /// # Errors
+    /// Within the time limit, if a process does not come, fails or is lost.
+    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError>;
+    /// Tells the others that this process gives up, and why ([`report`] makes the text).
+    fn fail(&self, why: &str);
+    /// What was first heard of a process that failed or was lost. Asked in a spinning loop, so it has
+    /// to be cheap while the answer is `None`.
+    fn failed(&self) -> Option<ExchangeError>;
+}
+
+/// Why the processes cannot go on together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExchangeError {
+    /// Ranks that did not come to a step in time.
+    Late {
+        /// Who.
+        ranks: Vec<u32>,
+        /// The step.
+        what: String,
+        /// How long they were waited for.
+        timeout: Duration,
+    },
+    /// A process that is gone: it was killed, or its host or the network is down.
+    Lost {
+        /// Its rank.
+        rank: u32,
+        /// What was seen of it.
+        how: String,
+    },
+    /// A process that gave up.
+    Failed {
+        /// Its rank.
+        rank: u32,
+        /// What it handed to [`Exchange::fail`].
+        why: String,
+    },
+    /// Processes at different steps, or messages that make no sense.
+    Broken {
+        /// What was found.
+        why: String,
+    },
+}
+
+impl ExchangeError {
+    /// As a diagnostic; with the place of another process's error if that told one.
+    pub fn diag(&self) -> Diag {
+        match self {
+            ExchangeError::Late { ranks, what, timeout } => Diag::global(
+                codes::PROCESS_LATE,
+                format!("{} did not come to `{what}` within {} ms", names(ranks), timeout.as_millis()),
+            )
+            .note("look at what these ranks printed last; `--timeout-ms` sets how long they are waited for"),
+            ExchangeError::Lost { rank, how } => {
+                Diag::global(codes::PROCESS, format!("rank {rank} is lost: {how}"))
+                    .note("look at what this rank printed last, and whether its host or the launcher ended it")
+            }
+            ExchangeError::Failed { rank, why } => reported(*rank, why),
+            ExchangeError::Broken { why } => Diag::global(codes::EXCHANGE, why.clone())
+                .note("start the same version of the program on all ranks"),
+        }
+    }
+}
+
+/// `rank 2`, `ranks 1, 2 and 3`.
+pub fn names(ranks: &[u32]) -> String {
+    let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+    match list.split_last() {
+        None => "no rank".to_owned(),
+        Some((only, [])) => format!("rank {only}"),
+        Some((last, first)) => format!("ranks {} and {last}", first.join(", ")),
+    }
+}
+
+/// The first of these errors as a text for [`Exchange::fail`]: lines of code, place, message and notes.
+pub fn report(diags: &[Diag]) -> String {
+    let Some(diag) = diags.first() else { return String::new() };
+    let line = |text: &str| text.replace('\n', " ");
+    let place = diag
+        .primary
+        .as_ref()
+        .map_or_else(String::new, |label| format!("{}-{}", label.span.start, label.span.end));
+    let mut lines = vec![diag.code.to_owned(), place, line(&diag.message)];
+    lines.extend(diag.notes.iter().map(|note| line(note)));
+    lines.join("\n")
+}
+
+/// What another process reported; all processes have the same text, so its place is a place here.
+fn reported(rank: u32, why: &str) -> Diag {
+    let mut lines = why.lines();
+    let (code, place) = (lines.next().unwrap_or("?"), lines.next().unwrap_or(""));
+    let message = lines.next().unwrap_or("it gave up");
+    let mut diag =
+        Diag::global(codes::PROCESS, format!("rank {rank} failed with {code}: {message}"));
+    let ends = place.split_once('-').map(|(start, end)| (start.parse(), end.parse()));
+    if let Some((Ok(start), Ok(end))) = ends {
+        let text = format!("rank {rank} failed here");
+        diag.primary = Some(Label { span: Span { start, end }, text });
+    }
+    lines.fold(diag, |diag, note| diag.note(note))
+}
+
+/// Ends a step on all processes: what failed here is told to the others, what failed there comes back.
+/// Without an exchange this process is alone and the result stays as it is.
+///
+/// # Errors
+/// This process's own, or one ([`codes::PROCESS`] or [`codes::PROCESS_LATE`]) about the others.
+pub fn agree<T>(
+    exchange: Option<&dyn Exchange>,
+    what: &str,
+    result: Result<T, Vec<Diag>>,
+) -> Result<T, Vec<Diag>> {
+    let Some(exchange) = exchange else { return result };
+    match result {
+        Ok(value) => {
+            exchange.gather(what, &[]).map_err(|error| vec![error.diag()])?;
+            Ok(value)
+        }
+        Err(diags) => {
+            // What came from a peer is known to all already.
+            if diags.first().is_none_or(|diag| diag.code != codes::PROCESS) {
+                exchange.fail(&report(&diags));
+            }
+            Err(diags)
+        }
+    }
+}
+
+/// Ranks as threads of one process: for tests, and for callers that start a thread a rank themselves.
+pub struct Threads {
+    rank: u32,
+    world: u32,
+    timeout: Duration,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<Meeting>,
+    changed: Condvar,
+}
+
+/// One gather at a time: the step that is open, and the last that ended.
+#[derive(Default)]
+struct Meeting {
+    what: String,
+    messages: Vec<Option<Vec<u8>>>,
+    rounds: u64,
+    ended: Vec<Vec<u8>>,
+    failed: Option<ExchangeError>,
+}
+
+impl Threads {
+    /// One for each of `world` ranks, which wait up to `timeout` for each other.
+    pub fn new(world: u32, timeout: Duration) -> Vec<Self> {
+        let shared = Arc::new(Shared::default());
+        shared.lock().messages = vec![None; world as usize];
+        (0..world).map(|rank| Self { rank, world, timeout, shared: shared.clone() }).collect()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Meeting> {
+        // A thread that panicked left nothing half done: every change is one assignment.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Meeting {
+    /// Adds a message; the last of a step ends it.
+    fn add(&mut self, rank: u32, what: &str, message: &[u8]) -> Result<(), ExchangeError> {
+        if self.messages.iter().all(Option::is_none) {
+            what.clone_into(&mut self.what);
+        }
+        if self.what != what {
+            let why = format!("rank {rank} is at `{what}`, others are at `{}`", self.what);
+            return Err(ExchangeError::Broken { why });
+        }
+        if let Some(place) = self.messages.get_mut(rank as usize) {
+            *place = Some(message.to_vec());
+        }
+        if self.messages.iter().all(Option::is_some) {
+            self.ended = self.messages.iter_mut().filter_map(Option::take).collect();
+            self.rounds += 1;
+        }
+        Ok(())
+    }
+
+    fn absent(&self) -> Vec<u32> {
+        let absent = self.messages.iter().enumerate().filter(|(_, message)| message.is_none());
+        absent.map(|(rank, _)| rank as u32).collect()
+    }
+}
+
+impl Exchange for Threads {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+    fn world(&self) -> u32 {
+        self.world
+    }
+    fn host(&self) -> String {
+        "this process".to_owned()
+    }
+    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
+        let deadline = Instant::now() + self.timeout;
+        let mut state = self.shared.lock();
+        let round = state.rounds;
+        state.add(self.rank, what, message)?;
+        self.shared.changed.notify_all();
+        while state.rounds == round {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let (ranks, timeout) = (state.absent(), self.timeout);
+                return Err(ExchangeError::Late { ranks, what: what.to_owned(), timeout });
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        Ok(state.ended.clone())
+    }
+    fn fail(&self, why: &str) {
+        let error = ExchangeError::Failed { rank: self.rank, why: why.to_owned() };
+        self.shared.lock().failed.get_or_insert(error);
+        self.shared.changed.notify_all();
+    }
+    fn failed(&self) -> Option<ExchangeError> {
+        self.shared.lock().failed.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// Does something on every rank; what each returns, by rank.
+    fn on_all<T: Send>(
+        world: u32,
+        timeout: Duration,
+        work: impl Fn(&Threads) -> T + Sync,
+    ) -> Vec<T> {
+        let ranks = Threads::new(world, timeout);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = ranks.iter().map(|rank| scope.spawn(|| work(rank))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn gathers_in_rank_order_round_after_round() {
+        let found = on_all(3, LONG, |rank| {
+            let mut seen = Vec::new();
+            for round in 0..50u8 {
+                seen.push(rank.gather("step", &[round, rank.rank() as u8]).unwrap());
+            }
+            seen
+        });
+        let expected: Vec<Vec<Vec<u8>>> =
+            (0..50).map(|round| (0..3).map(|rank| vec![round, rank]).collect()).collect();
+        assert!(found.iter().all(|seen| *seen == expected));
+    }
+
+    #[test]
+    fn an_error_of_one_rank_is_the_error_of_all() {
+        let found = on_all(3, LONG, |rank| {
+            let span = Span { start: 7, end: 9 };
+            let full = || Diag::error("H0521", span, "no device memory").note("rank 1, in `Set`");
+            let result = if rank.rank() == 1 { Err(vec![full()]) } else { Ok(()) };
+            agree(Some(rank), "load", result).unwrap_err().remove(0)
+        });
+        assert_eq!((found[1].code, found[1].message.as_str()), ("H0521", "no device memory"));
+        for other in [&found[0], &found[2]] {
+            assert_eq!(other.code, "H0530");
+            assert_eq!(other.message, "rank 1 failed with H0521: no device memory");
+            assert_eq!(other.notes, ["rank 1, in `Set`"]);
+            assert_eq!(other.primary.as_ref().unwrap().span, Span { start: 7, end: 9 });
+        }
+    }
+
+    #[test]
+    fn a_rank_that_does_not_come_is_named() {
+        let found = on_all(3, Duration::from_millis(50), |rank| match rank.rank() {
+            0 => Some(rank.gather("connect", &[]).unwrap_err().diag()),
+            _ => None,
+        });
+        let diag = found[0].clone().unwrap();
+        assert_eq!(diag.code, "H0531");
+        assert_eq!(diag.message, "ranks 1 and 2 did not come to `connect` within 50 ms");
+    }
+
+    #[test]
+    fn ranks_at_different_steps_are_told() {
+        let found = on_all(2, LONG, |rank| {
+            let what = if rank.rank() == 0 { "load" } else { "tune" };
+            rank.gather(what, &[])
+                .inspect_err(|error| rank.fail(&report(&[error.diag()])))
+                .unwrap_err()
+        });
+        let broken = found.iter().find(|error| matches!(error, ExchangeError::Broken { .. }));
+        assert_eq!(broken.unwrap().diag().code, "H0532");
+        assert!(found.iter().any(|error| matches!(error, ExchangeError::Failed { .. })));
+    }
+
+    #[test]
+    fn reports_of_others_may_be_anything() {
+        for why in ["", "\n\n\n", "H0521", "H0521\n3-x\nfull", "H0521\n99999999999-4"] {
+            let diag = ExchangeError::Failed { rank: 3, why: why.to_owned() }.diag();
+            assert!(diag.message.starts_with("rank 3 failed"), "{}", diag.message);
+            assert_eq!(diag.primary, None);
+        }
+        let lost = ExchangeError::Lost { rank: 2, how: "its connection closed".to_owned() };
+        assert_eq!(lost.diag().message, "rank 2 is lost: its connection closed");
+    }
+
+    #[test]
+    fn alone_nothing_is_asked() {
+        assert_eq!(agree(None, "load", Ok(1)), Ok(1));
+    }
+}
