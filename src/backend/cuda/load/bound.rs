@@ -7,13 +7,14 @@ use crate::backend::cuda::bind::{DeviceTensor, Side};
 use crate::backend::cuda::rank::Rank;
 use crate::backend::cuda::rank::ports::{Ports, Trouble};
 use crate::backend::cuda::sys::context::{CallerStream, Current};
-use crate::backend::cuda::sys::driver::Stream;
+use crate::backend::cuda::sys::driver::{self, Stream};
 use crate::backend::cuda::{Failure, Options};
 use crate::backend::exchange;
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::plan::Prepared;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub struct Bound<'p> {
     // Dropped in this order; the context is put back last.
     loaded: Loaded<'p>,
     ports: Vec<Ports>,
-    options: Options,
+    options: Arc<Options>,
     architecture: u32,
     ran: bool,
     /// Whether a call failed: communicators are gone and the devices' state is not known.
@@ -35,7 +36,8 @@ pub(in crate::backend::cuda) fn load<'p>(
     prepared: &'p Prepared,
     options: &Options,
 ) -> Result<Bound<'p>, Vec<Diag>> {
-    let _current = Current::save();
+    // Without a driver nothing is current, and loading says that there is none.
+    let _current = driver::is_present().then(Current::save);
     let mut loaded = super::load(prepared, options, true)?;
     let timeout = options.timeout;
     let mut architecture = 0;
@@ -52,7 +54,7 @@ pub(in crate::backend::cuda) fn load<'p>(
         })
         .collect();
     let ports = loaded.joint.end("ports", ports)?;
-    let options = options.clone();
+    let options = Arc::new(options.clone());
     Ok(Bound { loaded, ports, options, architecture, ran: false, failed: false, restore: None })
 }
 

@@ -76,7 +76,7 @@ enum Move {
 /// The copies of one port, and what they were made for.
 #[derive(Clone, Default, Debug)]
 struct Moves {
-    of: Option<(Strided, u64, Route)>,
+    of: Option<(Strided, u64)>,
     before: Vec<Move>,
     after: Vec<Move>,
 }
@@ -322,7 +322,7 @@ impl Ports {
         image: &dyn Fn(&str) -> Result<Vec<u8>, Error>,
     ) -> Result<(), Error> {
         let base = rank.bases[home.view.buffer.0 as usize];
-        let of = Some((tensor.clone(), base, Route::Copied));
+        let of = Some((tensor.clone(), base));
         if self.moves[number].of == of {
             return Ok(());
         }

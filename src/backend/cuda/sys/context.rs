@@ -2,7 +2,7 @@
 //! addresses it did not allocate, and works behind streams it did not make.
 
 use super::Error;
-use super::driver::{Device, Stream, done, is_present};
+use super::driver::{Device, Stream, done};
 use cudarc::driver::sys;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -10,32 +10,26 @@ use std::sync::Arc;
 /// Puts the context that is current in this thread back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Current {
-    /// The handle as a number: what holds one may move to another thread before it notes anything. `None`
-    /// where there is no driver to ask.
-    context: Option<usize>,
+    /// The handle as a number: what holds one may move to another thread before it notes anything.
+    context: usize,
 }
 
 impl Current {
-    /// Notes the current context.
+    /// Notes the current context. The driver's library can be opened.
     pub(crate) fn save() -> Self {
-        if !is_present() {
-            return Self { context: None };
-        }
         let mut context = std::ptr::null_mut();
         // SAFETY: the pointer is to a handle of this frame. Before the driver is initialised the call fails,
         // and no context can be current.
         let status = unsafe { sys::cuCtxGetCurrent(&raw mut context) };
-        let found = status.result().is_ok();
-        Self { context: Some(if found { context as usize } else { 0 }) }
+        Self { context: if status.result().is_ok() { context as usize } else { 0 } }
     }
 }
 
 impl Drop for Current {
     fn drop(&mut self) {
-        let Some(context) = self.context else { return };
         // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
         // An error leaves nothing to do.
-        let _ = unsafe { sys::cuCtxSetCurrent(context as sys::CUcontext) };
+        let _ = unsafe { sys::cuCtxSetCurrent(self.context as sys::CUcontext) };
     }
 }
 
