@@ -47,6 +47,7 @@ fn call(tool: Tool, words: &[OsString], mut stdin: &[u8], folder: &Path, merge: 
         cwd: folder.to_path_buf(),
         color: false,
         env: |_| None,
+        exe: None,
     };
     let code = tool(words, &mut io);
     let out = out.take();
