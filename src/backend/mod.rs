@@ -4,6 +4,7 @@ mod class;
 pub mod cpu;
 pub mod cuda;
 pub mod exchange;
+pub mod null;
 
 use crate::data::HostTensor;
 use crate::diag::Diag;

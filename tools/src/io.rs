@@ -17,6 +17,8 @@ pub struct Io<'a> {
     pub color: bool,
     /// Variables of the environment.
     pub env: fn(&str) -> Option<std::ffi::OsString>,
+    /// The file of this program, where it may start itself again.
+    pub exe: Option<PathBuf>,
 }
 
 impl Io<'_> {
@@ -24,6 +26,25 @@ impl Io<'_> {
     pub fn path(&self, path: &str) -> PathBuf {
         self.cwd.join(Path::new(path))
     }
+}
+
+/// Writes a file that appears whole or not at all, whatever the disk and the process come to.
+///
+/// # Errors
+/// The system's; nothing is left then.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    // What is no plain file (`/dev/null`, a pipe) cannot be renamed onto.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return std::fs::write(path, bytes);
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let result = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path));
+    if result.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    result
 }
 
 /// Exit statuses.
@@ -68,6 +89,7 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
         cwd: std::env::current_dir().unwrap_or_default(),
         color,
         env: |name| std::env::var_os(name),
+        exe: std::env::current_exe().ok(),
     };
     let code = tool(&args, &mut io);
     // A reader that went away (`| head`) is no error, and there is nobody left to tell.

@@ -5,6 +5,7 @@
 
 pub mod data;
 pub mod io;
+mod launch;
 pub mod opt;
 pub mod render;
 pub mod run;

@@ -18,10 +18,12 @@ mod names;
 mod outputs;
 mod ran;
 mod reference;
+mod spread;
 mod store;
 mod summary;
 
 use crate::io::Io;
+use crate::launch::Here;
 use crate::render;
 use cli::Options;
 use engine::Engine;
@@ -40,12 +42,9 @@ pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
         Ok(options) => options,
         Err(status) => return status.code(),
     };
-    match execute(&options, io) {
+    match spread::run(args, &options, io) {
         Ok(text) => print(&text, &options, io),
-        Err(failure) => {
-            render::report(io, options.format, &failure.source, &failure.diags);
-            failure.status.code()
-        }
+        Err(end) => end.report(&options, io),
     }
 }
 
@@ -63,17 +62,18 @@ fn print(text: &str, options: &Options, io: &mut Io<'_>) -> i32 {
     }
 }
 
-/// Everything up to the text for standard output.
-fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
-    let engine = Engine::choose(options, io)?;
+/// Everything up to the text for standard output. `here` is this process among several.
+fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<String, Failure> {
+    let engine = Engine::choose(options, here, io)?;
     if let Some(bench) = &options.bench {
-        return bench::run(options, bench, &engine, io);
+        return bench::run(options, bench, &engine, here, io);
     }
     let loaded = Loaded::read(&options.file, options.container, io)?;
     let bound = names::bind(&loaded.program, options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = prepare(&loaded, options, &bound, &whole)?;
     announce(options, &prepared, &loaded, &engine, io);
+    spread::compare(here, &[&loaded], &[&prepared], options)?;
     if options.print_plan {
         return Ok(exec::plan_text(&prepared));
     }
@@ -85,10 +85,17 @@ fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
     if matches!(engine, Engine::Cpu) {
         exec::check_memory(&prepared)?;
     }
+    if let Engine::Null(null) = &engine {
+        let run = exec::run_on_null(&prepared, null).map_err(|diags| loaded.fail(diags))?;
+        return Ok(summary::followed(&prepared, run.stats, options));
+    }
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
-    let parts = inputs::parts(&prepared, &inputs);
+    let parts = inputs::parts(&prepared, &inputs, here.map(|here| here.place.rank));
     let run =
         compute(&engine, &prepared, parts, options, io).map_err(|diags| loaded.fail(diags))?;
+    let run = spread::collect(here, &prepared, run).map_err(|diags| loaded.fail(diags))?;
+    // The other processes have handed over their outputs: rank 0 does the rest.
+    let Some(run) = run else { return Ok(String::new()) };
     let ran = ran::line(&prepared, run.stats);
     let results = Results::assemble(&prepared, run, &bound.in_parts())
         .map_err(|diag| loaded.fail(vec![diag]))?;
@@ -145,6 +152,7 @@ fn compute(
 ) -> Result<RunResult, Vec<Diag>> {
     match engine {
         Engine::Cpu => exec::run(prepared, parts),
+        Engine::Null(null) => exec::run_on_null(prepared, null),
         Engine::Cuda(cuda) => {
             let (result, about) = exec::run_on_gpus(prepared, &parts, cuda)?;
             if !options.quiet {

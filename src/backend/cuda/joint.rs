@@ -8,6 +8,7 @@ use super::sys::blas::Shape;
 use super::sys::driver::Device;
 use super::{Options, load};
 use crate::backend::exchange::{self, Exchange, ExchangeError};
+use crate::backend::null;
 use crate::diag::{Diag, codes};
 use crate::plan::Prepared;
 use std::sync::Arc;
@@ -32,17 +33,8 @@ impl Joint {
     /// The processes of these options, whose number has to be the program's number of ranks.
     pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, Vec<Diag>> {
         let joint = Self { exchange: options.exchange.clone(), device: options.device };
-        match &joint.exchange {
-            Some(exchange) if exchange.world() as usize != prepared.plans.len() => {
-                let (world, ranks) = (exchange.world(), prepared.plans.len());
-                let plural = if ranks == 1 { "" } else { "s" };
-                let message =
-                    format!("{world} processes were started, the program has {ranks} rank{plural}");
-                Err(vec![Diag::global(codes::WORLD, message)
-                    .note(format!("start {ranks} processes, or give the program's meshes {world} devices (`hir-opt --pass=resize-mesh{{devices={world}}}`)"))])
-            }
-            _ => Ok(joint),
-        }
+        null::world(prepared, joint.exchange.as_deref())?;
+        Ok(joint)
     }
 
     /// Whether the ranks are processes.
@@ -87,7 +79,7 @@ impl Joint {
             None => self.place_on_host()?,
         };
         // A launcher may show each process its own device alone.
-        let ordinal = if found == 1 && self.device.is_none() { 0 } else { ordinal };
+        let ordinal = if found == 1 { 0 } else { ordinal };
         if ordinal >= found {
             let message = format!("this process is to use GPU {ordinal}, but sees {found}");
             return Err(vec![Diag::global(codes::DEVICE, message).note(

@@ -57,6 +57,7 @@ fn call(
         cwd: context.scratch.clone(),
         color: false,
         env,
+        exe: None,
     };
     let code = tool(words, &mut io);
     let out = out.take();

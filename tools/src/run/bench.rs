@@ -7,8 +7,10 @@ use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
 use super::outputs::Results;
-use super::{check, errors, names};
-use crate::io::Io;
+use super::{check, errors, names, spread};
+use crate::io::{Io, write_whole};
+use crate::launch::Here;
+use hostir::backend::null::Null;
 use hostir::backend::{Backend as _, cpu, cuda};
 use hostir::data::HostTensor;
 use hostir::plan::InstKind;
@@ -51,16 +53,24 @@ pub(super) fn run(
     options: &Options,
     bench: &Bench,
     engine: &Engine,
+    here: Option<&Here>,
     io: &mut Io<'_>,
 ) -> Result<String, Failure> {
     let files = std::iter::once(&options.file).chain(&options.others);
     let entries: Vec<Entry> =
-        files.map(|file| entry(file, options, io)).collect::<Result<_, _>>()?;
+        files.map(|file| entry(file, options, here, io)).collect::<Result<_, _>>()?;
+    let programs: Vec<&Loaded> = entries.iter().map(|entry| &entry.loaded).collect();
+    let prepared: Vec<&Prepared> = entries.iter().map(|entry| &entry.prepared).collect();
+    spread::compare(here, &programs, &prepared, options)?;
     let mut text = String::new();
     let times = match engine {
         Engine::Cpu => on_cpu(&entries, bench, options)?,
-        Engine::Cuda(cuda) => on_cuda(&entries, bench, options, cuda, &mut text, io)?,
+        Engine::Null(null) => on_null(&entries, bench, null)?,
+        Engine::Cuda(cuda) => on_cuda(&entries, bench, options, cuda, here, &mut text, io)?,
     };
+    if here.is_some_and(|here| !here.is_first()) {
+        return Ok(text);
+    }
     let figures: Vec<Value> =
         entries.iter().zip(&times).map(|(entry, measured)| figure(entry, measured)).collect();
     for (place, (entry, figure)) in entries.iter().zip(&figures).enumerate() {
@@ -68,20 +78,25 @@ pub(super) fn run(
     }
     if let Some(path) = &bench.json {
         let all = json!({ "backend": engine.name(), "iterations": bench.iterations, "programs": figures });
-        let written = std::fs::write(io.path(path), format!("{all:#}\n"));
+        let written = write_whole(&io.path(path), format!("{all:#}\n").as_bytes());
         written.map_err(|error| Failure::from(errors::cannot_write(path, &error)))?;
     }
     Ok(text)
 }
 
-fn entry(file: &str, options: &Options, io: &mut Io<'_>) -> Result<Entry, Failure> {
+fn entry(
+    file: &str,
+    options: &Options,
+    here: Option<&Here>,
+    io: &mut Io<'_>,
+) -> Result<Entry, Failure> {
     let options = Options { file: file.to_owned(), ..options.clone() };
     let loaded = Loaded::read(file, options.container, io)?;
     let bound = names::bind(&loaded.program, &options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = super::prepare(&loaded, &options, &bound, &whole)?;
     let inputs: Vec<Input> = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
-    let inputs = inputs::parts(&prepared, &inputs);
+    let inputs = inputs::parts(&prepared, &inputs, here.map(|here| here.place.rank));
     Ok(Entry { file: file.to_owned(), loaded, prepared, inputs })
 }
 
@@ -105,11 +120,28 @@ fn on_cpu(entries: &[Entry], bench: &Bench, options: &Options) -> Result<Vec<Mea
     Ok(times.into_iter().map(|times| Measured { times: Times::of(times), issue: None }).collect())
 }
 
+/// Times the steps that processes take together: there is no work.
+fn on_null(entries: &[Entry], bench: &Bench, null: &Null) -> Result<Vec<Measured>, Failure> {
+    let mut times = vec![Vec::new(); entries.len()];
+    for round in 0..bench.warmup + bench.iterations {
+        for (entry, times) in entries.iter().zip(&mut times) {
+            let start = Instant::now();
+            let run = null.run(&entry.prepared, Vec::new());
+            run.map_err(|diags| entry.loaded.fail(diags))?;
+            if round >= bench.warmup {
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+    }
+    Ok(times.into_iter().map(|times| Measured { times: Times::of(times), issue: None }).collect())
+}
+
 fn on_cuda(
     entries: &[Entry],
     bench: &Bench,
     options: &Options,
     cuda: &cuda::Cuda,
+    here: Option<&Here>,
     text: &mut String,
     io: &mut Io<'_>,
 ) -> Result<Vec<Measured>, Failure> {
@@ -118,7 +150,13 @@ fn on_cuda(
         let fail = |diags| entry.loaded.fail(diags);
         let mut program = cuda.load(&entry.prepared).map_err(fail)?;
         let run = program.run(&entry.inputs).map_err(fail)?;
-        agree(entry, run, &mut first, options)?;
+        let run = match here {
+            Some(here) => here.collect(&entry.prepared, run).map_err(fail)?,
+            None => Some(run),
+        };
+        if let Some(run) = run {
+            agree(entry, run, &mut first, options)?;
+        }
         programs.push(program);
     }
     if let Some(program) = programs.first() {

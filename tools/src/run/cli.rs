@@ -6,12 +6,14 @@ use super::files::DataFile;
 use crate::data::compare::Given;
 use crate::data::generate::Generator;
 use crate::io::{Io, Status};
+use crate::launch::Flags;
 use crate::render::{self, Format};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use hostir::backend::cuda::{Route, Routes};
 use hostir::diag::{Diag, nearest};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Where a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -20,6 +22,7 @@ pub(super) enum Backend {
     Auto,
     Cpu,
     Cuda,
+    Null,
 }
 
 /// How programs run on GPUs.
@@ -87,11 +90,35 @@ pub(super) struct Options {
     pub(super) check_only: bool,
     pub(super) print_plan: bool,
     pub(super) gpu: Gpu,
+    /// Several processes, as far as the command line says.
+    pub(super) launch: Flags,
     /// Timed runs, if asked for.
     pub(super) bench: Option<Bench>,
     pub(super) summary: bool,
     pub(super) quiet: bool,
     pub(super) format: Format,
+}
+
+impl Options {
+    /// How long connecting, or one run, may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.gpu.timeout_ms.map_or(Duration::from_secs(60), Duration::from_millis)
+    }
+    /// What has to be the same on all processes of a run, beside the program.
+    pub(super) fn shared(&self) -> String {
+        let names = |keyed: &Keyed<DataFile>| {
+            keyed.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        let Options { container, streams, shapes, set, inputs, seed, gpu, .. } = self;
+        let (outputs, expects) = (names(&self.outputs), names(&self.expects));
+        // How long one waits is its own affair.
+        let gpu = Gpu { timeout_ms: None, ..*gpu };
+        let modes = (&self.backend, self.check_only, self.print_plan, &self.others);
+        let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
+        format!(
+            "{container:?} {streams} {shapes:?} {set:?} {inputs:?} {seed} {gpu:?} {outputs:?} {expects:?} {modes:?} {bench:?}"
+        )
+    }
 }
 
 const ABOUT: &str = "Runs a host program on all its ranks and checks what it computes";
@@ -145,6 +172,7 @@ fn command() -> Command {
         data_args(),
         check_args(),
         gpu_args(),
+        launch_args(),
         bench_args(),
         print_args(),
     ];
@@ -170,7 +198,7 @@ fn many(name: &'static str, text: &'static str, help: &'static str) -> Arg {
 
 fn program_args() -> Vec<Arg> {
     let file = Arg::new("FILE").required(true).num_args(1..);
-    let backends = ["auto", "cpu", "cuda"];
+    let backends = ["auto", "cpu", "cuda", "null"];
     vec![
         file.help("The program or a log that holds it; - is standard input"),
         value("container", "N", "Takes the N-th program of the file, from 1")
@@ -257,6 +285,31 @@ fn gpu_args() -> Vec<Arg> {
     ]
 }
 
+fn launch_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("Several processes");
+    let rank = || value_parser!(u32);
+    vec![
+        group(flag("processes", "Starts --devices processes on this machine, one a rank"))
+            .requires("devices")
+            .conflicts_with_all(["rank", "world", "coordinator"]),
+        group(value("rank", "R", "This process is rank R of --world, without a launcher"))
+            .value_parser(rank()),
+        group(value("world", "N", "Number of processes")).value_parser(rank()),
+        group(value("coordinator", "HOST:PORT", "Where rank 0 listens")),
+        group(value("token", "TEXT", "What only processes of this run know; rather set HIR_TOKEN")),
+    ]
+}
+
+fn launch(matches: &ArgMatches) -> Flags {
+    Flags {
+        rank: matches.get_one("rank").copied(),
+        world: matches.get_one("world").copied(),
+        coordinator: matches.get_one("coordinator").cloned(),
+        token: matches.get_one("token").cloned(),
+        processes: matches.get_flag("processes"),
+    }
+}
+
 fn bench_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("Benchmarks");
     let count = |arg: Arg| arg.value_parser(value_parser!(u32)).requires("bench");
@@ -296,6 +349,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         backend: match text("backend").as_deref() {
             Some("cpu") => Backend::Cpu,
             Some("cuda") => Backend::Cuda,
+            Some("null") => Backend::Null,
             _ => Backend::Auto,
         },
         streams: matches.get_one("streams").copied().unwrap_or(4),
@@ -316,6 +370,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
             graph: matches.get_flag("graph"),
             timeout_ms: matches.get_one("timeout-ms").copied(),
         },
+        launch: launch(matches),
         bench: matches.get_flag("bench").then(|| Bench {
             iterations: matches.get_one("iters").copied().unwrap_or(50).max(1),
             warmup: matches.get_one("warmup").copied().unwrap_or(5),

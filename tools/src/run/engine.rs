@@ -1,60 +1,77 @@
 //! Which backend a run uses, and what it tells about itself.
 
 use super::cli::{Backend, Options};
+use super::errors;
 use super::store::Kept;
 use crate::io::Io;
+use crate::launch::Here;
 use hostir::backend::cuda::{self, Cuda, driver};
+use hostir::backend::exchange::Exchange;
+use hostir::backend::null::Null;
 use hostir::diag::{Diag, codes};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A backend that can run.
 #[derive(Debug)]
 pub(super) enum Engine {
     Cpu,
     Cuda(Cuda),
+    Null(Null),
 }
 
 impl Engine {
-    /// The backend that was asked for; `auto` is CUDA where there is a GPU.
-    pub(super) fn choose(options: &Options, io: &Io<'_>) -> Result<Self, Diag> {
-        match options.backend {
-            Backend::Cpu => Ok(Engine::Cpu),
-            Backend::Auto if !driver::is_present() => Ok(Engine::Cpu),
+    /// The backend that was asked for; `auto` is CUDA where there is a GPU. Under a launcher the CPU
+    /// backend, which runs all ranks in one process, is refused.
+    pub(super) fn choose(
+        options: &Options,
+        here: Option<&Here>,
+        io: &Io<'_>,
+    ) -> Result<Self, Diag> {
+        let engine = match options.backend {
+            Backend::Null => {
+                computes_nothing(options)?;
+                Engine::Null(Null { exchange: here.map(exchange) })
+            }
+            Backend::Cpu => Engine::Cpu,
+            Backend::Auto if !driver::is_present() => Engine::Cpu,
             Backend::Auto => match driver::devices() {
-                Ok(0) => Ok(Engine::Cpu),
-                Ok(_) => Ok(Engine::cuda(options, io)),
-                Err(error) => Err(no_device(&error)),
+                Ok(0) => Engine::Cpu,
+                Ok(_) => Engine::cuda(options, here, io),
+                Err(error) => return Err(no_device(&error)),
             },
             Backend::Cuda => match driver::devices() {
-                Ok(_) => Ok(Engine::cuda(options, io)),
-                Err(error) => Err(no_device(&error)),
+                Ok(_) => Engine::cuda(options, here, io),
+                Err(error) => return Err(no_device(&error)),
             },
+        };
+        match (&engine, here) {
+            (Engine::Cpu, Some(here)) => Err(one_process(here)),
+            _ => Ok(engine),
         }
     }
 
-    fn cuda(options: &Options, io: &Io<'_>) -> Self {
-        let defaults = cuda::Options::default();
-        let timeout = options.gpu.timeout_ms.map_or(defaults.timeout, Duration::from_millis);
+    fn cuda(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
         let store = Kept::open(io.env).map(|store| Arc::new(store) as Arc<dyn cuda::ImageStore>);
         let options = cuda::Options {
             tf32: options.gpu.tf32,
             routes: options.gpu.routes,
             graph: options.gpu.graph,
-            timeout,
+            timeout: options.timeout(),
             nccl: (io.env)("HIR_NCCL_LIB").map(PathBuf::from),
             store,
-            ..defaults
+            exchange: here.map(exchange),
+            device: here.and_then(|here| here.place.local_rank).map(|rank| rank as usize),
         };
         Engine::Cuda(Cuda { options })
     }
 
-    /// `CPU`, `CUDA`.
+    /// `CPU`, `CUDA`, `null`.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Engine::Cpu => "CPU",
             Engine::Cuda(_) => "CUDA",
+            Engine::Null(_) => "null",
         }
     }
 }
@@ -62,4 +79,31 @@ impl Engine {
 fn no_device(error: &cuda::Error) -> Diag {
     Diag::global(codes::DEVICE, error.to_string())
         .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+}
+
+fn exchange(here: &Here) -> Arc<dyn Exchange> {
+    here.peers.clone()
+}
+
+/// Refuses what would look at results.
+fn computes_nothing(options: &Options) -> Result<(), Diag> {
+    let asked = [
+        ("--output", !options.outputs.is_empty()),
+        ("--out-dir", options.out_dir.is_some()),
+        ("--expect", !options.expects.is_empty()),
+        ("--reference", options.reference.is_some()),
+    ];
+    let Some((flag, _)) = asked.into_iter().find(|(_, given)| *given) else { return Ok(()) };
+    let message = format!("`{flag}` needs results, but `--backend=null` computes nothing");
+    Err(Diag::global(errors::CONFLICT, message).note(format!("leave out `{flag}`")))
+}
+
+fn one_process(here: &Here) -> Diag {
+    let (world, source) = (here.place.world, here.place.source.name());
+    let message = format!(
+        "the CPU backend runs all ranks in one process, but {source} says that this is one of {world}"
+    );
+    Diag::global(errors::ONE_PROCESS, message).note(format!(
+        "`--devices {world}` in one process runs {world} ranks; `--backend=null` goes through a launch without GPUs"
+    ))
 }

@@ -37,6 +37,16 @@ codes! {
         ENTRY = "H0607";
         /// Something that this build cannot do yet.
         NOT_YET = "H0621";
+        /// The coordinator's address cannot be listened on.
+        LISTEN = "H0643";
+        /// The coordinator cannot be reached, or something else answers there.
+        UNREACHABLE = "H0644";
+        /// A process of `--processes` that ended with a failure.
+        ENDED = "H0645";
+        /// The coordinator refused this process: its token, version, rank or world.
+        REFUSED = "H0646";
+        /// A process of `--processes` that cannot be started.
+        START = "H0649";
     }
     Usage {
         /// An option's value that is not well formed.
@@ -49,6 +59,14 @@ codes! {
         TWICE = "H0613";
         /// Options that do not go together.
         CONFLICT = "H0614";
+        /// A launcher's environment, or options in its place, with a part that is missing or not well formed.
+        LAUNCH = "H0640";
+        /// Two launchers that disagree.
+        LAUNCHERS = "H0641";
+        /// The CPU backend, which runs all ranks in one process, under a launcher.
+        ONE_PROCESS = "H0642";
+        /// Processes of one run with different programs, options or versions.
+        UNLIKE = "H0648";
         /// A reference program that does not fit the program.
         REFERENCE = "H0631";
         /// A file that holds no or several programs.

@@ -1,6 +1,6 @@
 //! What hir-run asks of plans and backends, in one place.
 
-use hostir::backend::{Backend as _, RunResult, cpu, cuda};
+use hostir::backend::{Backend as _, RunResult, cpu, cuda, null};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::{Program, TensorId};
@@ -61,6 +61,11 @@ pub(super) fn run_on_gpus(
     let mut program = cuda.load(prepared)?;
     let result = program.run(inputs)?;
     Ok((result, program.about().to_owned()))
+}
+
+/// Plans and follows, without data.
+pub(super) fn run_on_null(prepared: &Prepared, null: &null::Null) -> Result<RunResult, Vec<Diag>> {
+    null.run(prepared, Vec::new())
 }
 
 /// Runs all ranks; inputs are by rank and position.

@@ -167,13 +167,21 @@ fn axes(port: &Port) -> String {
     axes.collect::<Vec<_>>().join(", ")
 }
 
-/// What each rank is handed.
-pub(super) fn parts(prepared: &Prepared, inputs: &[Input]) -> Vec<Vec<HostTensor>> {
+/// What each rank is handed; with `only`, that rank alone.
+pub(super) fn parts(
+    prepared: &Prepared,
+    inputs: &[Input],
+    only: Option<u32>,
+) -> Vec<Vec<HostTensor>> {
     let part = |rank: u32, index: usize, input: &Input| match input {
         Input::Whole(whole) => exec::shard(prepared, index, rank, whole),
         Input::Parts(parts) => parts[rank as usize].clone(),
     };
-    let of_rank =
-        |rank| inputs.iter().enumerate().map(|(index, input)| part(rank, index, input)).collect();
+    let of_rank = |rank: u32| {
+        if only.is_some_and(|only| only != rank) {
+            return Vec::new();
+        }
+        inputs.iter().enumerate().map(|(index, input)| part(rank, index, input)).collect()
+    };
     (0..prepared.ranks).map(of_rank).collect()
 }

@@ -47,7 +47,7 @@ pub(super) fn check(
     }
     exec::check_memory(&reference)?;
     let inputs: Vec<Input> = whole.into_iter().cloned().map(Input::Whole).collect();
-    let parts = inputs::parts(&reference, &inputs);
+    let parts = inputs::parts(&reference, &inputs, None);
     let run = exec::run(&reference, parts).map_err(|diags| loaded.fail(diags))?;
     let expected =
         Results::assemble(&reference, run, &[]).map_err(|diag| loaded.fail(vec![diag]))?;

@@ -7,6 +7,7 @@ use super::inputs::Input;
 use super::names::Bound;
 use super::outputs::Results;
 use crate::data::brackets;
+use hostir::backend::Stats;
 use hostir::data::HostTensor;
 use std::fmt::Write as _;
 
@@ -42,6 +43,16 @@ pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
         "checked: {ranks}, {instructions}, at most {} a rank, no deadlock\n",
         super::ran::size(peak)
     )
+}
+
+/// What a run on the null backend prints.
+pub(super) fn followed(prepared: &Prepared, stats: Stats, options: &Options) -> String {
+    if options.quiet {
+        return String::new();
+    }
+    let ranks = count(prepared.ranks as usize, "rank");
+    let instructions = count(stats.instructions as usize, "instruction");
+    format!("followed: {ranks}, {instructions}; nothing was computed\n")
 }
 
 /// What a run prints: outputs, and a line for each comparison.

@@ -14,8 +14,12 @@ const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}] 
 /// Runs `hir-run - ARGS` on a text in an empty folder: the exit status, standard output, standard error,
 /// and how many files there are afterwards.
 fn run(text: &str, args: &[&str]) -> (i32, String, String, usize) {
+    run_file(text, "-", args)
+}
+
+fn run_file(text: &str, file: &str, args: &[&str]) -> (i32, String, String, usize) {
     let folder = tempfile::tempdir().unwrap();
-    let words: Vec<OsString> = ["hir-run", "-"].iter().chain(args).map(Into::into).collect();
+    let words: Vec<OsString> = ["hir-run", file].iter().chain(args).map(Into::into).collect();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut io = Io {
         stdin: &mut text.as_bytes(),
@@ -24,6 +28,7 @@ fn run(text: &str, args: &[&str]) -> (i32, String, String, usize) {
         cwd: folder.path().to_path_buf(),
         color: false,
         env: |_| None,
+        exe: None,
     };
     let status = super::main_with(&words, &mut io);
     let files = std::fs::read_dir(folder.path()).unwrap().count();
@@ -57,6 +62,13 @@ fn statuses() {
         assert!(err.contains(code), "{args:?}: {err}");
         assert_eq!(out.is_empty(), expected != 0, "{args:?}: {out}");
     }
+}
+
+/// Inside of another program there is no file that could be started again.
+#[test]
+fn processes_need_a_program() {
+    let (status, _, err, _) = run_file("", "x.hir", &["-n", "2", "--processes"]);
+    assert_eq!((status, err.starts_with("error[H0649]: rank 0 cannot be started")), (3, true));
 }
 
 #[test]

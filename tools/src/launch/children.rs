@@ -1,0 +1,263 @@
+//! `--processes`: hir-run as its own launcher, one child a rank on this machine.
+//!
+//! Rank 0's standard streams are the parent's; what other ranks print is passed on line by line behind
+//! their rank. Children learn their place from `HIR_RANK` and its kin, and rank 0 gets the socket that it
+//! listens on as standard input, so no port can be taken in between. A child is killed by the system when
+//! its parent ends, whatever ends it. When the first child fails, the others, which hear of it from each
+//! other, have a moment to say what they were doing; then they are killed.
+
+use super::token;
+use crate::io::{Io, Status};
+use crate::run::errors;
+use hostir::diag::Diag;
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, PipeReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two looks at the children.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long the others may take to end after the first failure, or after a signal.
+const GRACE: Duration = Duration::from_secs(2);
+/// Longer lines are passed on in pieces.
+const LINE: u64 = 64 << 10;
+/// Signals that are handed on.
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// In a child: ends it with its parent.
+pub(super) fn end_with_parent(env: super::detect::Env<'_>) {
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
+    if parent != env("HIR_PARENT") {
+        // It was gone before the line above.
+        std::process::exit(super::FOLLOWED);
+    }
+}
+
+/// Starts `world` processes with these arguments and waits for them; what to exit with.
+///
+/// # Errors
+/// [`errors::START`] if one cannot be started, [`errors::ENDED`] if one was killed.
+pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32, Diag> {
+    let program = io.exe.clone().ok_or_else(|| {
+        cannot_start(0, &std::io::Error::other("hir-run's own file is not known"))
+    })?;
+    // Before the first child, so that no signal finds a parent that does not hand it on.
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in SIGNALS {
+        let registered = signal_hook::flag::register_usize(
+            number,
+            signal.clone(),
+            number.unsigned_abs() as usize,
+        );
+        registered.map_err(|error| cannot_start(0, &error))?;
+    }
+    let mut family = Family { children: Vec::new() };
+    let mut readers = Vec::new();
+    let command = |rank: u32| {
+        let mut command = Command::new(&program);
+        command.args(args.get(1..).unwrap_or_default()).current_dir(&io.cwd);
+        command.env("HIR_PARENT", std::process::id().to_string());
+        command.env("HIR_RANK", rank.to_string()).env("HIR_WORLD", world.to_string());
+        command.env("HIR_LOCAL_RANK", rank.to_string());
+        command
+    };
+    start(world, command, &mut family, &mut readers)?;
+    let end = family.wait(&signal);
+    for reader in readers {
+        let _ = reader.join();
+    }
+    if end.signal > 0 {
+        let name = signal_name(i32::try_from(end.signal).unwrap_or(0));
+        let _ = writeln!(io.stderr, "hir-run: all ranks were ended by {name}");
+    }
+    conclude(&end)
+}
+
+/// How the children ended.
+struct End {
+    /// The first failure: which rank, and how.
+    first: Option<(u32, ExitStatus)>,
+    /// The first that did not end by itself after that.
+    killed: Option<u32>,
+    /// A signal that the parent got.
+    signal: usize,
+}
+
+fn conclude(end: &End) -> Result<i32, Diag> {
+    if end.signal > 0 {
+        return Ok(128 + i32::try_from(end.signal).unwrap_or(0));
+    }
+    let Some((rank, status)) = end.first else { return Ok(0) };
+    let followed = status.code() == Some(super::FOLLOWED);
+    if let Some(rank) = end.killed.filter(|_| followed) {
+        let message = format!("rank {rank} did not end after the run had failed, and was killed");
+        return Err(Diag::global(errors::ENDED, message)
+            .note("it was stopped, or stuck in a call that waits for another rank"));
+    }
+    if let Some(signal) = status.signal() {
+        let message = format!("rank {rank} was ended by {}", signal_name(signal));
+        return Err(Diag::global(errors::ENDED, message)
+            .note("the other ranks were ended too; signal 9 may come from the system when memory runs out"));
+    }
+    Ok(match status.code() {
+        Some(super::FOLLOWED) | None => Status::Environment.code(),
+        Some(code) => code,
+    })
+}
+
+fn signal_name(signal: i32) -> String {
+    match signal_hook::low_level::signal_name(signal) {
+        Some(name) => format!("signal {signal} ({name})"),
+        None => format!("signal {signal}"),
+    }
+}
+
+fn cannot_start(rank: u32, error: &std::io::Error) -> Diag {
+    Diag::global(errors::START, format!("rank {rank} cannot be started: {error}"))
+        .note("`--devices N` without `--processes` runs all ranks in this process")
+}
+
+/// Starts all children; what the others print is passed on by a thread each.
+fn start(
+    world: u32,
+    command: impl Fn(u32) -> Command,
+    family: &mut Family,
+    readers: &mut Vec<std::thread::JoinHandle<()>>,
+) -> Result<(), Diag> {
+    let failed = |error: std::io::Error| cannot_start(0, &error);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let secret = token::random().map_err(failed)?;
+    let mut ear = Some(Stdio::from(OwnedFd::from(listener)));
+    for rank in 0..world {
+        let mut command = command(rank);
+        command.env("HIR_TOKEN", &secret).env("HIR_COORDINATOR", format!("127.0.0.1:{port}"));
+        command.stdin(ear.take().unwrap_or_else(Stdio::null));
+        let from = if rank == 0 { None } else { Some(pipe(&mut command).map_err(failed)?) };
+        let child = command.spawn().map_err(|error| cannot_start(rank, &error))?;
+        // The command holds the writing end of the pipe.
+        drop(command);
+        family.children.push((child, None));
+        readers.extend(from.map(|from| std::thread::spawn(move || pass_on(rank, from))));
+    }
+    Ok(())
+}
+
+fn pipe(command: &mut Command) -> std::io::Result<PipeReader> {
+    let (reader, writer) = std::io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    Ok(reader)
+}
+
+/// Copies lines to standard error, each behind the rank that it is from.
+fn pass_on(rank: u32, from: PipeReader) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    while matches!(from.by_ref().take(LINE).read_until(b'\n', &mut line), Ok(count) if count > 0) {
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        let mut whole = format!("[rank {rank}] ").into_bytes();
+        whole.append(&mut line);
+        whole.push(b'\n');
+        let _ = std::io::stderr().write_all(&whole);
+    }
+}
+
+/// The children with how they ended. Dropping it kills those that have not.
+struct Family {
+    children: Vec<(Child, Option<ExitStatus>)>,
+}
+
+impl Family {
+    /// Waits for all children. After the first failure or a signal they have a moment.
+    fn wait(&mut self, signal: &AtomicUsize) -> End {
+        let mut end = End { first: None, killed: None, signal: 0 };
+        let mut deadline: Option<Instant> = None;
+        loop {
+            let ended = self.look();
+            if end.killed.is_none() {
+                end.first = worse(end.first, ended);
+            }
+            let number = signal.swap(0, Ordering::AcqRel);
+            if number > 0 {
+                end.signal = number;
+                self.hand_on(number);
+            }
+            if self.children.iter().all(|(_, status)| status.is_some()) {
+                return end;
+            }
+            if end.first.is_some() || end.signal > 0 {
+                let until = *deadline.get_or_insert_with(|| Instant::now() + GRACE);
+                if Instant::now() > until {
+                    let left = self.children.iter().position(|(_, ended)| ended.is_none());
+                    end.killed = end.killed.or(left.map(|rank| rank as u32));
+                    self.kill();
+                }
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The worst new failure.
+    fn look(&mut self) -> Option<(u32, ExitStatus)> {
+        let mut found = None;
+        for (rank, (child, ended)) in self.children.iter_mut().enumerate() {
+            if ended.is_none()
+                && let Ok(Some(status)) = child.try_wait()
+            {
+                *ended = Some(status);
+                let failure = (!status.success()).then_some((rank as u32, status));
+                found = worse(found, failure);
+            }
+        }
+        found
+    }
+
+    fn hand_on(&self, number: usize) {
+        let signal = i32::try_from(number).ok().and_then(Signal::from_named_raw);
+        for (child, ended) in &self.children {
+            let pid = Pid::from_raw(child.id().cast_signed());
+            if let (None, Some(pid), Some(signal)) = (ended, pid, signal) {
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        for (child, ended) in &mut self.children {
+            if ended.is_none() {
+                let _ = child.kill();
+            }
+        }
+    }
+}
+
+/// Which of two failures is the cause: the earlier one, unless it only followed another.
+fn worse(
+    first: Option<(u32, ExitStatus)>,
+    second: Option<(u32, ExitStatus)>,
+) -> Option<(u32, ExitStatus)> {
+    let followed = |failure: &(u32, ExitStatus)| failure.1.code() == Some(super::FOLLOWED);
+    match (first, second) {
+        (Some(first), Some(second)) if followed(&first) && !followed(&second) => Some(second),
+        (first, second) => first.or(second),
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        self.kill();
+        for (child, _) in &mut self.children {
+            let _ = child.wait();
+        }
+    }
+}

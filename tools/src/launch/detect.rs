@@ -1,0 +1,389 @@
+//! Which launcher started this process, as which rank of how many: a function of the environment alone.
+//!
+//! Rank and size have exactly one source. Launchers nest (`srun torchrun hir-run`, or mpirun, whose
+//! daemons srun starts), and the variables of the outer one are still there: torchrun's agent hides every
+//! other launcher, mpirun hides srun. Variables that somebody set by hand in torchrun's manner hide
+//! nothing, so they have to agree with a launcher's.
+
+use super::hosts;
+use crate::run::errors;
+use hostir::diag::Diag;
+
+/// A variable of the environment by its name; absent if it is empty.
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What the command line says.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Flags {
+    /// `--rank`.
+    pub(crate) rank: Option<u32>,
+    /// `--world`.
+    pub(crate) world: Option<u32>,
+    /// `--coordinator HOST:PORT`.
+    pub(crate) coordinator: Option<String>,
+    /// `--token`.
+    pub(crate) token: Option<String>,
+    /// `--processes`: start the ranks as processes.
+    pub(crate) processes: bool,
+}
+
+/// Who said it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// `hir-run --processes`.
+    Processes,
+    /// `--rank` or `HIR_RANK`.
+    Explicit,
+    /// torchrun, or its variables set by hand.
+    Torchrun,
+    /// Open MPI's mpirun, 4 and 5.
+    Mpirun,
+    /// srun of Slurm.
+    Srun,
+    /// Another launcher that speaks PMIx.
+    Pmix,
+}
+
+impl Source {
+    /// As messages call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Source::Processes => "--processes",
+            Source::Explicit => "--rank",
+            Source::Torchrun => "torchrun",
+            Source::Mpirun => "mpirun",
+            Source::Srun => "srun",
+            Source::Pmix => "PMIx",
+        }
+    }
+}
+
+/// This process's place in the run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Who said it.
+    pub(crate) source: Source,
+    /// Rank of this process.
+    pub(crate) rank: u32,
+    /// Number of processes, at least 2.
+    pub(crate) world: u32,
+    /// Place among the processes of this host, if it is known.
+    pub(crate) local_rank: Option<u32>,
+    /// Where rank 0 listens.
+    pub(crate) host: String,
+    /// And its port.
+    pub(crate) port: u16,
+    /// What everybody who belongs to the run knows.
+    pub(crate) token: String,
+}
+
+/// What one launcher tells.
+#[derive(Clone, Debug)]
+struct Found {
+    source: Source,
+    rank: u32,
+    world: Option<u32>,
+    local_rank: Option<u32>,
+    /// Whether all processes are on one host.
+    one_host: bool,
+    address: Option<String>,
+    port: Option<u16>,
+    /// What only processes of this run are told.
+    job: Option<String>,
+}
+
+/// How far the port of the rendezvous is from `MASTER_PORT`, which belongs to torchrun's agent.
+const PORT_OFFSET: u16 = 43;
+/// More processes than this are a mistake.
+const MOST: u32 = 4096;
+
+/// The place of this process; `None` if all ranks run in it.
+///
+/// # Errors
+/// [`errors::LAUNCH`] for what is missing or not well formed, [`errors::LAUNCHERS`] for sources that
+/// disagree.
+pub(crate) fn detect(
+    flags: &Flags,
+    devices: Option<u32>,
+    env: Env<'_>,
+) -> Result<Option<Place>, Diag> {
+    let found = if env("HIR_PARENT").is_some() {
+        Some(by_hand(Source::Processes, &Flags::default(), env)?)
+    } else if flags.rank.is_some() || (devices.is_none() && env("HIR_RANK").is_some()) {
+        if devices.is_some() {
+            return Err(Diag::global(
+                errors::CONFLICT,
+                "`--devices` starts all ranks and `--rank` is one of them",
+            )
+            .note("leave out one of the two"));
+        }
+        Some(by_hand(Source::Explicit, flags, env)?)
+    } else if devices.is_some() {
+        None
+    } else {
+        launcher(env)?
+    };
+    match found {
+        Some(found) => place(found, flags, env),
+        None if flags.world.is_some() || flags.coordinator.is_some() => {
+            Err(missing("--rank", "`--world` and `--coordinator` need it"))
+        }
+        None => Ok(None),
+    }
+}
+
+fn missing(what: &str, why: &str) -> Diag {
+    Diag::global(errors::LAUNCH, format!("`{what}` is missing: {why}"))
+        .note("`--rank`, `--world` and `--coordinator` say all of it by hand; `--devices N` runs N ranks in this process")
+}
+
+/// A number of the environment.
+fn number<T: std::str::FromStr>(env: Env<'_>, name: &str) -> Result<Option<T>, Diag> {
+    let Some(text) = env(name) else { return Ok(None) };
+    let wrong = |_| {
+        let message = format!("`{name}` is `{text}`, which is no such number");
+        Diag::global(errors::LAUNCH, message)
+            .note(format!("unset `{name}`, or let the launcher set it"))
+    };
+    text.trim().parse().map(Some).map_err(wrong)
+}
+
+/// A number that its launcher always sets.
+fn needed(env: Env<'_>, name: &str, because: &str) -> Result<u32, Diag> {
+    let why = format!("{because} is set, so a launcher was at work");
+    number(env, name)?.ok_or_else(|| missing(name, &why))
+}
+
+fn by_hand(source: Source, flags: &Flags, env: Env<'_>) -> Result<Found, Diag> {
+    let rank = match flags.rank {
+        Some(rank) => rank,
+        None => needed(env, "HIR_RANK", "`HIR_PARENT`")?,
+    };
+    let world = match flags.world {
+        Some(world) => Some(world),
+        None => number(env, "HIR_WORLD")?,
+    };
+    let world = world.ok_or_else(|| missing("--world", "`--rank` is one of how many?"))?;
+    Ok(Found {
+        source,
+        rank,
+        world: Some(world),
+        local_rank: number(env, "HIR_LOCAL_RANK")?,
+        one_host: false,
+        address: None,
+        port: None,
+        job: None,
+    })
+}
+
+/// What the launchers of the environment say together.
+fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
+    let torch = torchrun(env)?;
+    if env("TORCHELASTIC_RUN_ID").is_some() && torch.is_some() {
+        return Ok(torch);
+    }
+    let other = match mpirun(env)? {
+        Some(found) => Some(found),
+        None => match srun(env)? {
+            Some(found) => Some(found),
+            None => pmix(env)?,
+        },
+    };
+    let (torch, other) = match (torch, other) {
+        (Some(torch), Some(other)) => (torch, other),
+        (torch, other) => return Ok(torch.or(other)),
+    };
+    if torch.rank != other.rank || other.world.is_some_and(|world| Some(world) != torch.world) {
+        return Err(disagree(&torch, &other));
+    }
+    Ok(Some(Found {
+        local_rank: torch.local_rank.or(other.local_rank),
+        one_host: torch.one_host || other.one_host,
+        job: torch.job.or(other.job),
+        ..torch
+    }))
+}
+
+fn disagree(one: &Found, other: &Found) -> Diag {
+    let says = |found: &Found| {
+        let world = found.world.map_or_else(|| "?".to_owned(), |world| world.to_string());
+        format!("rank {} of {world}", found.rank)
+    };
+    let (a, b) = (one.source.name(), other.source.name());
+    let message = format!("{a}'s variables say {}, those of {b} {}", says(one), says(other));
+    Diag::global(errors::LAUNCHERS, message)
+        .note("unset the variables of one of them, or say it with `--rank`, `--world` and `--coordinator`; `--devices N` runs N ranks in this process")
+}
+
+fn torchrun(env: Env<'_>) -> Result<Option<Found>, Diag> {
+    let (rank, world) = (env("RANK"), env("WORLD_SIZE"));
+    if rank.is_none() && world.is_none() {
+        return Ok(None);
+    }
+    let because = if rank.is_some() { "`RANK`" } else { "`WORLD_SIZE`" };
+    let world = needed(env, "WORLD_SIZE", because)?;
+    let local_world: Option<u32> = number(env, "LOCAL_WORLD_SIZE")?;
+    // Without `--rdzv-id` the id is this word, the same for everybody.
+    let job = env("TORCHELASTIC_RUN_ID").filter(|id| id != "none");
+    let port: Option<u16> = number(env, "MASTER_PORT")?;
+    Ok(Some(Found {
+        source: Source::Torchrun,
+        rank: needed(env, "RANK", because)?,
+        world: Some(world),
+        local_rank: number(env, "LOCAL_RANK")?,
+        one_host: local_world == Some(world),
+        address: env("MASTER_ADDR"),
+        port: port.map(beside),
+        job,
+    }))
+}
+
+/// A port near one that is taken.
+fn beside(port: u16) -> u16 {
+    port.checked_add(PORT_OFFSET).unwrap_or_else(|| port - PORT_OFFSET)
+}
+
+/// Open MPI; from release 5 on PRRTE starts the processes and sets the same variables.
+fn mpirun(env: Env<'_>) -> Result<Option<Found>, Diag> {
+    if env("OMPI_COMM_WORLD_RANK").is_none() && env("OMPI_COMM_WORLD_SIZE").is_none() {
+        return Ok(None);
+    }
+    let because = "a variable of mpirun";
+    let world = needed(env, "OMPI_COMM_WORLD_SIZE", because)?;
+    let local_world: Option<u32> = number(env, "OMPI_COMM_WORLD_LOCAL_SIZE")?;
+    Ok(Some(Found {
+        source: Source::Mpirun,
+        rank: needed(env, "OMPI_COMM_WORLD_RANK", because)?,
+        world: Some(world),
+        local_rank: number(env, "OMPI_COMM_WORLD_LOCAL_RANK")?,
+        one_host: local_world == Some(world),
+        address: env("MASTER_ADDR"),
+        port: number(env, "MASTER_PORT")?.map(beside),
+        job: env("PMIX_NAMESPACE").or_else(|| env("OMPI_MCA_ess_base_jobid")),
+    }))
+}
+
+/// srun: only inside a step that it started. A batch script, the external step and an interactive shell of
+/// `salloc` have variables of Slurm too, and are no ranks.
+fn srun(env: Env<'_>) -> Result<Option<Found>, Diag> {
+    let Some(step) = env("SLURM_STEP_ID") else { return Ok(None) };
+    // Slurm's numbers of the pending, external, batch and interactive steps.
+    let special = step.parse().is_ok_and(|step: u32| step >= 0xffff_fffa);
+    if special || step.parse::<u32>().is_err() {
+        return Ok(None);
+    }
+    let because = "`SLURM_STEP_ID`";
+    let world = match number(env, "SLURM_STEP_NUM_TASKS")? {
+        Some(world) => world,
+        None => needed(env, "SLURM_NTASKS", because)?,
+    };
+    let nodes: Option<u32> = match number(env, "SLURM_STEP_NUM_NODES")? {
+        Some(nodes) => Some(nodes),
+        None => number(env, "SLURM_NNODES")?,
+    };
+    let list = env("SLURM_STEP_NODELIST").or_else(|| env("SLURM_NODELIST"));
+    let job = env("SLURM_JOB_ID").map(|job| format!("{job}.{step}"));
+    Ok(Some(Found {
+        source: Source::Srun,
+        rank: needed(env, "SLURM_PROCID", because)?,
+        world: Some(world),
+        local_rank: number(env, "SLURM_LOCALID")?,
+        one_host: nodes == Some(1),
+        address: env("MASTER_ADDR").or_else(|| hosts::first(&list?)),
+        port: number(env, "MASTER_PORT")?.map(beside),
+        job,
+    }))
+}
+
+/// PMIx tells ranks, not how many there are.
+fn pmix(env: Env<'_>) -> Result<Option<Found>, Diag> {
+    // In a Slurm allocation without a step nobody is a rank.
+    let Some(rank) = number(env, "PMIX_RANK")? else { return Ok(None) };
+    Ok(Some(Found {
+        source: Source::Pmix,
+        rank,
+        world: None,
+        local_rank: None,
+        one_host: false,
+        address: env("MASTER_ADDR"),
+        port: number(env, "MASTER_PORT")?.map(beside),
+        job: env("PMIX_NAMESPACE"),
+    }))
+}
+
+/// Puts together what was found and what flags add; `None` for a world of one process.
+fn place(found: Found, flags: &Flags, env: Env<'_>) -> Result<Option<Place>, Diag> {
+    let given = match flags.world {
+        Some(world) => Some(world),
+        None if found.source == Source::Pmix => number(env, "HIR_WORLD")?,
+        None => None,
+    };
+    let name = found.source.name();
+    let world = match (found.world, given) {
+        (Some(own), Some(given)) if own != given => {
+            let message = format!("{name} started {own} processes, `--world` says {given}");
+            return Err(Diag::global(errors::LAUNCHERS, message).note("leave out `--world`"));
+        }
+        (Some(world), _) | (None, Some(world)) => world,
+        (None, None) => {
+            return Err(missing("--world", &format!("{name} tells ranks, not how many there are")));
+        }
+    };
+    if found.rank >= world || world > MOST {
+        let message = format!("{name} says rank {} of {world}", found.rank);
+        return Err(Diag::global(errors::LAUNCH, message)
+            .note(format!("ranks are 0 to {}, and there are at most {MOST}", world.max(1) - 1)));
+    }
+    if world == 1 {
+        return Ok(None);
+    }
+    let given = flags.coordinator.clone().or_else(|| env("HIR_COORDINATOR"));
+    let (host, port) = match given {
+        Some(text) => hosts::parse(&text)?,
+        None => meeting(&found)?,
+    };
+    let token = token(&found, &host, flags, env)?;
+    let Found { source, rank, local_rank, .. } = found;
+    Ok(Some(Place { source, rank, world, local_rank, host, port, token }))
+}
+
+/// Where rank 0 listens, if nobody said it.
+fn meeting(found: &Found) -> Result<(String, u16), Diag> {
+    let name = found.source.name();
+    if found.source == Source::Explicit {
+        return Err(missing("--coordinator", "the ranks do not know where rank 0 listens"));
+    }
+    let port = match (found.port, &found.job) {
+        (Some(port), _) => port,
+        (None, Some(job)) => hosts::port_of(job),
+        (None, None) => {
+            return Err(missing("MASTER_PORT", &format!("{name} was at work, and sets it")));
+        }
+    };
+    if found.one_host {
+        return Ok(("127.0.0.1".to_owned(), port));
+    }
+    match &found.address {
+        Some(address) => Ok((address.clone(), port)),
+        None => Err(missing(
+            "MASTER_ADDR",
+            &format!("{name}'s ranks are on several hosts, and nothing says where rank 0 is"),
+        )),
+    }
+}
+
+/// What tells a process of this run from a stranger.
+fn token(found: &Found, host: &str, flags: &Flags, env: Env<'_>) -> Result<String, Diag> {
+    let given = flags.token.clone().or_else(|| env("HIR_TOKEN"));
+    let user = if hosts::is_loopback(host) { Some(String::new()) } else { None };
+    let name = found.source.name();
+    given.or_else(|| found.job.clone()).or(user).ok_or_else(|| {
+        let message = format!("`HIR_TOKEN` is missing: {name} gives the run no id, and its ranks are on several hosts");
+        Diag::global(errors::LAUNCH, message)
+            .note("set it to the same secret on all ranks (with torchrun, `--rdzv-id` does it), so that strangers cannot join")
+    })
+}
+
+#[cfg(test)]
+#[path = "detect/tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+//! Names of hosts, and where the ranks meet.
+
+use crate::run::errors;
+use hostir::diag::Diag;
+use std::net::{IpAddr, ToSocketAddrs};
+
+/// The first host of Slurm's list: `gpu[07-09,12],x1` is gpu07 first.
+pub(super) fn first(list: &str) -> Option<String> {
+    let end = list.find([',', '[']).unwrap_or(list.len());
+    let (prefix, rest) = list.split_at(end);
+    let Some(inside) = rest.strip_prefix('[') else {
+        return (!prefix.is_empty()).then(|| prefix.to_owned());
+    };
+    let (numbers, behind) = inside.split_once(']')?;
+    let number = numbers.split([',', '-']).next()?;
+    // A name may have text behind its number, up to the next name of the list.
+    let suffix = behind.split(',').next().unwrap_or_default();
+    Some(format!("{prefix}{number}{suffix}"))
+}
+
+/// `HOST:PORT`, with brackets around an address of IPv6.
+pub(super) fn parse(text: &str) -> Result<(String, u16), Diag> {
+    let parts = text.rsplit_once(':').and_then(|(host, port)| {
+        let host = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
+        (!host.is_empty()).then_some(())?;
+        Some((host.to_owned(), port.parse().ok()?))
+    });
+    parts.ok_or_else(|| {
+        Diag::global(errors::LAUNCH, format!("`--coordinator {text}` is no address")).note(
+            "write the host that rank 0 runs on and a free port there: `--coordinator node7:29600`",
+        )
+    })
+}
+
+/// A port that all processes of a job find by its id alone, above those that systems hand out.
+pub(super) fn port_of(job: &str) -> u16 {
+    let hash = job.bytes().fold(0u32, |hash, byte| hash.wrapping_mul(31) ^ u32::from(byte));
+    61_440 + (hash % 4096) as u16
+}
+
+/// Whether nobody but this host's processes can reach an address.
+pub(super) fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The addresses of a name, those of IPv4 first.
+pub(super) fn addresses(host: &str, port: u16) -> std::io::Result<Vec<std::net::SocketAddr>> {
+    let mut found: Vec<_> = (host, port).to_socket_addrs()?.collect();
+    found.sort_by_key(|address| !address.is_ipv4());
+    Ok(found)
+}
+
+/// A name that processes share exactly if they run on one host: its boot, since names of containers
+/// differ. `HIR_HOST_ID` overrides it.
+pub(super) fn own(given: Option<String>) -> String {
+    let boot = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+    let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    given.or_else(boot).map_or_else(name, |id| id.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_hosts_of_lists() {
+        for (list, expected) in [
+            ("gpu1", "gpu1"),
+            ("gpu[07-09,12],x1", "gpu07"),
+            ("a3,a4", "a3"),
+            ("r[1-2]n,x", "r1n"),
+            ("gpu[3]", "gpu3"),
+        ] {
+            assert_eq!(first(list).as_deref(), Some(expected), "{list}");
+        }
+        assert_eq!(first(""), None);
+        assert_eq!(first("gpu[1-2"), None);
+    }
+
+    #[test]
+    fn addresses_of_coordinators() {
+        assert_eq!(parse("node7:29600").unwrap(), ("node7".to_owned(), 29600));
+        assert_eq!(parse("[::1]:80").unwrap(), ("::1".to_owned(), 80));
+        for wrong in ["", "node7", "node7:", ":80", "node7:99999", "[::1:80", "x:-1"] {
+            assert_eq!(parse(wrong).unwrap_err().code, "H0640", "{wrong}");
+        }
+    }
+
+    #[test]
+    fn loopback_and_ports() {
+        assert!(is_loopback("localhost") && is_loopback("127.0.0.2") && is_loopback("::1"));
+        assert!(!is_loopback("10.0.0.1") && !is_loopback("node7"));
+        assert!((61_440..=65_535).contains(&port_of("4711.0")));
+        assert_ne!(port_of("4711.0"), port_of("4712.0"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Several processes, one a rank: who started them, how they meet, what they tell each other.
+//!
+//! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, [`Peers`] is the
+//! connection, which the library sees as an [`Exchange`]. [`children`] is the launcher that hir-run brings.
+//! docs/launch.md says all of it to users.
+
+pub(crate) mod children;
+pub(crate) mod detect;
+mod guard;
+mod handshake;
+mod hosts;
+mod join;
+mod outputs;
+mod peers;
+mod token;
+mod wire;
+
+pub(crate) use detect::{Flags, Place, Source};
+pub(crate) use peers::Peers;
+
+use crate::io::Io;
+use crate::run::errors;
+use hostir::backend::RunResult;
+use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
+use hostir::diag::{Diag, codes};
+use hostir::plan::Prepared;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a child of `--processes` exits with if it ends because another one failed, so that its parent
+/// can tell the first failure from the others.
+pub(crate) const FOLLOWED: i32 = 75;
+
+/// This process among those of its run.
+#[derive(Debug)]
+pub(crate) struct Here {
+    /// What the launcher said.
+    pub(crate) place: Place,
+    /// The connection.
+    pub(crate) peers: Arc<Peers>,
+}
+
+/// Finds out whether this process is one of several, and joins the others.
+///
+/// # Errors
+/// Those of [`detect::detect`] and of joining.
+pub(crate) fn start(
+    flags: &Flags,
+    devices: Option<u32>,
+    timeout: Duration,
+    quiet: bool,
+    io: &mut Io<'_>,
+) -> Result<Option<Here>, Diag> {
+    let env = io.env;
+    let get = move |name: &str| {
+        Some(env(name)?.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
+    };
+    let Some(place) = detect::detect(flags, devices, &get)? else { return Ok(None) };
+    if place.source == Source::Processes {
+        children::end_with_parent(&get);
+    }
+    if place.rank == 0 && !quiet {
+        let Place { source, world, host, port, .. } = &place;
+        let at = if *source == Source::Processes {
+            String::new()
+        } else {
+            format!(", rank 0 listens at {host}:{port}")
+        };
+        let _ = writeln!(io.stderr, "hir-run: {world} processes by {}{at}", source.name());
+    }
+    let peers = join::join(&place, get("HIR_HOST_ID"), timeout)?;
+    let status = if place.source == Source::Processes { FOLLOWED } else { 3 };
+    guard::watch(&peers, status);
+    Ok(Some(Here { place, peers }))
+}
+
+impl Here {
+    /// Whether this process speaks for the run.
+    pub(crate) fn is_first(&self) -> bool {
+        self.place.rank == 0
+    }
+
+    /// Refuses processes that were started with something else: by name, what has to be the same.
+    ///
+    /// # Errors
+    /// [`errors::UNLIKE`], or that of another process.
+    pub(crate) fn same(&self, parts: &[(&str, &[u8])]) -> Result<(), Diag> {
+        let own: Vec<u8> = parts.iter().flat_map(|(_, bytes)| token::digest(bytes)).collect();
+        let all = self.peers.gather("compare programs", &own).map_err(|error| error.diag())?;
+        let first = all.first().map_or(own.as_slice(), Vec::as_slice);
+        for (rank, other) in all.iter().enumerate() {
+            let unlike = parts.iter().enumerate().find(|(index, _)| {
+                let part =
+                    |bytes: &[u8]| bytes.get(index * 32..index * 32 + 32).map(<[u8]>::to_vec);
+                part(other) != part(first)
+            });
+            if let Some((_, (name, _))) = unlike {
+                let message = format!("rank {rank} was started with another {name} than rank 0");
+                return Err(Diag::global(errors::UNLIKE, message)
+                    .note("start all ranks with the same file and options"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how large outputs get.
+    pub(crate) fn expect(&self, prepared: &Prepared) {
+        self.peers.allow(outputs::most(prepared));
+    }
+
+    /// On rank 0 the outputs of all ranks; the others have handed over theirs.
+    ///
+    /// # Errors
+    /// Another process's failure.
+    pub(crate) fn collect(
+        &self,
+        prepared: &Prepared,
+        run: RunResult,
+    ) -> Result<Option<RunResult>, Vec<Diag>> {
+        let failed = |error: ExchangeError| vec![error.diag()];
+        let own = run.outputs.get(self.place.rank as usize).map_or(&[][..], Vec::as_slice);
+        let all = self.peers.collect("collect outputs", &outputs::pack(own)).map_err(failed)?;
+        let Some(all) = all else { return Ok(None) };
+        let unpack = |(rank, message): (usize, &Vec<u8>)| outputs::unpack(prepared, rank, message);
+        let outputs: Result<Vec<_>, _> = all.iter().enumerate().map(unpack).collect();
+        Ok(Some(RunResult { outputs: outputs.map_err(failed)?, stats: run.stats }))
+    }
+
+    /// Ends the run on this process: tells the others how it went here.
+    ///
+    /// # Errors
+    /// How it went elsewhere.
+    pub(crate) fn end(&self, failed: Option<&[Diag]>) -> Result<(), Diag> {
+        let Some(diags) = failed else {
+            return self.peers.finish().map_err(|error| error.diag());
+        };
+        if self.peers.is_settled() {
+            return self.peers.finish().map_err(|error| error.diag());
+        }
+        if diags.first().is_none_or(|diag| diag.code != codes::PROCESS) {
+            self.peers.fail(&exchange::report(diags));
+        }
+        Ok(())
+    }
+
+    /// Whether rank 0 says the same: then nobody else needs to.
+    pub(crate) fn is_told_by_first(&self, diags: &[Diag]) -> bool {
+        !self.is_first() && self.peers.is_told(0, &exchange::report(diags))
+    }
+}

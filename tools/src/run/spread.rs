@@ -1,0 +1,178 @@
+//! A run of one process or of several: who starts, who speaks, how all of them end.
+
+use super::cli::{Backend, Options};
+use super::failure::Failure;
+use super::load::Loaded;
+use super::{errors, exec};
+use crate::io::{Io, Status};
+use crate::launch::{self, Here, Source, children};
+use crate::render;
+use exec::Prepared;
+use hostir::backend::RunResult;
+use hostir::diag::{Diag, codes};
+use std::ffi::OsString;
+
+/// How a run ends that does not succeed.
+pub(super) enum End {
+    /// With a failure, and how much this process says of it.
+    Failed(Failure, Voice, i32),
+    /// The processes that this one started have said it.
+    Told(i32),
+}
+
+/// How much a process says about a failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Voice {
+    /// All of it.
+    Full,
+    /// One line: it happened elsewhere.
+    Line,
+    /// Nothing: rank 0 says the same.
+    Silent,
+}
+
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        let status = failure.status.code();
+        End::Failed(failure, Voice::Full, status)
+    }
+}
+
+impl End {
+    /// Says it, and what to exit with.
+    pub(super) fn report(self, options: &Options, io: &mut Io<'_>) -> i32 {
+        match self {
+            End::Told(status) => status,
+            End::Failed(failure, voice, status) => {
+                match voice {
+                    Voice::Full => {
+                        render::report(io, options.format, &failure.source, &failure.diags);
+                    }
+                    Voice::Line => line(&failure.diags, io),
+                    Voice::Silent => {}
+                }
+                status
+            }
+        }
+    }
+}
+
+/// Somebody else's failure in one line, with where this rank was.
+fn line(diags: &[Diag], io: &mut Io<'_>) {
+    let Some(diag) = diags.first() else { return };
+    let own = diag.notes.iter().find(|note| note.contains(" gave up in "));
+    let own = own.map_or_else(String::new, |note| format!("; {note}"));
+    let _ = writeln!(io.stderr, "hir-run: ends: {}{own}", diag.message);
+}
+
+/// Runs, alone or as one of several processes, or starts those.
+pub(super) fn run(args: &[OsString], options: &Options, io: &mut Io<'_>) -> Result<String, End> {
+    let child = (io.env)("HIR_PARENT").is_some();
+    if options.launch.processes && !child {
+        check_children(options).map_err(Failure::from)?;
+        let world = options.devices.unwrap_or(1);
+        return match children::run(args, world, io) {
+            Ok(0) => Ok(String::new()),
+            Ok(status) => Err(End::Told(status)),
+            Err(diag) => Err(Failure::from(diag).into()),
+        };
+    }
+    let (launch, timeout) = (&options.launch, options.timeout());
+    let here = launch::start(launch, options.devices, timeout, options.quiet, io);
+    let here = here.map_err(|diag| not_joined(diag, child))?;
+    let Some(here) = here else { return Ok(super::execute(options, None, io)?) };
+    let quiet = options.quiet || !here.is_first();
+    let own = Options { devices: Some(here.place.world), quiet, ..options.clone() };
+    let result = super::execute(&own, Some(&here), io);
+    end(&here, result)
+}
+
+/// The end of a process that did not get as far as joining, perhaps since another one failed.
+fn not_joined(diag: Diag, child: bool) -> End {
+    let followed = diag.code == codes::PROCESS;
+    let failure = Failure::from(diag);
+    let status = if followed && child { launch::FOLLOWED } else { failure.status.code() };
+    let voice = if followed { Voice::Line } else { Voice::Full };
+    End::Failed(failure, voice, status)
+}
+
+/// What `--processes` cannot hand to children.
+fn check_children(options: &Options) -> Result<(), Diag> {
+    let conflict = |message: &str, note: &str| {
+        Err(Diag::global(errors::CONFLICT, message).note(note.to_owned()))
+    };
+    let files = std::iter::once(&options.file).chain(&options.others).chain(&options.reference);
+    if files.into_iter().any(|file| file == "-") {
+        return conflict(
+            "`--processes` cannot hand standard input to several processes",
+            "name a file",
+        );
+    }
+    if options.backend == Backend::Cpu {
+        return conflict(
+            "`--processes` starts one process a rank, but the CPU backend runs all ranks in one",
+            "leave out `--processes`",
+        );
+    }
+    Ok(())
+}
+
+/// Ends the run of this process on all: its failure is everybody's, and the other way round.
+fn end(here: &Here, result: Result<String, Failure>) -> Result<String, End> {
+    let failure = match result {
+        Ok(text) => match here.end(None) {
+            Ok(()) if here.is_first() => return Ok(text),
+            Ok(()) => return Ok(String::new()),
+            Err(diag) => Failure::from(diag),
+        },
+        Err(failure) => {
+            // How it ended here is what counts, also if the others could not be told.
+            let _ = here.end(Some(&failure.diags));
+            failure
+        }
+    };
+    let followed = failure.diags.first().is_some_and(|diag| diag.code == codes::PROCESS);
+    let child = here.place.source == Source::Processes;
+    let voice = match () {
+        () if here.is_first() => Voice::Full,
+        () if followed => Voice::Line,
+        () if here.is_told_by_first(&failure.diags) => Voice::Silent,
+        () => Voice::Full,
+    };
+    let status = match failure.status.code() {
+        _ if followed && child => launch::FOLLOWED,
+        0 => Status::Environment.code(),
+        status => status,
+    };
+    Err(End::Failed(failure, voice, status))
+}
+
+/// Compares what the processes of a run were started with, and says how much they will send.
+pub(super) fn compare(
+    here: Option<&Here>,
+    programs: &[&Loaded],
+    prepared: &[&Prepared],
+    options: &Options,
+) -> Result<(), Failure> {
+    let Some(here) = here else { return Ok(()) };
+    prepared.iter().for_each(|prepared| here.expect(prepared));
+    let texts: Vec<u8> = programs.iter().flat_map(|program| program.source.bytes.clone()).collect();
+    let (shared, version) = (options.shared(), env!("CARGO_PKG_VERSION"));
+    let parts: [(&str, &[u8]); 3] =
+        [("version", version.as_bytes()), ("program", &texts), ("options", shared.as_bytes())];
+    Ok(here.same(&parts)?)
+}
+
+/// All ranks' outputs; `None` on processes that have handed over theirs.
+pub(super) fn collect(
+    here: Option<&Here>,
+    prepared: &Prepared,
+    run: RunResult,
+) -> Result<Option<RunResult>, Vec<Diag>> {
+    let Some(here) = here else { return Ok(Some(run)) };
+    let run = here.collect(prepared, run)?;
+    if run.is_some() {
+        here.peers.settle();
+    }
+    Ok(run)
+}

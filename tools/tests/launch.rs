@@ -1,0 +1,260 @@
+//! Launches with real processes, on the null backend: every step of a run but the work.
+//!
+//! Every test has a folder, a port and a token of its own.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+#[path = "launch/children.rs"]
+mod children;
+#[path = "launch/faults.rs"]
+mod faults;
+
+/// An allgather on four ranks.
+const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{i1}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[iS2{4}, iS3{i1}] (DeviceMesh{0 1 2 3})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=( 4 * i1 ), zero_init=false, resets_to_zero=false)
+  Communication 1 (type=Allgather, team=(0 1 2 3), input=T0, output=T1, backend=NCCL)
+  Wait Communication 1
+} // %HostIrContainer
+";
+/// So many timed runs that they do not end by themselves during a test.
+const LONG: &[&str] = &["--bench", "--iters", "100000000"];
+
+/// A folder with the program in it.
+struct Site {
+    folder: tempfile::TempDir,
+    port: u16,
+    /// Of this site alone, should another run listen there.
+    token: String,
+}
+
+impl Site {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("gather.hir"), GATHER).unwrap();
+        let port = free_port();
+        Self { folder, port, token: format!("{port} of {}", std::process::id()) }
+    }
+
+    /// `hir-run gather.hir` without anything of a launcher in its environment.
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
+        for name in [
+            "RANK",
+            "WORLD_SIZE",
+            "LOCAL_RANK",
+            "LOCAL_WORLD_SIZE",
+            "MASTER_ADDR",
+            "MASTER_PORT",
+            "TORCHELASTIC_RUN_ID",
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            "PMIX_RANK",
+            "SLURM_STEP_ID",
+            "HIR_PARENT",
+            "HIR_RANK",
+            "HIR_WORLD",
+            "HIR_COORDINATOR",
+            "HIR_TOKEN",
+        ] {
+            command.env_remove(name);
+        }
+        command.current_dir(self.folder.path()).args(["gather.hir", "--backend=null"]);
+        command.args(["--set", "i1=3"]).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Rank `rank` of 4, as somebody starts it by hand.
+    fn rank(&self, rank: u32, more: &[&str]) -> Command {
+        let mut command = self.command();
+        let coordinator = format!("127.0.0.1:{}", self.port);
+        command.args(["--rank", &rank.to_string(), "--world", "4", "--coordinator", &coordinator]);
+        command.env("HIR_TOKEN", &self.token).args(more);
+        command
+    }
+
+    /// Starts these ranks.
+    fn ranks(&self, ranks: std::ops::Range<u32>, more: &[&str]) -> Vec<Child> {
+        ranks.map(|rank| self.rank(rank, more).spawn().unwrap()).collect()
+    }
+}
+
+/// A port that no other test takes, and below those that the kernel hands out.
+fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id() * 64 + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = (20_000 + number % 12_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Status, standard output, standard error.
+type Ended = (Option<i32>, String, String);
+
+fn ended(output: Output) -> Ended {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn end(child: Child) -> Ended {
+    ended(child.wait_with_output().unwrap())
+}
+
+/// Runs all four ranks of a new site: it is unharmed by whatever happened before.
+fn runs(site: &Site) {
+    let all: Vec<Ended> = site.ranks(0..4, &[]).into_iter().map(end).collect();
+    let expected = "followed: 4 ranks, 12 instructions; nothing was computed\n";
+    assert_eq!((all[0].0, all[0].1.as_str()), (Some(0), expected), "{all:?}");
+    for other in &all[1..] {
+        assert_eq!(*other, (Some(0), String::new(), String::new()));
+    }
+}
+
+#[test]
+fn by_hand() {
+    runs(&Site::new());
+}
+
+/// What a launcher tells a rank.
+type Variables<'a> = &'a dyn Fn(u32) -> Vec<(&'static str, String)>;
+
+/// Each launcher's variables, on one host.
+#[test]
+fn by_launchers() {
+    let site = Site::new();
+    let launch = |pairs: Variables<'_>| {
+        let start = |rank| site.command().envs(pairs(rank)).spawn().unwrap();
+        let children: Vec<Child> = (0..4).map(start).collect();
+        children.into_iter().map(end).collect::<Vec<_>>()
+    };
+    let port = site.port;
+    let torchrun = |rank: u32| {
+        vec![
+            ("RANK", rank.to_string()),
+            ("WORLD_SIZE", "4".to_owned()),
+            ("LOCAL_RANK", rank.to_string()),
+            ("LOCAL_WORLD_SIZE", "4".to_owned()),
+            ("MASTER_ADDR", "localhost".to_owned()),
+            ("MASTER_PORT", (port - 43).to_string()),
+            ("TORCHELASTIC_RUN_ID", "a".to_owned()),
+        ]
+    };
+    let job = format!("job {}", std::process::id());
+    let mpirun = |rank: u32| {
+        vec![
+            ("OMPI_COMM_WORLD_RANK", rank.to_string()),
+            ("OMPI_COMM_WORLD_SIZE", "4".to_owned()),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", rank.to_string()),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4".to_owned()),
+            ("PMIX_NAMESPACE", job.clone()),
+        ]
+    };
+    let srun = |rank: u32| {
+        vec![
+            ("SLURM_JOB_ID", std::process::id().to_string()),
+            ("SLURM_STEP_ID", "3".to_owned()),
+            ("SLURM_PROCID", rank.to_string()),
+            ("SLURM_NTASKS", "4".to_owned()),
+            ("SLURM_NNODES", "1".to_owned()),
+        ]
+    };
+    let launchers: [(&str, Variables<'_>); 3] =
+        [("torchrun", &torchrun), ("mpirun", &mpirun), ("srun", &srun)];
+    for (name, pairs) in launchers {
+        let all = launch(pairs);
+        assert!(all.iter().all(|end| end.0 == Some(0)), "{name}: {all:?}");
+        let first = all[0].2.lines().next().unwrap();
+        assert!(first.starts_with(&format!("hir-run: 4 processes by {name}")), "{first}");
+    }
+    // Explicit: one process runs all, whatever the launcher says.
+    let alone = site.command().args(["-n", "4"]).envs(torchrun(3)).output().unwrap();
+    assert_eq!(ended(alone).0, Some(0));
+}
+
+#[test]
+fn the_cpu_backend_is_one_process() {
+    let site = Site::new();
+    let start = |rank: u32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
+        let coordinator = format!("127.0.0.1:{}", site.port);
+        command.current_dir(site.folder.path()).args(["gather.hir", "--set", "i1=3"]);
+        command.args(["--backend=cpu", "--world", "2", "--coordinator", &coordinator]);
+        command.args(["--rank", &rank.to_string()]).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let all: Vec<Ended> = [start(0), start(1)].into_iter().map(end).collect();
+    assert_eq!((all[0].0, all[1].0), (Some(2), Some(2)), "{all:?}");
+    assert!(all[0].2.contains("H0642") && all[0].2.contains("--devices 2"), "{}", all[0].2);
+    assert_eq!(all[1].2, "", "rank 0 says it");
+}
+
+#[test]
+fn processes_that_differ() {
+    let site = Site::new();
+    let mut children = site.ranks(0..3, &[]);
+    children.push(site.rank(3, &["--seed", "7"]).spawn().unwrap());
+    for (rank, (status, _, err)) in children.into_iter().map(end).enumerate() {
+        assert_eq!(status, Some(2), "{err}");
+        let said = err.contains("rank 3 was started with another options than rank 0");
+        assert_eq!(said && err.contains("H0648"), rank == 0, "{err}");
+    }
+    let site = Site::new();
+    let mut children = site.ranks(0..3, &[]);
+    let other = GATHER.replace("Wait Communication 1", "Wait Communication 1 // again");
+    std::fs::write(site.folder.path().join("other.hir"), other).unwrap();
+    let mut command = site.rank(3, &[]);
+    let args: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
+    command = {
+        let mut fresh = Command::new(env!("CARGO_BIN_EXE_hir-run"));
+        fresh.current_dir(site.folder.path()).arg("other.hir").args(args);
+        fresh.env("HIR_TOKEN", &site.token).stdout(Stdio::piped()).stderr(Stdio::piped());
+        fresh
+    };
+    children.push(command.spawn().unwrap());
+    let all: Vec<Ended> = children.into_iter().map(end).collect();
+    assert!(all[0].2.contains("rank 3 was started with another program than rank 0"), "{all:?}");
+}
+
+/// A file that one rank alone lacks is that rank's error, and everybody's end.
+#[test]
+fn an_error_of_one_rank() {
+    let site = Site::new();
+    let mut children = site.ranks(0..3, &["--timeout-ms", "20000"]);
+    let mut command = site.rank(3, &["--timeout-ms", "20000"]);
+    let elsewhere = tempfile::tempdir().unwrap();
+    children.push(command.current_dir(elsewhere.path()).spawn().unwrap());
+    let start = Instant::now();
+    let all: Vec<Ended> = children.into_iter().map(end).collect();
+    assert!(start.elapsed() < Duration::from_secs(15), "nobody waits for the time limit");
+    assert_eq!(all.iter().map(|end| end.0).collect::<Vec<_>>(), vec![Some(3); 4]);
+    assert!(all[3].2.starts_with("error[H0601]: cannot read `gather.hir`"), "{}", all[3].2);
+    assert!(
+        all[0].2.contains("error[H0530]: rank 3 failed with H0601: cannot read"),
+        "{}",
+        all[0].2
+    );
+    let line = "hir-run: ends: rank 3 failed with H0601: cannot read `gather.hir`";
+    assert!(all[1].2.starts_with(line) && all[1].2.lines().count() == 1, "{}", all[1].2);
+}
+
+#[test]
+fn missing_parts() {
+    let site = Site::new();
+    let only_rank = site.command().env("RANK", "1").output().unwrap();
+    let (status, _, err) = ended(only_rank);
+    assert_eq!((status, err.starts_with("error[H0640]: `WORLD_SIZE` is missing")), (Some(2), true));
+    let both = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
+    let (status, _, err) =
+        ended(site.command().env("RANK", "1").env("WORLD_SIZE", "2").envs(both).output().unwrap());
+    assert_eq!((status, err.starts_with("error[H0641]")), (Some(2), true), "{err}");
+    let results = ended(site.command().args(["--expect", "T1=y.npy"]).output().unwrap());
+    assert_eq!((results.0, results.2.contains("H0614")), (Some(2), true));
+}
