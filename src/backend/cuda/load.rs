@@ -1,5 +1,7 @@
 //! The prepare phase, and runs of all ranks.
 
+mod traced;
+
 use super::comm::{self, Team};
 use super::gate::Gate;
 use super::rank::Rank;

@@ -16,10 +16,12 @@ mod memory;
 mod rank;
 mod schedule;
 mod sys;
+mod traced;
 
 pub use load::Loaded;
 pub use sys::{Error, blas, driver, nvrtc};
 
+use super::trace::Trace;
 use super::{Backend, RunResult};
 use crate::data::HostTensor;
 use crate::diag::Diag;
@@ -93,6 +95,13 @@ impl Backend for Cuda {
         inputs: Vec<Vec<HostTensor>>,
     ) -> Result<RunResult, Vec<Diag>> {
         self.load(prepared)?.run(&inputs)
+    }
+    fn run_traced(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<(RunResult, Trace), Vec<Diag>> {
+        self.load(prepared)?.run_traced(&inputs)
     }
 }
 

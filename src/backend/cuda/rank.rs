@@ -1,5 +1,7 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
 
+mod traced;
+
 use super::comm::{self, Part, Team, data_type};
 use super::memory::{self, Layout};
 use super::schedule::{Call, Place, Schedule, Step};

@@ -46,6 +46,7 @@ fn call(tool: Tool, words: &[OsString], mut stdin: &[u8], folder: &Path, merge: 
         stderr: &mut err.clone(),
         cwd: folder.to_path_buf(),
         color: false,
+        columns: None,
         env: |_| None,
     };
     let code = tool(words, &mut io);

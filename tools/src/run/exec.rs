@@ -1,5 +1,6 @@
 //! What hir-run asks of plans and backends, in one place.
 
+use hostir::backend::trace::Trace;
 use hostir::backend::{Backend as _, RunResult, cpu, cuda};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
@@ -69,6 +70,30 @@ pub(super) fn run(
     inputs: Vec<Vec<HostTensor>>,
 ) -> Result<RunResult, Vec<Diag>> {
     cpu::Cpu.run(prepared, inputs)
+}
+
+/// [`run`] with its timeline.
+pub(super) fn run_traced(
+    prepared: &Prepared,
+    inputs: Vec<Vec<HostTensor>>,
+) -> Result<(RunResult, Trace), Vec<Diag>> {
+    cpu::Cpu.run_traced(prepared, inputs)
+}
+
+/// [`run_on_gpus`] with its timeline.
+pub(super) fn trace_on_gpus(
+    prepared: &Prepared,
+    inputs: &[Vec<HostTensor>],
+    cuda: &cuda::Cuda,
+) -> Result<(RunResult, Trace, String), Vec<Diag>> {
+    let mut program = cuda.load(prepared)?;
+    let (result, trace) = program.run_traced(inputs)?;
+    Ok((result, trace, program.about().to_owned()))
+}
+
+/// The timeline of a run without data, on a machine that is only thought of.
+pub(super) fn model(prepared: &Prepared) -> Result<Trace, Vec<Diag>> {
+    cpu::model(prepared, &cpu::Rates::default())
 }
 
 /// Follows all ranks' queues without data.

@@ -23,6 +23,7 @@ fn run(text: &str, args: &[&str]) -> (i32, String, String, usize) {
         stderr: &mut err,
         cwd: folder.path().to_path_buf(),
         color: false,
+        columns: None,
         env: |_| None,
     };
     let status = super::main_with(&words, &mut io);
