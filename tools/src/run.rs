@@ -17,6 +17,7 @@ mod load;
 mod names;
 mod outputs;
 mod ran;
+mod ranges;
 mod reference;
 mod staged;
 mod store;
@@ -31,8 +32,8 @@ use cli::Options;
 use engine::Engine;
 use exec::Prepared;
 use failure::Failure;
-use hostir::backend::RunResult;
 use hostir::backend::trace::Trace;
+use hostir::backend::{RunResult, cuda};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use load::Loaded;
@@ -72,8 +73,9 @@ fn print(text: &str, options: &Options, io: &mut Io<'_>) -> i32 {
 fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
     traced::check(options, io)?;
     let engine = Engine::choose(options, io)?;
+    let profiler = ranges::open(options, &engine, io)?;
     if let Some(bench) = &options.bench {
-        return bench::run(options, bench, &engine, io);
+        return bench::run(options, bench, (&engine, profiler.as_ref()), io);
     }
     let loaded = Loaded::read(&options.file, options.container, io)?;
     let bound = names::bind(&loaded.program, options)?;
@@ -92,8 +94,11 @@ fn execute(options: &Options, io: &mut Io<'_>) -> Result<String, Failure> {
     }
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
     let parts = inputs::parts(&prepared, &inputs);
-    let (run, trace) =
-        compute(&engine, &prepared, parts, options, io).map_err(|diags| loaded.fail(diags))?;
+    let ready = |program: &mut cuda::Loaded<'_>| {
+        ranges::name(program, profiler.as_ref(), &loaded, &prepared);
+    };
+    let (run, trace) = compute(&engine, &prepared, parts, options, &ready, io)
+        .map_err(|diags| loaded.fail(diags))?;
     let drawn =
         trace.map(|trace| traced::draw(&trace, &loaded, &prepared, options, io)).transpose()?;
     let ran = ran::line(&prepared, run.stats);
@@ -166,6 +171,7 @@ fn compute(
     prepared: &Prepared,
     parts: Vec<Vec<HostTensor>>,
     options: &Options,
+    ready: &dyn Fn(&mut cuda::Loaded<'_>),
     io: &mut Io<'_>,
 ) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
     let traced = options.traced.any();
@@ -176,11 +182,11 @@ fn compute(
         }
         Engine::Cpu => return Ok((exec::run(prepared, parts)?, None)),
         Engine::Cuda(cuda) if traced => {
-            let (result, trace, about) = exec::trace_on_gpus(prepared, &parts, cuda)?;
+            let (result, trace, about) = exec::trace_on_gpus(prepared, &parts, cuda, ready)?;
             (result, Some(trace), about)
         }
         Engine::Cuda(cuda) => {
-            let (result, about) = exec::run_on_gpus(prepared, &parts, cuda)?;
+            let (result, about) = exec::run_on_gpus(prepared, &parts, cuda, ready)?;
             (result, None, about)
         }
     };

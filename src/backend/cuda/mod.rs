@@ -19,7 +19,7 @@ mod sys;
 mod traced;
 
 pub use load::Loaded;
-pub use sys::{Error, blas, driver, nvrtc};
+pub use sys::{Error, blas, driver, nvrtc, nvtx};
 
 use super::trace::Trace;
 use super::{Backend, RunResult};

@@ -1,5 +1,6 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
 
+mod ranges;
 mod traced;
 
 use super::comm::{self, Part, Team, data_type};
@@ -66,6 +67,7 @@ pub(super) struct Rank<'p> {
     ready: Vec<(Ready, usize)>,
     addresses: Vec<u64>,
     raw: Vec<(Raw, DataType)>,
+    ranges: Option<ranges::Ranges>,
 }
 
 impl<'p> Rank<'p> {
@@ -111,6 +113,7 @@ impl<'p> Rank<'p> {
             ready: Vec::new(),
             addresses: Vec::new(),
             raw: Vec::new(),
+            ranges: None,
         };
         // Memory of an earlier program must not look like results of this one.
         rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.memory.bytes())?;
@@ -422,7 +425,10 @@ impl<'p> Rank<'p> {
         }
         for at in 0..self.ready.len() {
             let stream = self.ready[at].1;
-            self.issue(at, stream).map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
+            self.enter(at);
+            let issued = self.issue(at, stream);
+            self.leave();
+            issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
         }
         Ok(())
     }

@@ -7,13 +7,15 @@ use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
 use super::outputs::Results;
-use super::{check, errors, names};
+use super::{check, errors, names, ranges};
 use crate::io::Io;
+use hostir::backend::cuda::nvtx::Nvtx;
 use hostir::backend::{Backend as _, cpu, cuda};
 use hostir::data::HostTensor;
 use hostir::plan::InstKind;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A program with its inputs, as far as the command line goes.
@@ -50,7 +52,7 @@ impl Times {
 pub(super) fn run(
     options: &Options,
     bench: &Bench,
-    engine: &Engine,
+    (engine, profiler): (&Engine, Option<&Arc<Nvtx>>),
     io: &mut Io<'_>,
 ) -> Result<String, Failure> {
     let files = std::iter::once(&options.file).chain(&options.others);
@@ -59,7 +61,7 @@ pub(super) fn run(
     let mut text = String::new();
     let times = match engine {
         Engine::Cpu => on_cpu(&entries, bench, options)?,
-        Engine::Cuda(cuda) => on_cuda(&entries, bench, options, cuda, &mut text, io)?,
+        Engine::Cuda(cuda) => on_cuda(&entries, bench, options, (cuda, profiler), &mut text, io)?,
     };
     let figures: Vec<Value> =
         entries.iter().zip(&times).map(|(entry, measured)| figure(entry, measured)).collect();
@@ -109,7 +111,7 @@ fn on_cuda(
     entries: &[Entry],
     bench: &Bench,
     options: &Options,
-    cuda: &cuda::Cuda,
+    (cuda, profiler): (&cuda::Cuda, Option<&Arc<Nvtx>>),
     text: &mut String,
     io: &mut Io<'_>,
 ) -> Result<Vec<Measured>, Failure> {
@@ -117,6 +119,7 @@ fn on_cuda(
     for entry in entries {
         let fail = |diags| entry.loaded.fail(diags);
         let mut program = cuda.load(&entry.prepared).map_err(fail)?;
+        ranges::name(&mut program, profiler, &entry.loaded, &entry.prepared);
         let run = program.run(&entry.inputs).map_err(fail)?;
         agree(entry, run, &mut first, options)?;
         programs.push(program);

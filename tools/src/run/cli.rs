@@ -91,6 +91,8 @@ pub(super) struct Options {
     pub(super) bench: Option<Bench>,
     /// Timelines that are asked for.
     pub(super) traced: Wanted,
+    /// Whether a profiler is told what the host does.
+    pub(super) nvtx: bool,
     pub(super) summary: bool,
     pub(super) quiet: bool,
     pub(super) format: Format,
@@ -282,6 +284,7 @@ fn trace_args() -> Vec<Arg> {
     );
     vec![
         group(value("trace", "FILE.json", "Writes what each stream did when, for ui.perfetto.dev")),
+        group(flag("nvtx", "Tells a profiler such as Nsight Systems which calls are of which op")),
         group(timeline.num_args(0..=1).require_equals(true).action(ArgAction::Append)),
     ]
 }
@@ -337,6 +340,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
             json: text("json"),
         }),
         traced: values.traced(),
+        nvtx: matches.get_flag("nvtx"),
         summary: matches.get_flag("summary"),
         quiet: matches.get_flag("quiet"),
         format,

@@ -53,13 +53,15 @@ pub(super) fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
     cpu::check_memory(prepared)
 }
 
-/// Runs all ranks on GPUs; with the devices and libraries it ran on.
+/// Runs all ranks on GPUs, after `ready`; with the devices and libraries it ran on.
 pub(super) fn run_on_gpus(
     prepared: &Prepared,
     inputs: &[Vec<HostTensor>],
     cuda: &cuda::Cuda,
+    ready: &dyn Fn(&mut cuda::Loaded<'_>),
 ) -> Result<(RunResult, String), Vec<Diag>> {
     let mut program = cuda.load(prepared)?;
+    ready(&mut program);
     let result = program.run(inputs)?;
     Ok((result, program.about().to_owned()))
 }
@@ -85,8 +87,10 @@ pub(super) fn trace_on_gpus(
     prepared: &Prepared,
     inputs: &[Vec<HostTensor>],
     cuda: &cuda::Cuda,
+    ready: &dyn Fn(&mut cuda::Loaded<'_>),
 ) -> Result<(RunResult, Trace, String), Vec<Diag>> {
     let mut program = cuda.load(prepared)?;
+    ready(&mut program);
     let (result, trace) = program.run_traced(inputs)?;
     Ok((result, trace, program.about().to_owned()))
 }

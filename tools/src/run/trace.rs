@@ -117,10 +117,7 @@ fn event(slice: &Slice, names: &Names<'_>) -> Value {
     let mut args = serde_json::Map::new();
     args.insert("line".to_owned(), json!(names.place(slice.origin.op)));
     let iteration = names.iteration(slice.rank, slice.origin);
-    let mut name = names.op(slice.origin.op).to_owned();
     if !iteration.is_empty() {
-        name.push_str("  ");
-        name.push_str(&iteration);
         args.insert("iteration".to_owned(), json!(iteration));
     }
     for (key, value) in [("bytes", slice.bytes), ("flop", slice.flop)] {
@@ -137,7 +134,8 @@ fn event(slice: &Slice, names: &Names<'_>) -> Value {
         args.insert("with".to_owned(), json!(more));
     }
     json!({
-        "ph": "X", "cat": slice.kind.name(), "name": name, "pid": slice.rank, "tid": slice.track + 1,
+        "ph": "X", "cat": slice.kind.name(), "name": names.slice(slice.rank, slice.origin),
+        "pid": slice.rank, "tid": slice.track + 1,
         "ts": micros(slice.start_ns), "dur": micros(slice.ns()), "args": args,
     })
 }

@@ -85,7 +85,10 @@ pub(super) fn draw(
     options: &Options,
     io: &Io<'_>,
 ) -> Result<Drawn, Failure> {
-    let (wanted, names) = (&options.traced, Names::new(trace, loaded, prepared));
+    let origins =
+        trace.slices.iter().flat_map(|slice| std::iter::once(&slice.origin).chain(&slice.more));
+    let names = Names::new(origins.map(|origin| origin.op), loaded, prepared);
+    let wanted = &options.traced;
     let mut staged = Staged::default();
     if let Some(path) = &wanted.file {
         staged
@@ -127,10 +130,13 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(trace: &Trace, loaded: &'a Loaded, prepared: &'a Prepared) -> Self {
-        let origins =
-            trace.slices.iter().flat_map(|slice| std::iter::once(&slice.origin).chain(&slice.more));
-        let mut used: Vec<_> = origins.map(|origin| origin.op).collect();
+    /// The names of these ops.
+    pub(super) fn new(
+        ops: impl Iterator<Item = OpId>,
+        loaded: &'a Loaded,
+        prepared: &'a Prepared,
+    ) -> Self {
+        let mut used: Vec<OpId> = ops.collect();
         used.sort_unstable();
         used.dedup();
         let mut ops = vec![String::new(); used.last().map_or(0, |op| op.0 as usize + 1)];
@@ -156,6 +162,13 @@ impl<'a> Names<'a> {
     /// The op on one line: `T5 = matmul(T1, T2)`.
     pub(super) fn op(&self, op: OpId) -> &str {
         self.ops.get(op.0 as usize).map_or("?", String::as_str)
+    }
+
+    /// `T5 = matmul(T1, T2)  StreamIdx=3`.
+    pub(super) fn slice(&self, rank: u32, origin: Origin) -> String {
+        let iteration = self.iteration(rank, origin);
+        let op = self.op(origin.op);
+        if iteration.is_empty() { op.to_owned() } else { format!("{op}  {iteration}") }
     }
 
     /// `StreamIdx=3`; empty outside of loops.

@@ -68,7 +68,10 @@ impl Rank<'_> {
             if let Some(event) = before {
                 self.streams[stream].record(event)?;
             }
-            self.issue(at, stream).map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
+            self.enter(at);
+            let issued = self.issue(at, stream);
+            self.leave();
+            issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
             if let Some(event) = after {
                 self.streams[stream].record(event)?;
             }

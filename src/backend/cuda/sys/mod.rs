@@ -6,6 +6,7 @@
 pub mod blas;
 pub mod driver;
 pub mod nvrtc;
+pub mod nvtx;
 
 /// What went wrong in a library.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -140,11 +140,10 @@ fn round(ns: u64, step: u64) -> String {
 
 fn one(out: &mut String, slice: &Slice, top: f64, layout: &Layout, names: &Names<'_>) {
     let (x, width) = (layout.x(slice.start_ns), layout.x(slice.end_ns) - layout.x(slice.start_ns));
-    let iteration = names.iteration(slice.rank, slice.origin);
-    let name = format!("{}  {iteration}", names.op(slice.origin.op));
+    let name = names.slice(slice.rank, slice.origin);
     let title = format!(
         "{} ({}:{}, {})",
-        name.trim_end(),
+        name,
         names.file(),
         names.line(slice.origin.op),
         time(slice.ns())
@@ -152,7 +151,7 @@ fn one(out: &mut String, slice: &Slice, top: f64, layout: &Layout, names: &Names
     let (inset, height) =
         if slice.kind == SliceKind::Wait { (7.0, LANE - 14.0) } else { (2.0, LANE - 4.0) };
     rect(out, (x, top + inset, width.max(0.5), height), color(slice.kind), &title);
-    let label = fit(name.trim_end(), width - 6.0);
+    let label = fit(&name, width - 6.0);
     if slice.kind != SliceKind::Wait && label.chars().count() > 3 {
         words(out, (x + 3.0, top + 14.0), "#ffffff", &label);
     }
