@@ -1,6 +1,8 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
 
 pub(super) mod ports;
+mod ranges;
+mod traced;
 
 use super::comm::{self, Part, Team, data_type};
 use super::memory::{self, Layout};
@@ -94,6 +96,7 @@ pub(super) struct Rank<'p> {
     flags: usize,
     functions: Vec<Function>,
     words: Vec<WordOp>,
+    ranges: Option<ranges::Ranges>,
 }
 
 /// Where a rank's buffers lie, behind its flags; those `outside` do not. Streams with products get a
@@ -161,6 +164,7 @@ impl<'p> Rank<'p> {
             flags,
             functions: Vec::new(),
             words: Vec::new(),
+            ranges: None,
         };
         // Memory of an earlier program must not look like results of this one.
         rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.memory.bytes())?;
@@ -533,7 +537,10 @@ impl<'p> Rank<'p> {
         }
         for at in 0..self.ready.len() {
             let stream = self.ready[at].1;
-            self.issue(at, stream).map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
+            self.enter(at);
+            let issued = self.issue(at, stream);
+            self.leave();
+            issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
         }
         Ok(())
     }

@@ -60,6 +60,7 @@ impl Engine {
             timeout: options.timeout(),
             nccl: (io.env)("HIR_NCCL_LIB").map(PathBuf::from),
             store,
+            devices: Vec::new(),
             exchange: here.map(exchange),
             device: here.and_then(|here| here.place.local_rank).map(|rank| rank as usize),
         };
