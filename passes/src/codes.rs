@@ -136,4 +136,6 @@ codes! {
     STREAM_PAIRS = "H0392";
     /// stream-parallel-type: a stream-parallel axis that is expanded.
     STREAM_EXPANDED = "H0393";
+    /// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
+    SLICE_MOVES = "H0394";
 }

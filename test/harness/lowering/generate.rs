@@ -19,7 +19,7 @@ pub(crate) struct Generated {
 /// An axis of a tensor.
 #[derive(Clone, Copy, PartialEq)]
 struct Axis {
-    /// Which of the extents; `None` is a broadcast.
+    /// Which of the extents, and behind them of the products; `None` is a broadcast.
     extent: Option<usize>,
     reduced: bool,
 }
@@ -40,6 +40,8 @@ struct Generator<'r> {
     meshes: [String; 2],
     /// Value of each extent; the last ones are the mesh's: `deviceIdx.y` if it has two axes, `deviceIdx.x`.
     extents: Vec<usize>,
+    /// Pairs of extents: axes that views make of two, or split into them.
+    products: Vec<[usize; 2]>,
     /// How many extents are the mesh's.
     mesh_axes: usize,
     symbolic: bool,
@@ -70,6 +72,7 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
         rng,
         meshes,
         extents,
+        products: Vec::new(),
         mesh_axes: shape.len(),
         symbolic,
         tensors: Vec::new(),
@@ -104,7 +107,12 @@ impl Generator<'_> {
     fn run(mut self) -> Generated {
         let most = if self.rng.usize(..8) == 0 { 5 } else { 3 };
         let rank = self.rng.usize(1..=most);
-        let axes = (0..rank).map(|_| self.any_axis()).collect();
+        let mut axes: Vec<Axis> = (0..rank).map(|_| self.any_axis()).collect();
+        if self.rng.usize(..5) == 0 {
+            let pair = [self.any_axis(), self.any_axis()];
+            let at = self.rng.usize(..axes.len());
+            axes[at] = self.product(pair[0], pair[1]).unwrap_or(axes[at]);
+        }
         self.input(axes);
         for _ in 0..self.rng.usize(1..=6) {
             self.op();
@@ -119,7 +127,10 @@ impl Generator<'_> {
         if self.symbolic {
             let named = self.extents.iter().enumerate();
             set = named.map(|(k, &value)| (format!("i{k}"), value as i64)).collect();
-            set.retain(|name, _| text.contains(&format!("{{{name}}}")));
+            // Alone or in a product.
+            set.retain(|name, _| {
+                text.contains(&format!("{{{name}}}")) || text.contains(&format!(" {name} "))
+            });
         }
         let last = self.extents.len() - 1;
         let mesh = (self.mesh_axes == 1).then(|| (format!("i{last}"), self.extents[last]));
@@ -136,9 +147,30 @@ impl Generator<'_> {
     fn extent(&self, axis: Axis) -> String {
         match axis.extent {
             None => "1".to_owned(),
+            Some(extent) if extent >= self.extents.len() => {
+                let [a, b] = self.products[extent - self.extents.len()];
+                match self.symbolic {
+                    true => format!("( i{a} * i{b} )"),
+                    false => (self.extents[a] * self.extents[b]).to_string(),
+                }
+            }
             Some(extent) if self.symbolic => format!("i{extent}"),
             Some(extent) => self.extents[extent].to_string(),
         }
+    }
+
+    /// An axis as long as two together.
+    fn product(&mut self, a: Axis, b: Axis) -> Option<Axis> {
+        let pair = [a.extent?, b.extent?];
+        if pair.iter().any(|&extent| extent >= self.extents.len()) {
+            return None;
+        }
+        let at = self.products.iter().position(|known| *known == pair);
+        let at = at.unwrap_or_else(|| {
+            self.products.push(pair);
+            self.products.len() - 1
+        });
+        Some(Axis { extent: Some(self.extents.len() + at), reduced: false })
     }
 
     /// The full text of a new tensor, randomly spread over devices and streams.
@@ -234,13 +266,14 @@ impl Generator<'_> {
     fn op(&mut self) {
         let operand = self.any();
         let name = format!("T{}", operand.number);
-        match self.rng.usize(..14) {
+        match self.rng.usize(..16) {
             0..=3 => self.result(operand.axes, &format!("Set( {name}, cache_op=Streaming )")),
             4 | 5 => self.add(&operand),
             6 | 7 => self.reduce(&operand),
             8 => self.matmul(&operand),
             9 => self.broadcast(&operand),
             13 => self.permute(&operand),
+            14 | 15 => self.view(&operand),
             10 | 11 if self.mesh_axes == 1 => self.scattered_product(),
             _ => self.result(operand.axes, &format!("abs({name});")),
         }
@@ -291,6 +324,37 @@ impl Generator<'_> {
         self.order = Some(order);
         self.result(axes, &format!("{op} )"));
         self.order = None;
+    }
+
+    /// Splits an axis that is a product into its factors, in either order, or merges two neighbours.
+    fn view(&mut self, a: &Tensor) {
+        let mut axes = a.axes.clone();
+        let op = format!("view( T{} )", a.number);
+        let first = self.extents.len();
+        let splits: Vec<usize> =
+            (0..axes.len()).filter(|&k| axes[k].extent.is_some_and(|e| e >= first)).collect();
+        if !splits.is_empty() && self.rng.usize(..4) > 0 {
+            let at = splits[self.rng.usize(..splits.len())];
+            let [a, b] = self.products[axes[at].extent.unwrap_or(first) - first];
+            let parts = if self.rng.usize(..4) == 0 { [b, a] } else { [a, b] };
+            axes.splice(at..=at, parts.map(|part| Axis { extent: Some(part), reduced: false }));
+            return self.viewed(axes, &op);
+        }
+        let at = self.rng.usize(..axes.len());
+        match axes.get(at + 1).copied().and_then(|next| self.product(axes[at], next)) {
+            Some(merged) => {
+                axes.splice(at..at + 2, [merged]);
+                self.viewed(axes, &op);
+            }
+            None => self.add(a),
+        }
+    }
+
+    /// A view runs in a HostUnit only, and so rarely lies on streams.
+    fn viewed(&mut self, axes: Vec<Axis>, op: &str) {
+        let streams = self.rng.usize(..6) == 0;
+        let (tensor, text) = self.declare(axes, streams);
+        self.write(tensor, text, op);
     }
 
     fn matmul(&mut self, a: &Tensor) {
