@@ -12,6 +12,8 @@ pub(crate) struct Generated {
     pub(crate) set: BTreeMap<String, i64>,
     /// The program of which `text` is the plain math, where it is another one.
     pub(crate) lowers: Option<String>,
+    /// Whether extents have names that only ops tie to those of the inputs.
+    pub(crate) own_names: bool,
     /// Name and extent of the mesh, if it has one axis.
     pub(crate) mesh: Option<(String, usize)>,
 }
@@ -45,6 +47,10 @@ struct Generator<'r> {
     /// How many extents are the mesh's.
     mesh_axes: usize,
     symbolic: bool,
+    /// Where extents are names: whether each axis of a result has one of its own, which only the ops tie to
+    /// the others.
+    own_names: bool,
+    next_name: usize,
     tensors: Vec<Tensor>,
     inputs: Vec<String>,
     body: String,
@@ -65,6 +71,7 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
     let mut extents: Vec<usize> = (0..3).map(|_| rng.usize(1..=4)).collect();
     extents.extend(&shape);
     let symbolic = rng.bool();
+    let own_names = symbolic && rng.bool();
     let (first, step) =
         [(1, 1), (0, 2), (2, 1), (shape.iter().product::<usize>() - 1, 0)][rng.usize(..4)];
     let meshes = [mesh(&shape, 0, 1), mesh(&shape, first, step)];
@@ -75,6 +82,8 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
         products: Vec::new(),
         mesh_axes: shape.len(),
         symbolic,
+        own_names,
+        next_name: 0,
         tensors: Vec::new(),
         inputs: Vec::new(),
         body: String::new(),
@@ -134,7 +143,7 @@ impl Generator<'_> {
         }
         let last = self.extents.len() - 1;
         let mesh = (self.mesh_axes == 1).then(|| (format!("i{last}"), self.extents[last]));
-        Generated { text, set, lowers: None, mesh }
+        Generated { text, set, lowers: None, own_names: self.own_names, mesh }
     }
 
     fn any_axis(&mut self) -> Axis {
@@ -173,8 +182,9 @@ impl Generator<'_> {
         Some(Axis { extent: Some(self.extents.len() + at), reduced: false })
     }
 
-    /// The full text of a new tensor, randomly spread over devices and streams.
-    fn declare(&mut self, axes: Vec<Axis>, streams: bool) -> (Tensor, String) {
+    /// The full text of a new tensor, randomly spread over devices and streams. `named`: its extents may have
+    /// names of their own.
+    fn declare(&mut self, axes: Vec<Axis>, streams: bool, named: bool) -> (Tensor, String) {
         let types: Vec<(usize, &str)> =
             (0..self.mesh_axes).map(|k| (self.extents.len() - 1 - k, DEVICES[k])).collect();
         let mut places: Vec<(usize, &str)> = Vec::new();
@@ -192,11 +202,17 @@ impl Generator<'_> {
             })
             .collect();
         let mesh = usize::from(self.rng.usize(..12) == 0);
-        self.spell(axes, &parallel, mesh)
+        self.spell(axes, &parallel, mesh, named)
     }
 
     /// The full text of a new tensor that is spread as told.
-    fn spell(&mut self, axes: Vec<Axis>, parallel: &[&str], mesh: usize) -> (Tensor, String) {
+    fn spell(
+        &mut self,
+        axes: Vec<Axis>,
+        parallel: &[&str],
+        mesh: usize,
+        named: bool,
+    ) -> (Tensor, String) {
         let number = self.next_tensor;
         self.next_tensor += 1;
         let mut parts = Vec::new();
@@ -208,7 +224,14 @@ impl Generator<'_> {
             };
             let place = self.order.as_ref().map_or(k, |order| order[k]);
             let domain = self.next_domain + place;
-            parts.push(format!("{letter}{parallel}{domain}{{{}}}", self.extent(axis)));
+            let extent = match axis.extent {
+                Some(extent) if self.own_names && named && extent < self.extents.len() => {
+                    self.next_name += 1;
+                    format!("i{}", 100 + self.next_name)
+                }
+                _ => self.extent(axis),
+            };
+            parts.push(format!("{letter}{parallel}{domain}{{{extent}}}"));
         }
         self.next_domain += axes.len();
         let mesh = &self.meshes[mesh];
@@ -232,7 +255,7 @@ impl Generator<'_> {
     }
 
     fn input(&mut self, axes: Vec<Axis>) -> Tensor {
-        let (tensor, text) = self.declare(axes, false);
+        let (tensor, text) = self.declare(axes, false, false);
         self.inputs.push(text);
         self.tensors.push(tensor.clone());
         tensor
@@ -246,13 +269,13 @@ impl Generator<'_> {
     }
 
     fn result(&mut self, axes: Vec<Axis>, op: &str) {
-        let (tensor, text) = self.declare(axes, true);
+        let (tensor, text) = self.declare(axes, true, true);
         self.write(tensor, text, op);
     }
 
     /// A result that is spread as told.
     fn result_as(&mut self, axes: Vec<Axis>, parallel: &[&str], op: &str) -> Tensor {
-        let (tensor, text) = self.spell(axes, parallel, 0);
+        let (tensor, text) = self.spell(axes, parallel, 0, true);
         self.write(tensor.clone(), text, op);
         tensor
     }
@@ -353,7 +376,7 @@ impl Generator<'_> {
     /// A view runs in a HostUnit only, and so rarely lies on streams.
     fn viewed(&mut self, axes: Vec<Axis>, op: &str) {
         let streams = self.rng.usize(..6) == 0;
-        let (tensor, text) = self.declare(axes, streams);
+        let (tensor, text) = self.declare(axes, streams, false);
         self.write(tensor, text, op);
     }
 
@@ -410,7 +433,7 @@ impl Generator<'_> {
     }
 
     fn input_as(&mut self, axes: Vec<Axis>, parallel: &[&str]) -> Tensor {
-        let (tensor, text) = self.spell(axes, parallel, 0);
+        let (tensor, text) = self.spell(axes, parallel, 0, false);
         self.inputs.push(text);
         self.tensors.push(tensor.clone());
         tensor
