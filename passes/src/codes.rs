@@ -138,4 +138,6 @@ codes! {
     STREAM_EXPANDED = "H0393";
     /// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
     SLICE_MOVES = "H0394";
+    /// convert-op-to-communication: a branch that not all devices of a communication take.
+    CONVERT_BRANCH = "H0395";
 }
