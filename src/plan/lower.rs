@@ -43,7 +43,7 @@ pub struct Lowering<'a> {
     pub(super) named_streams: FxHashMap<ExprId, StreamSlot>,
     indexed_streams: FxHashMap<i64, StreamSlot>,
     bindings: IdVec<TensorId, Option<View>>,
-    references: IdVec<BufferId, u32>,
+    pub(super) references: IdVec<BufferId, u32>,
     communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
     handles: FxHashMap<u32, OpId>,
     definitions: FxHashMap<Symbol, OpId>,
