@@ -140,4 +140,6 @@ codes! {
     SLICE_MOVES = "H0394";
     /// convert-op-to-communication: a branch that not all devices of a communication take.
     CONVERT_BRANCH = "H0395";
+    /// An option that has no effect without another one (warning).
+    OPTION_UNUSED = "H0396";
 }

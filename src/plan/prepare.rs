@@ -236,7 +236,7 @@ fn unlowered(program: &Program) -> Result<bool, Diag> {
     }
     match (resharding, lowered) {
         (Some(op), Some(other)) => {
-            let name = program.op(op).kind.spec().name;
+            let name = crate::ops::name_of(program, op);
             let what = program.op(other).kind.spec().name;
             let message = format!(
                 "this `{name}` moves data between devices but is not a Communication, in a program that has communications or loops"

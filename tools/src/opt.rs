@@ -104,7 +104,8 @@ impl<'a> Session<'a> {
         let chunks = chunk::split(&text, self.cli.split_input_file);
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
-            if index > 0 {
+            // With `--container` one program is printed, and nothing stands before or behind it.
+            if index > 0 && self.cli.container.is_none() {
                 self.out.push_str("// -----\n");
             }
             let mut diags = self.chunk(chunk, io);
@@ -139,6 +140,9 @@ impl<'a> Session<'a> {
         for (program, mut found) in programs {
             if sound && !found.has_errors() {
                 self.program(program, &mut found, io);
+            } else {
+                let earlier = diags.places().chain(found.places()).collect::<Vec<_>>();
+                hostir::verify::verify_apart(&program, &earlier, &mut found);
             }
             diags.items.extend(found.items);
         }

@@ -129,6 +129,14 @@ impl Config {
             ("UCC", _) => Messages::None,
             _ => Messages::Coalesced,
         };
+        if options.is_given("p2p_protocol") && backend != "CUDA" {
+            let message = format!(
+                "`p2p_protocol={}` has no effect with `communicator_backend={backend}`",
+                options.word("p2p_protocol")
+            );
+            let note = "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies";
+            cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
+        }
         Ok(Self {
             split_initial_sync: options.bool("split_initial_sync"),
             allgather,

@@ -1,6 +1,7 @@
 //! Which backend a run uses, and what it tells about itself.
 
 use super::cli::{Backend, Options};
+use super::errors;
 use super::store::Kept;
 use crate::io::Io;
 use hostir::backend::cuda::{self, Cuda, driver};
@@ -47,6 +48,26 @@ impl Engine {
             store,
         };
         Engine::Cuda(Cuda { options })
+    }
+
+    /// The warning about options that this backend has no use for.
+    pub(super) fn unused(&self, options: &Options) -> Option<Diag> {
+        let gpu = &options.gpu;
+        let given = [
+            (gpu.graph, "--graph"),
+            (gpu.tf32, "--tf32"),
+            (gpu.ucc_is_nccl, "--map-backend"),
+            (gpu.timeout_ms.is_some(), "--timeout-ms"),
+        ];
+        let unused: Vec<&str> =
+            given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();
+        if unused.is_empty() || matches!(self, Engine::Cuda(_)) {
+            return None;
+        }
+        let verb = if unused.len() == 1 { "has" } else { "have" };
+        let message = format!("{} {verb} no effect on the CPU backend", unused.join(", "));
+        let note = "they are for runs on GPUs: --backend=cuda";
+        Some(Diag::global(errors::UNUSED, message).note(note).warning())
     }
 
     /// `CPU`, `CUDA`.

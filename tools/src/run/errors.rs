@@ -49,6 +49,8 @@ codes! {
         TWICE = "H0613";
         /// Options that do not go together.
         CONFLICT = "H0614";
+        /// An option that has no effect on this backend (warning).
+        UNUSED = "H0619";
         /// A reference program that does not fit the program.
         REFERENCE = "H0631";
         /// A file that holds no or several programs.
