@@ -167,6 +167,9 @@ fn announce(
         let header = summary::header(prepared, options.streams, engine.name());
         let _ = writeln!(io.stderr, "{header}");
     }
+    if let Some(unused) = engine.unused(options) {
+        render::report(io, options.format, &loaded.source, &[unused]);
+    }
     if !loaded.warnings.is_empty() {
         render::report(io, options.format, &loaded.source, &loaded.warnings);
     }

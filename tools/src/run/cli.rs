@@ -446,7 +446,7 @@ impl Values<'_> {
         let mut found = Vec::new();
         for text in self.matches.get_many::<String>(flag).into_iter().flatten() {
             let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
-            let value = parts.ok_or_else(|| "a name and `=` are missing in front".to_owned());
+            let value = parts.ok_or_else(|| lacking(flag, text));
             match value.and_then(|(key, value)| Ok((key.to_owned(), read(value)?))) {
                 Ok(pair) => found.push(pair),
                 Err(why) => self
@@ -517,4 +517,25 @@ fn content(text: &str) -> Result<Content, String> {
 fn data_file(text: &str) -> Result<DataFile, String> {
     DataFile::parse(text)
         .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
+}
+
+/// What a `key=value` without a key or without a value lacks.
+fn lacking(flag: &str, text: &str) -> String {
+    let example = match flag {
+        "set" => "i0=8",
+        "shape" => "T0=4x8",
+        "input" => "T0=randn",
+        "output" | "expect" => "T1=x.npy",
+        "map-backend" => "UCC=NCCL",
+        _ => "name=value",
+    };
+    // `T0`, `i1`: nvFuser's names are letters and a number.
+    let letters = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let digits = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit());
+    let what = match (text.starts_with('='), digits && letters.len() < text.len()) {
+        (true, _) => "the name in front of `=` is missing",
+        (false, true) => "`=` and a value are missing behind the name",
+        (false, false) => "a name and `=` are missing in front",
+    };
+    format!("{what}, as in `--{flag} {example}`")
 }
