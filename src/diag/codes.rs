@@ -103,6 +103,8 @@ codes! {
     ALLOCATE_MEMORY = "H0232";
     /// An axis number past the end.
     DIM = "H0233";
+    /// A loop or a branch without statements (warning).
+    EMPTY_BLOCK = "H0234";
     /// A team without devices, or with a device twice.
     BAD_TEAM = "H0241";
     /// A device of an input's or output's mesh that is not in the team.
@@ -115,6 +117,8 @@ codes! {
     PEER = "H0245";
     /// A team too large or too small for the type.
     TEAM_SIZE = "H0246";
+    /// A protocol on a P2PCommunication whose backend has none (warning).
+    PROTOCOL = "H0247";
     /// A Wait for a number that nothing posts.
     UNKNOWN_WAIT = "H0251";
     /// Two communications of one number.

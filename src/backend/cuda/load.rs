@@ -1,6 +1,7 @@
 //! The prepare phase, and runs of all ranks.
 
 pub(super) mod bound;
+mod traced;
 
 use super::bind::route;
 use super::comm::{self, Team};
@@ -13,13 +14,14 @@ use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings};
 use super::sys::blas::Shape;
 use super::sys::driver::{self, Device};
+use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
 use super::{Failure, Images, Options};
 use crate::backend::{RunResult, Stats, cpu};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::plan::{InstKind, Plan, Prepared};
+use crate::plan::{InstKind, Origin, Plan, Prepared};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -382,6 +384,15 @@ impl Loaded<'_> {
     /// Seconds of each part of the prepare phase.
     pub fn phases(&self) -> &[(&'static str, f64)] {
         &self.phases
+    }
+
+    /// Tells a profiler what the hosts do: the calls of each instruction become a range with the name that
+    /// `name` gives for rank and origin. A graph that is replayed has none.
+    pub fn name_ranges(&mut self, nvtx: &Arc<Nvtx>, name: &dyn Fn(u32, Origin) -> String) {
+        for rank in &mut self.ranks {
+            let number = rank.plan.rank;
+            rank.name_ranges(nvtx, |origin| name(number, origin));
+        }
     }
 
     /// Most bytes of memory on one device.

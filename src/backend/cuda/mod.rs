@@ -22,15 +22,17 @@ mod rank;
 mod schedule;
 mod shortage;
 mod sys;
+mod traced;
 
 pub use bind::{DeviceTensor, Side};
 pub use load::Loaded;
 pub use load::bound::Bound;
 pub use messages::{Route, Routes};
 pub use sys::context::CallerStream;
-pub use sys::{Error, blas, driver, nvrtc, peer};
+pub use sys::{Error, blas, driver, nvrtc, nvtx, peer};
 
 use super::exchange::{Exchange, ExchangeError};
+use super::trace::Trace;
 use super::{Backend, RunResult};
 use crate::data::HostTensor;
 use crate::diag::{Diag, Label, codes};
@@ -114,6 +116,13 @@ impl Backend for Cuda {
         inputs: Vec<Vec<HostTensor>>,
     ) -> Result<RunResult, Vec<Diag>> {
         self.load(prepared)?.run(&inputs)
+    }
+    fn run_traced(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<(RunResult, Trace), Vec<Diag>> {
+        self.load(prepared)?.run_traced(&inputs)
     }
 }
 

@@ -131,7 +131,7 @@ fn clause(what: String) -> String {
 }
 
 /// The event of the run's start.
-const START: usize = 0;
+pub(super) const START: usize = 0;
 
 /// An event: the stream it marks, and how many marks that stream had before.
 #[derive(Clone, Copy)]

@@ -58,6 +58,7 @@ fn call(
         color: false,
         env,
         exe: None,
+        columns: None,
     };
     let code = tool(words, &mut io);
     let out = out.take();

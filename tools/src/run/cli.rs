@@ -3,6 +3,7 @@
 use super::errors;
 use super::failure::Failure;
 use super::files::DataFile;
+use super::traced::Wanted;
 use crate::data::compare::Given;
 use crate::data::generate::Generator;
 use crate::io::{Io, Status};
@@ -94,6 +95,10 @@ pub(super) struct Options {
     pub(super) launch: Flags,
     /// Timed runs, if asked for.
     pub(super) bench: Option<Bench>,
+    /// Timelines that are asked for.
+    pub(super) traced: Wanted,
+    /// Whether a profiler is told what the host does.
+    pub(super) nvtx: bool,
     pub(super) summary: bool,
     pub(super) quiet: bool,
     pub(super) format: Format,
@@ -174,6 +179,7 @@ fn command() -> Command {
         gpu_args(),
         launch_args(),
         bench_args(),
+        trace_args(),
         print_args(),
     ];
     Command::new("hir-run")
@@ -324,6 +330,20 @@ fn bench_args() -> Vec<Arg> {
     ]
 }
 
+fn trace_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("Timelines");
+    let timeline = value(
+        "timeline",
+        "FILE.svg",
+        "Draws what each stream did when, in the terminal or as a picture; with --check-only, what a model says",
+    );
+    vec![
+        group(value("trace", "FILE.json", "Writes what each stream did when, for ui.perfetto.dev")),
+        group(flag("nvtx", "Tells a profiler such as Nsight Systems which calls are of which op")),
+        group(timeline.num_args(0..=1).require_equals(true).action(ArgAction::Append)),
+    ]
+}
+
 fn print_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("What is printed");
     vec![
@@ -376,6 +396,8 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
             warmup: matches.get_one("warmup").copied().unwrap_or(5),
             json: text("json"),
         }),
+        traced: values.traced(),
+        nvtx: matches.get_flag("nvtx"),
         summary: matches.get_flag("summary"),
         quiet: matches.get_flag("quiet"),
         format,
@@ -424,7 +446,7 @@ impl Values<'_> {
         let mut found = Vec::new();
         for text in self.matches.get_many::<String>(flag).into_iter().flatten() {
             let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
-            let value = parts.ok_or_else(|| "a name and `=` are missing in front".to_owned());
+            let value = parts.ok_or_else(|| lacking(flag, text));
             match value.and_then(|(key, value)| Ok((key.to_owned(), read(value)?))) {
                 Ok(pair) => found.push(pair),
                 Err(why) => self
@@ -433,6 +455,24 @@ impl Values<'_> {
             }
         }
         found
+    }
+    /// `--trace FILE`, `--timeline` and `--timeline=FILE.svg`, which may both be given.
+    fn traced(&mut self) -> Wanted {
+        let mut wanted =
+            Wanted { file: self.matches.get_one::<String>("trace").cloned(), ..Wanted::default() };
+        let given = self.matches.get_occurrences::<String>("timeline").into_iter().flatten();
+        for mut values in given {
+            match values.next() {
+                None => wanted.chart = true,
+                Some(file) if file.ends_with(".svg") => wanted.picture = Some(file.clone()),
+                Some(file) => {
+                    let message = format!("`--timeline={file}`: a picture is a .svg file");
+                    let note = "`--timeline` alone draws in the terminal";
+                    self.diags.push(Diag::global(errors::VALUE, message).note(note));
+                }
+            }
+        }
+        wanted
     }
     fn tolerance(&mut self, flag: &str) -> Option<f64> {
         let value = self.matches.get_one::<f64>(flag).copied()?;
@@ -477,4 +517,25 @@ fn content(text: &str) -> Result<Content, String> {
 fn data_file(text: &str) -> Result<DataFile, String> {
     DataFile::parse(text)
         .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
+}
+
+/// What a `key=value` without a key or without a value lacks.
+fn lacking(flag: &str, text: &str) -> String {
+    let example = match flag {
+        "set" => "i0=8",
+        "shape" => "T0=4x8",
+        "input" => "T0=randn",
+        "output" | "expect" => "T1=x.npy",
+        "map-backend" => "UCC=NCCL",
+        _ => "name=value",
+    };
+    // `T0`, `i1`: nvFuser's names are letters and a number.
+    let letters = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let digits = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit());
+    let what = match (text.starts_with('='), digits && letters.len() < text.len()) {
+        (true, _) => "the name in front of `=` is missing",
+        (false, true) => "`=` and a value are missing behind the name",
+        (false, false) => "a name and `=` are missing in front",
+    };
+    format!("{what}, as in `--{flag} {example}`")
 }

@@ -7,6 +7,7 @@ pub mod blas;
 pub(crate) mod context;
 pub mod driver;
 pub mod nvrtc;
+pub mod nvtx;
 pub mod peer;
 
 /// What went wrong in a library.
