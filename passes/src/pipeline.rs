@@ -210,6 +210,13 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
+        if find(name, Span::new(start, open), self.table).is_ok() {
+            let inner = self.text[open..self.at].trim_matches(['(', ')']);
+            let message = format!("the options of `{name}` stand in braces");
+            let diag = Diag::error(codes::PIPELINE_SYNTAX, Span::new(start, self.at), message);
+            self.diags.push(diag.here(format!("write `{name}{{{inner}}}`")));
+            return None;
+        }
         let inner = flatten(&self.text[open..self.at]);
         let message = if name.is_empty() {
             "a pipeline has no parentheses".to_owned()
@@ -397,6 +404,7 @@ mod tests {
             errors("ring-stream-buffers<slots=2;force=1>")
                 .contains("write `ring-stream-buffers{slots=2,force=1}`")
         );
+        assert!(errors("resize-mesh(devices=2)").contains("write `resize-mesh{devices=2}`"));
         assert!(errors("RingStreamBuffers").contains("did you mean `ring-stream-buffers`?"));
     }
 

@@ -517,6 +517,10 @@ impl Solver<'_> {
             }
         }
         if !open.is_empty() {
+            let places = self.places();
+            open.retain(|(name, root)| self.is_needed(name, places.get(root)));
+        }
+        if !open.is_empty() {
             self.report_open(&open);
         }
         let scalars = self.program.inputs().iter().filter_map(|input| input.scalar());
@@ -534,6 +538,14 @@ impl Solver<'_> {
                 );
             }
         }
+    }
+
+    /// Whether a run needs the size: nobody asks how long a reduced axis was that a tensor does not store.
+    fn is_needed(&self, name: &str, places: Option<&Vec<(TensorId, u32)>>) -> bool {
+        let stored =
+            |&(tensor, axis): &(TensorId, u32)| !self.axes.of(tensor)[axis as usize].is_reduction();
+        let Some(places) = places else { return true };
+        places.iter().any(stored) || !self.holders(name).iter().all(|at| places.contains(at))
     }
 
     fn is_input(&self, tensor: TensorId) -> bool {

@@ -172,7 +172,7 @@ impl Class {
         if self.gaps(program, id, &links) {
             return fail(
                 "it does not keep the axis whole",
-                "cut another axis, or do this with another axis",
+                "cut an axis that it leaves alone, or write the op for another axis",
             );
         }
         match op.kind {
