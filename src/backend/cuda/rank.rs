@@ -487,7 +487,8 @@ impl<'p> Rank<'p> {
             looks += 1;
             if looks.is_multiple_of(64) {
                 for (_, comm) in &self.comms {
-                    comm.in_progress("an NCCL communication")?;
+                    comm.in_progress("an NCCL communication")
+                        .map_err(|error| Failure::from(error).at(self.unfinished()))?;
                 }
                 if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
                     return Err(Failure::peer(error).at(self.unfinished()));
