@@ -55,6 +55,7 @@ pub(super) struct Rank<'p> {
     // Dropped in this order: what is used before what it uses.
     graph: Option<Graph>,
     comms: Vec<(usize, Communicator)>,
+    together: Option<Together>,
     products: Vec<Product>,
     modules: Vec<Module>,
     events: Vec<Event>,
@@ -70,7 +71,6 @@ pub(super) struct Rank<'p> {
     raw: Vec<(Raw, DataType)>,
     /// The other ranks, if they are processes.
     pub(super) peers: Option<Arc<dyn Exchange>>,
-    together: Option<Together>,
 }
 
 impl<'p> Rank<'p> {
