@@ -12,6 +12,7 @@ pub mod ops;
 pub mod plan;
 pub mod print;
 pub mod resolve;
+pub mod session;
 pub mod verify;
 
 use diag::{Diag, Diags, Label};

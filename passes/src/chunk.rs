@@ -95,7 +95,13 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let options = cx.options();
     let config =
         Config { factor: options.int("factor"), stream: options.word("parallel") == "stream" };
-    let named = named_axis(edit.program(), options.word("axis"))?;
+    let named = match named_axis(edit.program(), options.word("axis")) {
+        Ok(named) => named,
+        Err(diag) => {
+            cx.wrong_option(&["axis"], *diag);
+            return Err(Diags::default());
+        }
+    };
     let class = Class::new(edit.program(), named, config)?;
     let body = edit.program().body();
     let ops: Vec<OpId> = edit.program().block(body).ops.clone();
@@ -113,11 +119,9 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 }
 
 /// The tensor and the logical position of `T0.1`.
-fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Diags> {
+fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag>> {
     let fail = |message: String, note: String| {
-        let mut diags = Diags::default();
-        diags.push(Diag::global(codes::CHUNK_AXIS, message).note(note));
-        Err(diags)
+        Err(Box::new(Diag::global(codes::CHUNK_AXIS, message).note(note)))
     };
     let parts = text.rsplit_once('.');
     let parts = parts.and_then(|(tensor, at)| Some((tensor, at.parse::<usize>().ok()?)));

@@ -136,4 +136,10 @@ codes! {
     STREAM_PAIRS = "H0392";
     /// stream-parallel-type: a stream-parallel axis that is expanded.
     STREAM_EXPANDED = "H0393";
+    /// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
+    SLICE_MOVES = "H0394";
+    /// convert-op-to-communication: a branch that not all devices of a communication take.
+    CONVERT_BRANCH = "H0395";
+    /// An option that has no effect without another one (warning).
+    OPTION_UNUSED = "H0396";
 }

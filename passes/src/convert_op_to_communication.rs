@@ -3,6 +3,7 @@
 //! [`change`] finds what an op changes about the sharding, [`table`] decides which communications that
 //! takes, and this file puts them into the program.
 
+mod branches;
 mod change;
 mod table;
 
@@ -11,6 +12,7 @@ use crate::codes;
 use crate::options::{OptionSpec, OptionType, Options};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::rewrite::{self, Moves};
+use branches::Branches;
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -49,7 +51,8 @@ Errors, all in one run: ops other than `Set` and `reduction`; a gathered or scat
 outermost one (devices, reductions and broadcasts do not count); more than one axis that changes; more than
 one reduced axis; meshes of several dimensions except for Allgather, Allreduce and ReduceScatter; SendRecv
 between meshes of different sizes; Scatter between meshes without a common device; reduce operations that
-communications do not have; slices that are not one range of memory.
+communications do not have; slices that are not one range of memory; branches and loops that the rank decides,
+unless it decides the same for all devices of a communication.
 
 One text serves all ranks: on a mesh of several dimensions there is one Communication for each row (or
 column) along the device type that changes. `rank=R` keeps the communications whose team has R; where none is left, the result is allocated all the same (nvFuser leaves it undefined), so that the text stays a program.
@@ -154,6 +157,7 @@ fn decide(program: &Program) -> Result<Vec<(OpId, Decision)>, Diags> {
     let mut decisions = Vec::new();
     let mut diags = Diags::default();
     let mut selects = FxHashMap::default();
+    let branches = Branches::new(program);
     program.walk(program.body(), &mut |op| {
         let what = program.op(op);
         if what.kind.spec().effect == Effect::Alias {
@@ -163,10 +167,14 @@ fn decide(program: &Program) -> Result<Vec<(OpId, Decision)>, Diags> {
             return;
         }
         match table::decide(program, op) {
-            Ok(decision) => match refuse_strided(program, &selects, op, &decision) {
-                None => decisions.push((op, decision)),
-                Some(diag) => diags.push(diag),
-            },
+            Ok(decision) => {
+                let refused = refuse_strided(program, &selects, op, &decision)
+                    .or_else(|| branches.refuse(program, op, &decision));
+                match refused {
+                    None => decisions.push((op, decision)),
+                    Some(diag) => diags.push(diag),
+                }
+            }
             Err(diag) => diags.push(*diag),
         }
     });

@@ -96,7 +96,7 @@ fn binary(edit: &mut Edit<'_>, op: BinaryOp, a: ExprId, b: ExprId) -> ExprId {
 }
 
 /// C's arithmetic on 64-bit integers: division and remainder truncate.
-fn integers(op: BinaryOp, x: i64, y: i64) -> Option<Expr> {
+pub(crate) fn integers(op: BinaryOp, x: i64, y: i64) -> Option<Expr> {
     let value = match op {
         BinaryOp::Add => x.checked_add(y)?,
         BinaryOp::Sub => x.checked_sub(y)?,
@@ -122,7 +122,7 @@ fn integers(op: BinaryOp, x: i64, y: i64) -> Option<Expr> {
     Some(Expr::Int(value))
 }
 
-fn booleans(op: BinaryOp, x: bool, y: bool) -> Option<Expr> {
+pub(crate) fn booleans(op: BinaryOp, x: bool, y: bool) -> Option<Expr> {
     match op {
         BinaryOp::And => Some(Expr::Bool(x && y)),
         BinaryOp::Or => Some(Expr::Bool(x || y)),

@@ -6,15 +6,18 @@
 mod reduce;
 
 use crate::build::Build;
+use crate::codes;
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::reshard::{
     Links, Moved, parallel_like, refuse_mixed_meshes, refuse_splits, stored_copy,
 };
-use hostir::analysis::{is_resharding, is_standalone, logical_axes, shardings_differ};
+use hostir::analysis::{
+    is_resharding, is_standalone, logical_axes, shardings_differ, spreads_made_axis,
+};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Op, OpId, ParallelType, Program, TensorId, Value};
-use hostir::ops::OpKind;
+use hostir::ops::{Effect, OpKind};
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -27,7 +30,12 @@ op that needs data of other devices gets a `Set`:
 - behind it, if it has one operand and one result and can run where the operand lies: the op computes a new
   tensor that is sharded like the operand, and the `Set` brings it to its place;
 - else before it, for each operand that does not lie as the result does: the copy has the result's mesh and
-  parallel types, streams included, so that it takes part in the result's loop over streams.
+  parallel types, streams included, so that it takes part in the result's loop over streams;
+- before and behind it, where the result's device axis is made of parts of axes (a `view` that splits an axis
+  over devices, a `cat` along a device axis), which no copy of an operand can have.
+
+A `HirAliasSelect` whose slice lies across devices in another way than its operand is an error: a slice is the
+same memory, and a copy of it would not be.
 
 A reduction of several axes, some of them across devices, is done one after the other: first what each device
 holds itself, then one device axis at a time.
@@ -110,6 +118,8 @@ enum Step {
     Before(Vec<TensorId>),
     /// A `Set` of the result.
     After,
+    /// A `Set` for each of these operands, and a `Set` of the result.
+    Around(Vec<TensorId>),
     /// Several reductions; each step's axes of the operand.
     Reduce(Vec<Vec<u32>>),
 }
@@ -130,6 +140,7 @@ fn plan(program: &Program, ops: &[OpId], form: Form) -> Result<Vec<(OpId, Step)>
 fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag> {
     refuse_mixed_meshes(program, id)?;
     refuse_splits(program, id)?;
+    refuse_slice(program, id)?;
     let op = program.op(id);
     let Some(result) = op.output_tensors().next() else { return Ok(None) };
     // Communications are made of these two kinds, nvFuser's `canLower`.
@@ -153,14 +164,49 @@ fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag>
         return Ok(Some(Step::After));
     }
     let mesh = program.tensor(result).mesh;
+    let made = spreads_made_axis(program, op.kind, result, links.as_slice());
+    if made && lie_in_one_way(program, &links, &operands, result) {
+        return Ok(Some(Step::After));
+    }
+    let differs = |operand: TensorId| match made {
+        true => !lies_as_copied(program, &links, operand, result),
+        false => shardings_differ(program, op.kind, (operand, result), links.as_slice()),
+    };
     let mut seen: Vec<TensorId> = Vec::new();
     operands.retain(|&operand| {
         let new = !seen.contains(&operand);
         seen.push(operand);
-        new && (program.tensor(operand).mesh != mesh
-            || shardings_differ(program, operand, result, links.as_slice()))
+        new && (program.tensor(operand).mesh != mesh || differs(operand))
     });
-    Ok(Some(Step::Before(operands)))
+    Ok(Some(if made { Step::Around(operands) } else { Step::Before(operands) }))
+}
+
+/// Whether an operand lies across devices as its copy before the op would.
+fn lies_as_copied(program: &Program, links: &Links, operand: TensorId, result: TensorId) -> bool {
+    let types = parallel_like(program, links, result, operand);
+    let axes = logical_axes(program, operand).axes;
+    axes.iter().zip(types).all(|(axis, copied)| {
+        axis.is_reduction() || axis.device() == Some(copied).filter(|copied| copied.is_device())
+    })
+}
+
+/// A slice is a part of its operand's memory: what would be written to a copy of it is lost.
+fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
+    let op = program.op(id);
+    if op.kind.spec().effect != Effect::Alias || op.kind == OpKind::Select {
+        return Ok(());
+    }
+    let name =
+        |tensor: Option<TensorId>| tensor.map(|t| program.tensor_name(t)).unwrap_or_default();
+    let (whole, slice) = (name(op.input_tensors().next()), name(op.output_tensors().next()));
+    let message = format!(
+        "`{}` binds {slice} to memory of {whole}, but {slice} lies across devices in another way",
+        op.kind.spec().name
+    );
+    let note = format!(
+        "take the slice as {whole} lies, in a tensor of its own, and copy it: `{slice} = Set( that tensor )`"
+    );
+    Err(Diag::error(codes::SLICE_MOVES, program.op_span(id), message).note(note))
 }
 
 /// Whether the op could compute a result that is sharded like its operand: every device axis of the
@@ -241,6 +287,7 @@ fn count(cx: &mut PassCx<'_>, step: &Step) {
     match step {
         Step::Before(operands) => cx.count("sets-inserted", operands.len() as u64),
         Step::After => cx.count("sets-inserted", 1),
+        Step::Around(operands) => cx.count("sets-inserted", operands.len() as u64 + 1),
         Step::Reduce(_) => cx.count("reductions-split", 1),
     }
 }
@@ -254,13 +301,20 @@ fn apply(
     out: &mut Vec<OpId>,
 ) {
     match step {
-        Step::Before(operands) => before(build, id, &operands, out),
+        Step::Before(operands) => {
+            before(build, id, &operands, out);
+            out.push(id);
+        }
+        Step::Around(operands) => {
+            before(build, id, &operands, out);
+            after(build, moved, form, id, out);
+        }
         Step::After => after(build, moved, form, id, out),
         Step::Reduce(steps) => reduce::split(build, moved, id, &steps, out),
     }
 }
 
-/// Copies operands to where the result lies.
+/// Copies operands to where the result lies. The op itself is still to be put behind the copies.
 fn before(build: &mut Build<'_, '_>, id: OpId, operands: &[TensorId], out: &mut Vec<OpId>) {
     let mut op: Op = build.program().op(id).clone();
     let Some(result) = op.output_tensors().next() else { return };
@@ -276,7 +330,6 @@ fn before(build: &mut Build<'_, '_>, id: OpId, operands: &[TensorId], out: &mut 
         follow_axis(build, &mut op, operand, copy);
     }
     build.edit.set_op(id, op);
-    out.push(id);
 }
 
 /// The axis of a select is a domain of the tensor it selects from.

@@ -40,7 +40,7 @@ mod strip_comments;
 
 pub use doc::passes_markdown;
 pub use options::{OptionSpec, OptionType, OptionValue, Options};
-pub use pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+pub use pass::{Action, Example, OptionFault, PassCx, PassInfo, StatisticSpec};
 
 /// All passes, in the order of the documentation.
 pub const PASSES: &[&PassInfo] = &[

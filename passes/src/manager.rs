@@ -2,7 +2,7 @@
 //! keeps the books (time, statistics, op counts, remarks).
 
 use crate::codes;
-use crate::pass::{Action, PassCx, PassInfo};
+use crate::pass::{Action, OptionFault, PassCx, PassInfo};
 use crate::pipeline::{self, Pipeline, Step};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
@@ -90,8 +90,12 @@ pub struct Report {
 /// Why a pipeline stopped. The program is as it was before the pass that failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// The errors.
+    /// The errors, those of `faults` first.
     pub errors: Diags,
+    /// Errors that are the fault of option values.
+    pub faults: Vec<OptionFault>,
+    /// Which of the pipeline's steps failed; of a pipeline pass, not which of its own.
+    pub step: usize,
     /// The pass that failed; `None` if the input was invalid.
     pub pass: Option<&'static PassInfo>,
     /// What was still to run, the failing pass first: with the program as it is now, a test case.
@@ -115,16 +119,20 @@ pub fn run(
             let remaining = pipeline.clone();
             return Err(Box::new(Failure {
                 errors,
+                faults: Vec::new(),
+                step: 0,
                 pass: None,
                 remaining,
                 report: manager.report,
             }));
         }
     }
-    if let Err(Stop { errors, pass, remaining }) = manager.steps(program, &pipeline.steps, 0) {
+    if let Err(stop) = manager.steps(program, &pipeline.steps, 0) {
+        let Stop { errors, faults, step, pass, remaining } = stop;
         let remaining = Pipeline { steps: remaining };
         let report = manager.report;
-        return Err(Box::new(Failure { errors, pass: Some(pass), remaining, report }));
+        let pass = Some(pass);
+        return Err(Box::new(Failure { errors, faults, step, pass, remaining, report }));
     }
     manager.warn_never_ran();
     Ok(manager.report)
@@ -133,13 +141,23 @@ pub fn run(
 /// Why a step stopped, and what was still to run.
 struct Stop {
     errors: Diags,
+    faults: Vec<OptionFault>,
+    /// Which step, at the depth that the stop has come up to.
+    step: usize,
     pass: &'static PassInfo,
     remaining: Vec<Step>,
 }
 
 impl Stop {
     fn new(step: &Step, errors: Diags) -> Self {
-        Self { errors, pass: step.pass, remaining: vec![step.clone()] }
+        let remaining = vec![step.clone()];
+        Self { errors, faults: Vec::new(), step: 0, pass: step.pass, remaining }
+    }
+    /// With what is wrong with the options.
+    fn with_faults(mut self, faults: Vec<OptionFault>) -> Self {
+        self.errors.items.splice(0..0, faults.iter().map(|fault| fault.diag.clone()));
+        self.faults = faults;
+        self
     }
 }
 
@@ -153,6 +171,7 @@ impl Manager<'_> {
     fn steps(&mut self, program: &mut Program, steps: &[Step], depth: usize) -> Result<(), Stop> {
         for (index, step) in steps.iter().enumerate() {
             self.step(program, step, depth).map_err(|mut stop| {
+                stop.step = index;
                 stop.remaining.extend_from_slice(&steps[index + 1..]);
                 stop
             })?;
@@ -216,10 +235,10 @@ impl Manager<'_> {
         let mut cx = PassCx::new(pass, &step.options, self.config.remarks);
         let mut edit = Edit::new(program);
         let result = action(&mut edit, &mut cx);
-        let (statistics, notices) = cx.finish();
+        let (statistics, notices, faults) = cx.finish();
         self.report.notices.items.extend(notices.items);
         // An edit that is not committed rolls itself back when it is dropped.
-        result.map_err(|errors| Stop::new(step, errors))?;
+        result.map_err(|errors| Stop::new(step, errors).with_faults(faults))?;
         if self.config.verify_each {
             let start = Instant::now();
             let mut errors = Diags::default();

@@ -137,7 +137,10 @@ pub struct Given<'a> {
 struct Slot {
     name: &'static str,
     value: Option<OptionValue>,
+    /// Where the key stands.
     given: Option<Span>,
+    /// Where the value stands; of a bare key, the key.
+    at: Option<Span>,
 }
 
 /// The options of one run of a pass: what was given, and defaults for the rest.
@@ -153,6 +156,7 @@ impl Options {
             name: spec.name,
             value: spec.default.and_then(|text| spec.ty.parse(text)),
             given: None,
+            at: None,
         };
         Self { slots: specs.iter().map(slot).collect() }
     }
@@ -203,6 +207,7 @@ impl Options {
             return;
         }
         self.slots[index].given = Some(given.key_span);
+        self.slots[index].at = Some(given.value.map_or(given.key_span, |(_, span)| span));
         let parsed = match given.value {
             Some((text, _)) => spec.ty.parse(text),
             None => (spec.ty == OptionType::Bool).then_some(OptionValue::Bool(true)),
@@ -223,9 +228,9 @@ impl Options {
     pub fn is_given(&self, name: &str) -> bool {
         self.slots.iter().any(|slot| slot.name == name && slot.given.is_some())
     }
-    /// Where the user gave the option, in the pipeline text.
+    /// Where the user gave the value of the option, in the pipeline text.
     pub fn span(&self, name: &str) -> Option<Span> {
-        self.slots.iter().find(|slot| slot.name == name)?.given
+        self.slots.iter().find(|slot| slot.name == name)?.at
     }
     /// A boolean option.
     pub fn bool(&self, name: &str) -> bool {

@@ -84,14 +84,25 @@ pub struct PassCx<'a> {
     options: &'a Options,
     counts: Vec<u64>,
     notices: Diags,
+    faults: Vec<OptionFault>,
     wants_remarks: bool,
+}
+
+/// An error that is the fault of option values, and so of whoever wrote the pipeline: the program is as good
+/// as any.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OptionFault {
+    /// The options, the one that the error is about first.
+    pub options: &'static [&'static str],
+    /// The error, about no place of the program.
+    pub diag: Diag,
 }
 
 impl<'a> PassCx<'a> {
     /// A context for one run of `info`. Remarks are kept only if `wants_remarks`.
     pub fn new(info: &'static PassInfo, options: &'a Options, wants_remarks: bool) -> Self {
         let counts = vec![0; info.statistics.len()];
-        Self { info, options, counts, notices: Diags::default(), wants_remarks }
+        Self { info, options, counts, notices: Diags::default(), faults: Vec::new(), wants_remarks }
     }
     /// The parsed options.
     pub fn options(&self) -> &'a Options {
@@ -115,9 +126,15 @@ impl<'a> PassCx<'a> {
     pub fn warn(&mut self, warning: Diag) {
         self.notices.push(warning.warning());
     }
-    /// The counters with their names, and the remarks and warnings in the order they were made.
-    pub fn finish(self) -> (Vec<(&'static str, u64)>, Diags) {
+    /// Says that the values of options are wrong; the pass then returns an error, which may be empty.
+    /// `diag` is about no place: who reads the pipeline knows where the options stand.
+    pub fn wrong_option(&mut self, options: &'static [&'static str], diag: Diag) {
+        self.faults.push(OptionFault { options, diag });
+    }
+    /// The counters with their names, the remarks and warnings in the order they were made, and what is
+    /// wrong with the options.
+    pub fn finish(self) -> (Vec<(&'static str, u64)>, Diags, Vec<OptionFault>) {
         let names = self.info.statistics.iter().map(|spec| spec.name);
-        (names.zip(self.counts).collect(), self.notices)
+        (names.zip(self.counts).collect(), self.notices, self.faults)
     }
 }

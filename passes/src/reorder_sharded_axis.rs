@@ -112,7 +112,7 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
     let error = |message: String, note: &str| {
         Err(Diag::error(codes::SEVERAL_AXES, program.op_span(id), message).note(note))
     };
-    let name = op.kind.spec().name;
+    let name = hostir::ops::name_of(program, id);
     match (gathered.as_slice(), scattered.as_slice()) {
         ([], []) => Ok(None),
         (&[(axis, inner)], []) => Ok(inner.then_some(axis)),

@@ -65,7 +65,7 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let name = program.tensor_name(tensor);
     let message = format!(
         "{name} lies across devices along a part of an axis, so that the sharding of `{}` is not known",
-        op.kind.spec().name
+        hostir::ops::name_of(program, id)
     );
     let note = format!(
         "give {name} an axis of its own for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"

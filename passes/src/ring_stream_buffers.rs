@@ -103,7 +103,7 @@ pub(super) struct Buffer {
 pub(super) type Reason = (OpId, String);
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let named = named(edit.program(), cx.options().words("buffers"))?;
+    let named = named(edit.program(), cx)?;
     let uses = Uses::new(edit.program());
     let mut diags = Diags::default();
     let mut buffers = Vec::new();
@@ -140,10 +140,10 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 }
 
 /// The tensors that the option names.
-fn named(program: &Program, names: &[String]) -> Result<Vec<TensorId>, Diags> {
+fn named(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>, Diags> {
     let mut found = Vec::new();
-    let mut diags = Diags::default();
-    for text in names {
+    let mut failed = false;
+    for text in cx.options().words("buffers") {
         let is_it = |id: &TensorId| {
             let tensor = program.tensor(*id);
             let number = format!("T{}", tensor.number);
@@ -154,11 +154,12 @@ fn named(program: &Program, names: &[String]) -> Result<Vec<TensorId>, Diags> {
             None => {
                 let message = format!("the program has no tensor `{text}`");
                 let note = "`buffers=` lists tensors that the program allocates";
-                diags.push(Diag::global(codes::RING_BUFFER, message).note(note));
+                failed = true;
+                cx.wrong_option(&["buffers"], Diag::global(codes::RING_BUFFER, message).note(note));
             }
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(found) }
+    if failed { Err(Diags::default()) } else { Ok(found) }
 }
 
 fn stays(program: &Program, tensor: TensorId, (op, why): &Reason) -> Diag {

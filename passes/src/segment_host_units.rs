@@ -130,7 +130,7 @@ fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     let mut diags = Diags::default();
     for &op in ops.iter().filter(|&&op| goes_into_unit(program, op)) {
         if is_resharding(program, op) {
-            let name = program.op(op).kind.spec().name;
+            let name = hostir::ops::name_of(program, op);
             let what: Vec<String> =
                 program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
             let message = format!(

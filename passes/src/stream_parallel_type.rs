@@ -38,7 +38,7 @@ pub(crate) const PASS: PassInfo = PassInfo {
 };
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let config = Config::new(cx.options())?;
+    let config = Config::new(cx)?;
     if config.reduce_scatter.is_none() {
         refuse_inputs(edit.program())?;
     }

@@ -160,10 +160,14 @@ pub(crate) struct LastAxes(Option<(TensorId, Axes)>);
 impl LastAxes {
     /// The extent of an axis, if the tensor has it.
     pub(crate) fn extent(&mut self, program: &Program, at: (TensorId, u32)) -> Option<ExprId> {
+        self.axis(program, at).map(|axis| axis.extent)
+    }
+    /// An axis, if the tensor has it.
+    pub(crate) fn axis(&mut self, program: &Program, at: (TensorId, u32)) -> Option<Axis> {
         if self.0.as_ref().is_none_or(|(last, _)| *last != at.0) {
             self.0 = Some((at.0, logical_axes(program, at.0)));
         }
         let (_, axes) = self.0.as_ref()?;
-        axes.axes.get(at.1 as usize).map(|axis| axis.extent)
+        axes.axes.get(at.1 as usize).copied()
     }
 }

@@ -11,7 +11,7 @@
 use super::axes::{Axes, logical_axes};
 use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId};
-use crate::ops::AxisLink;
+use crate::ops::{AxisLink, name_of};
 use smallvec::SmallVec;
 
 /// Why an op's operands and results cannot match.
@@ -58,7 +58,7 @@ fn plural(count: usize, word: &str) -> String {
 }
 
 fn missing(program: &Program, op: OpId, what: &str, needs: usize, has: usize) -> Mismatch {
-    let name = program.op(op).kind.spec().name;
+    let name = name_of(program, op);
     Mismatch {
         code: codes::OPERANDS,
         message: format!("`{name}` needs {} but has {has}", plural(needs, what)),
@@ -106,7 +106,7 @@ pub(super) fn rank_mismatch(
     found: usize,
     to: &Side,
 ) -> Mismatch {
-    let name = program.op(op).kind.spec().name;
+    let name = name_of(program, op);
     Mismatch {
         code: codes::RANK,
         message: format!(
@@ -251,7 +251,7 @@ fn by_flags(
 ) -> Result<Positions, Mismatch> {
     let flags = flags(program.op(op));
     if flags.len() != axes.len() {
-        let name = program.op(op).kind.spec().name;
+        let name = name_of(program, op);
         let tensor = program.tensor_name(flagged.tensor);
         return Err(Mismatch {
             code: codes::FLAGS,

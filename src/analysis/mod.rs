@@ -14,5 +14,7 @@ pub use axes::{Axes, Axis, logical_axes};
 pub use extents::Extents;
 pub use mapping::{AxisMap, MappedAxis};
 pub use names::{FreeName, free_names};
-pub use sharding::{Sharding, devices_of, is_resharding, sharding, shardings_differ};
+pub use sharding::{
+    Sharding, devices_of, is_resharding, sharding, shardings_differ, slice_moves, spreads_made_axis,
+};
 pub use standalone::is_standalone;

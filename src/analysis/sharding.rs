@@ -1,6 +1,6 @@
 //! Which axes lie across devices, and which ops move data between devices.
 
-use super::axes::{Axes, logical_axes};
+use super::axes::{Axes, LastAxes, logical_axes};
 use crate::ir::{OpId, ParallelType, Program, TensorId};
 use crate::ops::{AxisLink, Effect, OpKind};
 
@@ -52,10 +52,14 @@ pub fn devices_of(program: &Program, op: OpId) -> Option<Vec<u32>> {
 
 /// Whether a compute op needs data of other devices: its tensors' meshes differ, or a device axis of
 /// an operand is not the same device axis of the result, or the other way round. Streams do not
-/// count; host ops, communications and slices of memory never do.
+/// count; host ops and communications never do, and of slices of memory only those that
+/// [`slice_moves`] names.
 pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let spec = op.kind.spec();
+    if spec.effect == Effect::Alias && op.kind != OpKind::Select {
+        return slice_moves(program, id);
+    }
     if spec.effect != Effect::Pure && op.kind != OpKind::Select {
         return false;
     }
@@ -71,16 +75,65 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let mut links = Vec::new();
     (spec.axes)(program, id, &mut links);
     links.retain(|link| !link.broadcast);
-    let differ = |p, c| shardings_differ(program, p, c, &links);
+    let differ = |p, c| shardings_differ(program, op.kind, (p, c), &links);
     op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
 }
 
-/// Whether an operand and a result of one op lie differently across the devices of their mesh, going by
-/// the op's links (those that are no broadcasts).
+/// Whether a slice of memory (`HirAliasSelect`) would need data of other devices: an axis that the tensor
+/// and its slice share lies across devices in one of them only. The selected axis does not count: of an
+/// axis that lies across devices a slice takes the rank's own part.
+pub fn slice_moves(program: &Program, id: OpId) -> bool {
+    let op = program.op(id);
+    // A symmetric tensor is one memory for all devices, which its view just shows.
+    if op.kind == OpKind::SymmetricContiguousView {
+        return false;
+    }
+    let mut links = Vec::new();
+    (op.kind.spec().axes)(program, id, &mut links);
+    let mut last = (LastAxes::default(), LastAxes::default());
+    links.iter().filter(|link| !link.broadcast).any(|link| {
+        let (from, to) = (last.0.axis(program, link.from), last.1.axis(program, link.to));
+        let kinds = [from, to].map(|axis| axis.and_then(|axis| axis.device()));
+        let tensors = [link.from.0, link.to.0];
+        let spread = |k: usize| kinds[k].is_some_and(|kind| is_spread(program, tensors[k], kind));
+        kinds[0] != kinds[1] && (spread(0) || spread(1))
+    })
+}
+
+/// Whether a device type is more than one device on a tensor's mesh.
+fn is_spread(program: &Program, tensor: TensorId, kind: ParallelType) -> bool {
+    let extent = program.tensor_mesh(tensor).and_then(|mesh| mesh.extent(kind));
+    extent.is_none_or(|extent| extent != 1)
+}
+
+/// Whether an op makes axes of its result from the elements of several axes, or of parts of one: such an
+/// axis has no link although its elements come from the operand.
+fn makes_axes(kind: OpKind) -> bool {
+    matches!(kind, OpKind::View | OpKind::Slice | OpKind::Pad | OpKind::Cat | OpKind::Repeat)
+}
+
+/// Whether an op makes an axis of its result that lies across devices, so that no device holds what the op
+/// reads for it: a view that splits a replicated axis over devices. On a mesh of one device nothing moves.
+pub fn spreads_made_axis(
+    program: &Program,
+    kind: OpKind,
+    result: TensorId,
+    links: &[AxisLink],
+) -> bool {
+    let linked = |at: u32| links.iter().any(|link| link.to == (result, at));
+    makes_axes(kind)
+        && (0..).zip(&logical_axes(program, result).axes).any(|(at, axis)| {
+            let device = axis.device().filter(|&device| is_spread(program, result, device));
+            device.is_some() && !linked(at)
+        })
+}
+
+/// Whether an operand and a result of an op of this kind lie differently across the devices of their mesh,
+/// going by the op's links (those that are no broadcasts).
 pub fn shardings_differ(
     program: &Program,
-    producer: TensorId,
-    consumer: TensorId,
+    kind: OpKind,
+    (producer, consumer): (TensorId, TensorId),
     links: &[AxisLink],
 ) -> bool {
     let (p, c) = (logical_axes(program, producer), logical_axes(program, consumer));
@@ -95,11 +148,12 @@ pub fn shardings_differ(
     let from = |k: u32| {
         links.iter().find(|l| l.to == (consumer, k) && l.from.0 == producer).map(|l| l.from.1)
     };
-    (0..DEVICE_TYPES.len()).any(|kind| {
+    let moves = (0..DEVICE_TYPES.len()).any(|kind| {
         let moved =
             sharded.axes[kind].is_some_and(|k| to(k).is_none() || to(k) != wanted.axes[kind]);
         // An axis that the operand does not have (a matmul's N for A) needs nothing from it.
         let cut = wanted.axes[kind].and_then(from).is_some_and(|k| sharded.axes[kind] != Some(k));
         moved || cut
-    })
+    });
+    moves || spreads_made_axis(program, kind, consumer, links)
 }

@@ -5,10 +5,13 @@ pub mod cpu;
 pub mod cuda;
 pub mod exchange;
 pub mod null;
+pub mod trace;
+pub mod usage;
 
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::plan::Prepared;
+use trace::Trace;
 
 /// What a run did, summed over ranks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -43,4 +46,11 @@ pub trait Backend {
         prepared: &Prepared,
         inputs: Vec<Vec<HostTensor>>,
     ) -> Result<RunResult, Vec<Diag>>;
+    /// [`Backend::run`], and what every rank did when. Recording takes time of its own; the order of the
+    /// program stays as it is.
+    fn run_traced(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<(RunResult, Trace), Vec<Diag>>;
 }

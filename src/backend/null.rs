@@ -5,6 +5,7 @@
 //! it goes through the same steps as processes on GPUs do, which needs no GPU: a dry run of a launch.
 
 use super::exchange::{self, Exchange};
+use super::trace::Trace;
 use super::{Backend, RunResult, Stats, cpu};
 use crate::data::HostTensor;
 use crate::diag::{Diag, codes};
@@ -39,6 +40,16 @@ impl Backend for Null {
         let outputs = vec![absent; prepared.plans.len()];
         let instructions = prepared.plans.iter().map(|plan| plan.insts.len() as u64).sum();
         Ok(RunResult { outputs, stats: Stats { instructions, ..Stats::default() } })
+    }
+
+    /// The timeline is the model's ([`cpu::model`]).
+    fn run_traced(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<(RunResult, Trace), Vec<Diag>> {
+        let result = self.run(prepared, inputs)?;
+        Ok((result, cpu::model(prepared, &cpu::Rates::default())?))
     }
 }
 

@@ -103,6 +103,8 @@ codes! {
     ALLOCATE_MEMORY = "H0232";
     /// An axis number past the end.
     DIM = "H0233";
+    /// A loop or a branch without statements (warning).
+    EMPTY_BLOCK = "H0234";
     /// A team without devices, or with a device twice.
     BAD_TEAM = "H0241";
     /// A device of an input's or output's mesh that is not in the team.
@@ -115,6 +117,8 @@ codes! {
     PEER = "H0245";
     /// A team too large or too small for the type.
     TEAM_SIZE = "H0246";
+    /// A protocol on a P2PCommunication whose backend has none (warning).
+    PROTOCOL = "H0247";
     /// A Wait for a number that nothing posts.
     UNKNOWN_WAIT = "H0251";
     /// Two communications of one number.
@@ -197,6 +201,20 @@ codes! {
     DEVICE_MEMORY = "H0521";
     /// A call of CUDA or NCCL that failed.
     DEVICE_CALL = "H0522";
+    /// A device tensor of another element type than the input or output it was bound to.
+    BOUND_TYPE = "H0523";
+    /// A device tensor of another shape than the input or output it was bound to.
+    BOUND_SHAPE = "H0524";
+    /// Strides of a device tensor that cannot be used, or bound tensors that share memory.
+    BOUND_STRIDES = "H0525";
+    /// An address that is not of the rank's device, too close to the end of its allocation or not aligned.
+    BOUND_MEMORY = "H0526";
+    /// An input that nothing was bound to.
+    UNBOUND = "H0527";
+    /// A session that was asked for what it does not have: a program, a rank, an input, an output, a stream.
+    SESSION = "H0528";
+    /// A session of which an earlier run failed.
+    FAILED_BEFORE = "H0529";
     /// Another process of the run that failed or is lost.
     PROCESS = "H0530";
     /// Another process of the run that does not come to a step in time.

@@ -115,6 +115,10 @@ impl Diags {
     pub fn has_errors(&self) -> bool {
         self.items.iter().any(|diag| diag.severity == Severity::Error)
     }
+    /// The places that the diagnostics are about.
+    pub fn places(&self) -> impl Iterator<Item = Span> + '_ {
+        self.items.iter().filter_map(|diag| Some(diag.primary.as_ref()?.span))
+    }
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

@@ -1,6 +1,6 @@
 //! Loops and branches.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes, no_checks};
+use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes};
 use crate::ir::AttrKey;
 use crate::plan;
 use crate::verify::rules;
@@ -63,6 +63,6 @@ pub const IF: OpSpec = OpSpec {
     effect: Effect::Control,
     standalone: Standalone::No,
     axes: no_axes,
-    verify: no_checks,
+    verify: rules::branch::verify,
     lower: plan::lower_if,
 };

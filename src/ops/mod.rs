@@ -21,6 +21,8 @@ pub use spec::{
     ArgKind, ArgSpec, AxisLink, Effect, Equals, Layout, Link, OpSpec, Padding, Presence, Standalone,
 };
 
+use crate::ir::{AttrKey, OpId, Program};
+
 macro_rules! op_table {
     ($($kind:ident => $spec:path,)*) => {
         /// Row of the op table.
@@ -91,6 +93,12 @@ impl OpKind {
     pub fn spec(self) -> &'static OpSpec {
         TABLE[self as usize]
     }
+}
+
+/// What people call an op: a pointwise one by the function that it computes.
+pub fn name_of(program: &Program, op: OpId) -> &str {
+    let op = program.op(op);
+    op.word(AttrKey::Function).map_or(op.kind.spec().name, |word| program.name(word))
 }
 
 /// The kind of a head word, in any style's spelling. Pointwise functions are not ops of their own:

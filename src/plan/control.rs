@@ -1,5 +1,6 @@
 //! Lowering of loops, branches, streams and HostUnits: all of it happens at plan time.
 
+use super::fresh::Renewed;
 use super::{InstKind, Lowering};
 use crate::diag::Diag;
 use crate::diag::codes;
@@ -40,7 +41,7 @@ pub fn lower_for_range(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
 }
 
 /// Runs the iterations; `fresh` tensors that had no memory before the loop have none when one begins.
-fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &[TensorId]) -> Result<(), Diag> {
+fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &Renewed) -> Result<(), Diag> {
     let start = op.expr(AttrKey::Start).map_or(Ok(0), |expr| cx.int(expr))?;
     let step = op.expr(AttrKey::Step).map_or(Ok(1), |expr| cx.int(expr))?;
     let stop = cx.int(stop)?;
@@ -51,21 +52,34 @@ fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &[TensorId]) ->
         ));
     }
     let (index, Some(&body)) = (loop_index(cx, op), op.blocks.first()) else { return Ok(()) };
-    let outside: Vec<bool> = fresh.iter().map(|&tensor| cx.binding(tensor).is_some()).collect();
+    let had = |(at, &tensor): (usize, &TensorId)| {
+        cx.binding(tensor).is_some() && !(at < fresh.whole && is_left_over(cx, tensor))
+    };
+    let outside: Vec<bool> = fresh.tensors.iter().enumerate().map(had).collect();
+    let renewed = || fresh.tensors.iter().zip(&outside).filter(|(_, had)| !**had);
     let mut value = start;
     while value < stop {
-        if value != start {
-            for (&tensor, &bound) in fresh.iter().zip(&outside) {
-                if !bound {
-                    cx.rebind(tensor, None)?;
-                }
-            }
+        for (&tensor, _) in renewed() {
+            cx.rebind(tensor, None)?;
         }
         cx.run_iteration(index, value, body)?;
         let Some(next) = value.checked_add(step) else { break };
         value = next;
     }
+    for (&tensor, _) in renewed() {
+        if let Some(buffer) = cx.binding(tensor).map(|view| view.buffer) {
+            cx.fresh.left.insert(tensor, buffer);
+        }
+    }
     Ok(())
+}
+
+/// Whether a tensor still has what the last iteration of an earlier loop gave it, and nothing else is bound to
+/// a part of that: not memory that it had before, then, and another loop's iterations do not write into it.
+fn is_left_over(cx: &Lowering<'_>, tensor: TensorId) -> bool {
+    let Some(buffer) = cx.binding(tensor).map(|view| view.buffer) else { return false };
+    let owner = cx.plan.buffers[buffer].tensor == tensor;
+    cx.fresh.left.get(&tensor) == Some(&buffer) && !(owner && cx.references[buffer] > 1)
 }
 
 /// `IF predicate:` with an optional `ELSE:`

@@ -8,13 +8,26 @@ use crate::ir::{
     AttrKey, AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value,
 };
 use crate::ops::Effect;
+use crate::plan::BufferId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
+
+/// What loses its memory when an iteration begins.
+#[derive(Default)]
+pub(super) struct Renewed {
+    /// The tensors.
+    pub(super) tensors: Vec<TensorId>,
+    /// How many of them, from the first, are whole in each iteration before it uses them. The others depend on
+    /// the index, and may read what was there before the loop.
+    pub(super) whole: usize,
+}
 
 /// What is known of the loops that have run so far.
 #[derive(Default)]
 pub(super) struct Fresh {
-    loops: FxHashMap<OpId, Rc<[TensorId]>>,
+    loops: FxHashMap<OpId, Rc<Renewed>>,
+    /// What the last iteration of a loop gave a tensor: no memory that it had before another loop.
+    pub(super) left: FxHashMap<TensorId, BufferId>,
     /// How often the program touches each tensor; outputs count as touched once more.
     touches: Option<FxHashMap<TensorId, u32>>,
 }
@@ -28,18 +41,19 @@ impl Fresh {
         program: &Program,
         looped: OpId,
         index: Option<Symbol>,
-    ) -> Rc<[TensorId]> {
+    ) -> Rc<Renewed> {
         if let Some(known) = self.loops.get(&looped) {
             return Rc::clone(known);
         }
         let touches = self.touches.get_or_insert_with(|| touches(program));
         let mut body = Body::new(program);
         program.op(looped).blocks.iter().for_each(|&block| body.block(block));
-        let mut found = body.finish(touches);
+        let mut tensors = body.finish(touches);
+        let whole = tensors.len();
         if let Some(index) = index {
-            dependents(program, looped, index, &mut found);
+            dependents(program, looped, index, &mut tensors);
         }
-        let found: Rc<[TensorId]> = found.into();
+        let found = Rc::new(Renewed { tensors, whole });
         self.loops.insert(looped, Rc::clone(&found));
         found
     }

@@ -43,7 +43,7 @@ pub struct Lowering<'a> {
     pub(super) named_streams: FxHashMap<ExprId, StreamSlot>,
     indexed_streams: FxHashMap<i64, StreamSlot>,
     bindings: IdVec<TensorId, Option<View>>,
-    references: IdVec<BufferId, u32>,
+    pub(super) references: IdVec<BufferId, u32>,
     communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
     handles: FxHashMap<u32, OpId>,
     definitions: FxHashMap<Symbol, OpId>,
@@ -435,7 +435,14 @@ impl<'a> Lowering<'a> {
                 self.live_bytes,
                 self.memory_limit
             );
-            return Err(self.error(codes::TOO_LARGE, message));
+            let mut diag = self.error(codes::TOO_LARGE, message);
+            // Inputs have their memory before the first op.
+            let declared = self.program.source().tensors.get(tensor).copied();
+            let input = matches!(kind, BufferKind::Input(_));
+            if let (true, Some(span), Some(place)) = (input, declared, &mut diag.primary) {
+                place.span = span;
+            }
+            return Err(diag);
         }
         let buffer = self.plan.buffers.push(Buffer { elements, dtype, tensor, kind });
         self.references.push(0);

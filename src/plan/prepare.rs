@@ -2,7 +2,7 @@
 
 use super::axes::AxesTable;
 use super::{Env, Labels, Lowering, Plan, PlanText, Sizes, infer};
-use crate::analysis::shardings_differ;
+use crate::analysis::{shardings_differ, slice_moves};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{DType, Mesh, OpId, ParallelType, Program, TensorId, Value};
@@ -217,6 +217,9 @@ fn unlowered(program: &Program) -> Result<bool, Diag> {
             _ if kind == OpKind::Select && select.is_none() && reshards(program, id) => {
                 select = Some(id);
             }
+            Effect::Alias if resharding.is_none() && slice_moves(program, id) => {
+                resharding = Some(id);
+            }
             Effect::Communicate | Effect::Control => lowered = lowered.or(Some(id)),
             Effect::Pure | Effect::Opaque if resharding.is_none() && reshards(program, id) => {
                 resharding = Some(id);
@@ -233,7 +236,7 @@ fn unlowered(program: &Program) -> Result<bool, Diag> {
     }
     match (resharding, lowered) {
         (Some(op), Some(other)) => {
-            let name = program.op(op).kind.spec().name;
+            let name = crate::ops::name_of(program, op);
             let what = program.op(other).kind.spec().name;
             let message = format!(
                 "this `{name}` moves data between devices but is not a Communication, in a program that has communications or loops"
@@ -267,6 +270,6 @@ fn reshards(program: &Program, id: OpId) -> bool {
     let mut links = Vec::new();
     (op.kind.spec().axes)(program, id, &mut links);
     links.retain(|link| !link.broadcast);
-    let differ = |p, c| shardings_differ(program, p, c, &links);
+    let differ = |p, c| shardings_differ(program, op.kind, (p, c), &links);
     op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
 }

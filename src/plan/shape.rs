@@ -4,7 +4,7 @@ use super::compute::{copy_into, emit_copy};
 use super::{Dim, InstKind, Lowering, Scalar, View};
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::ir::{AttrKey, AttrValue, Op, OpId, TensorId};
+use crate::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, Op, OpId, TensorId};
 
 fn flags(cx: &Lowering<'_>, op: &Op) -> Result<Vec<bool>, Diag> {
     match op.attr(AttrKey::Flags) {
@@ -69,9 +69,42 @@ pub fn lower_view(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let dst = cx.output(result)?;
     let shape = source.shape();
     let Some(reshaped) = dst.reshaped(&shape) else {
-        return Err(cx.shape_error(input, &shape, result, &dst.shape()));
+        let error = cx.shape_error(input, &shape, result, &dst.shape());
+        return Err(uneven_split(cx, &[result, input]).unwrap_or(error));
     };
     emit_copy(cx, source, reshaped)
+}
+
+/// The error for an axis of a view that is a part of an extent, `( i0 / 4 )`, where that is no multiple of
+/// the number of parts.
+fn uneven_split(cx: &Lowering<'_>, tensors: &[TensorId]) -> Option<Diag> {
+    let found = tensors.iter().find_map(|&tensor| {
+        let mut axes = cx.axes.stored(tensor).zip(0..);
+        axes.find_map(|(axis, at)| Some((tensor, at, inexact(cx, axis.extent)?)))
+    });
+    let (tensor, at, (extent, value, parts)) = found?;
+    let (name, text) = (cx.name(tensor), crate::print::expr_text(cx.program, extent));
+    let message =
+        format!("axis {at} of {name} is one of {parts} parts of `{text}`, but `{text}` is {value}");
+    let note = format!(
+        "choose a size that is a multiple of {parts}, or split the axis into another number of parts (`factor=` where `chunk` split it)"
+    );
+    Some(cx.error(codes::SHAPES, message).note(note))
+}
+
+/// The division in an extent that leaves a rest: what is divided, its value, and by how much.
+fn inexact(cx: &Lowering<'_>, extent: ExprId) -> Option<(ExprId, i64, i64)> {
+    match *cx.program.expr(extent) {
+        Expr::Binary(BinaryOp::Div, a, b) => {
+            let (value, parts) = (cx.int(a).ok()?, cx.int(b).ok()?);
+            if value.checked_rem(parts)? != 0 {
+                return Some((a, value, parts));
+            }
+            inexact(cx, a)
+        }
+        Expr::Binary(_, a, b) => inexact(cx, a).or_else(|| inexact(cx, b)),
+        _ => None,
+    }
 }
 
 /// A rank's part of a view is the view of its part only where device axes stay where they are. What lies on

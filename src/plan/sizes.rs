@@ -4,6 +4,8 @@
 //! extents are one name, are one class; a class has at most one value. Whatever is left open is one
 //! error that names each open extent and the flag that sets it.
 
+mod loops;
+
 use super::axes::AxesTable;
 use super::scalar::{EvalError, Locals, Scope};
 use crate::analysis::Axis;
@@ -96,6 +98,8 @@ struct Solver<'a> {
     scalars: Vec<u32>,
     reals: FxHashMap<Symbol, u64>,
     name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
+    /// What loops go along, once it was asked for.
+    ties: Option<Vec<loops::Tie>>,
     diags: &'a mut Diags,
 }
 
@@ -114,6 +118,7 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
         scalars: Vec::new(),
         reals: FxHashMap::default(),
         name_nodes: FxHashMap::default(),
+        ties: None,
         diags,
     };
     solver.collect();
@@ -300,6 +305,10 @@ impl Solver<'_> {
         }
         let mut links = Vec::new();
         for op in ops {
+            // A loop may go on over the domain of a tensor that nothing else names any more.
+            if let Some(domain) = self.program.op(op).domain(AttrKey::Domain) {
+                self.collect_names(None, self.program.domain(domain).extent);
+            }
             links.clear();
             (self.program.op(op).kind.spec().axes)(self.program, op, &mut links);
             for link in links.iter().filter(|link| !link.broadcast) {
@@ -428,7 +437,7 @@ impl Solver<'_> {
         let mut env = Env { ranks, streams, reals, ..Env::default() };
         loop {
             self.bind_known(&mut env);
-            if !self.solve_compound(&env) && !self.name_units() {
+            if !self.solve_compound(&env) && !self.name_units() && !self.follow_loops(&env) {
                 return env;
             }
         }
@@ -560,7 +569,10 @@ impl Solver<'_> {
             let places = places.get(root).map_or(&[][..], Vec::as_slice);
             let text = match places.is_empty() {
                 // The name is no extent of its own, as in `iS0{( 2 * i2 )}`.
-                true => format!("part of the size of {}", self.axes_text(&self.holders(name))),
+                true => match self.holders(name) {
+                    holders if holders.is_empty() => "the length of a loop".to_owned(),
+                    holders => format!("part of the size of {}", self.axes_text(&holders)),
+                },
                 false => self.axes_text(places),
             };
             let input = places.iter().map(|(tensor, _)| *tensor).find(|&at| self.is_input(at));
@@ -613,9 +625,13 @@ impl Solver<'_> {
 }
 
 fn mentions(program: &Program, expr: ExprId, name: &str) -> bool {
+    program.names().find(name).is_some_and(|name| mentions_symbol(program, expr, name))
+}
+
+fn mentions_symbol(program: &Program, expr: ExprId, name: Symbol) -> bool {
     match program.expr(expr) {
-        Expr::Name(found) => program.name(*found) == name,
-        other => parts(other).iter().any(|&part| mentions(program, part, name)),
+        Expr::Name(found) => *found == name,
+        other => parts(other).iter().any(|&part| mentions_symbol(program, part, name)),
     }
 }
 

@@ -58,6 +58,22 @@ pub fn print_op(program: &Program, op: OpId, out: &mut String) {
     }
 }
 
+/// The text of each op on one line, without its blocks, every tensor by its number alone.
+pub fn op_lines(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Vec<String> {
+    let mut out = String::new();
+    let mut printer = Printer::new(program, &mut out);
+    printer.known = Some(FxHashMap::default());
+    let line = |op| {
+        // The first time tells the printer what the tensors are.
+        for _ in 0..2 {
+            printer.out.clear();
+            printer.op(op);
+        }
+        printer.out.split_whitespace().collect::<Vec<&str>>().join(" ")
+    };
+    ops.into_iter().map(line).collect()
+}
+
 /// The state of one run.
 struct Printer<'p> {
     program: &'p Program,

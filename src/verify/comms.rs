@@ -143,8 +143,23 @@ fn root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &m
     }
 }
 
+/// Only copies on the current stream have a side that copies.
+fn protocol(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let word = |key| op.word(key).map(|word| program.name(word));
+    if let (Some(protocol), Some(backend)) = (word(AttrKey::Protocol), word(AttrKey::Backend))
+        && backend != "CUDA"
+    {
+        let message = format!("`protocol={protocol}` has no effect with `backend={backend}`");
+        let note = "with `backend=CUDA` it says which side copies; remove it";
+        let diag = Diag::error(codes::PROTOCOL, program.op_span(id), message).note(note);
+        diags.push(diag.warning());
+    }
+}
+
 /// V43: a constant peer is a device of some mesh.
 pub(super) fn p2p(program: &Program, id: OpId, diags: &mut Diags) {
+    protocol(program, id, diags);
     let Some(peer) = program.op(id).expr(AttrKey::Peer) else { return };
     let Some(peer) = program.exprs().as_int(peer) else { return };
     let devices = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());

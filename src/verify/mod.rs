@@ -59,6 +59,10 @@
 //! - V42 a root exactly where the type has one, and in the team (H0243)
 //! - V43 a constant peer is a device of some mesh, for a CollectivePermute a position in the team (H0245)
 //! - V44 a reduce operation only where the type reduces (H0244)
+//!
+//! Warnings, beside V37
+//! - V45 a loop or a branch has statements in it (H0234)
+//! - V46 a P2PCommunication has a protocol only with `backend=CUDA` (H0247)
 
 mod comms;
 mod declarations;
@@ -71,8 +75,8 @@ mod scalars;
 mod shapes;
 mod units;
 
-use crate::diag::Diags;
-use crate::ir::Program;
+use crate::diag::{Diags, Label, Severity, Span, codes};
+use crate::ir::{OpId, Program, TensorId};
 use crate::ops::OpKind;
 
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
@@ -81,14 +85,16 @@ const PARALLEL: usize = 4096;
 /// Checks a program; errors come in the order of their places in the text.
 pub fn verify(program: &Program, diags: &mut Diags) {
     let (mut found, [rules, rest, extents]) = if program.ops().len() < PARALLEL {
-        (whole(program), [rules(program), rest(program), extents(program)])
+        (whole(program), [rules(program, &[]), rest(program), extents(program)])
     } else {
-        let (left, right) =
-            rayon::join(|| [whole(program), rest(program)], || [rules(program), extents(program)]);
+        let (left, right) = rayon::join(
+            || [whole(program), rest(program)],
+            || [rules(program, &[]), extents(program)],
+        );
         let ([whole, rest], [rules, extents]) = (left, right);
         (whole, [rules, rest, extents])
     };
-    found.items.extend(rules.items);
+    found.items.extend(without_twice(program, &found, rules).items);
     found.items.extend(rest.items);
     // An extent that needs two values usually follows from what was reported already.
     if !found.has_errors() {
@@ -96,6 +102,50 @@ pub fn verify(program: &Program, diags: &mut Diags) {
     }
     found.sort();
     diags.items.append(&mut found.items);
+}
+
+/// Checks what each declaration and each op says by itself: for a program some statements of which could not
+/// be read, so that nobody knows what they define, post or wait for. Warnings are left out,
+/// and so is what is about a place that holds one of the errors found `earlier`.
+pub fn verify_apart(program: &Program, earlier: &[Span], diags: &mut Diags) {
+    /// What is wrong with these may be that the other statement is missing.
+    const NEED_OTHERS: &[&str] = &[
+        codes::UNKNOWN_ALIAS,
+        codes::UNKNOWN_UNIT,
+        codes::UNIT_COUNT,
+        codes::UNIT_TENSOR,
+        codes::PEER,
+    ];
+    let mut found = Diags::default();
+    declarations::check(program, &declarations::Referenced::new(program), &mut found);
+    let rules = without_twice(program, &found, rules(program, &[]));
+    found.items.extend(rules.items);
+    let spoilt = |label: &Label| {
+        let holds =
+            |at: &Span| label.span.start < at.end.max(at.start + 1) && at.start < label.span.end;
+        earlier.iter().any(holds)
+    };
+    found.items.retain(|diag| {
+        diag.severity == Severity::Error
+            && !NEED_OTHERS.contains(&diag.code)
+            && !diag.primary.iter().chain(&diag.labels).any(spoilt)
+    });
+    found.sort();
+    diags.items.append(&mut found.items);
+}
+
+/// What single ops require, without ops of tensors that are declared twice: most of what they say of one of the
+/// two types follows from that.
+fn without_twice(program: &Program, declarations: &Diags, all: Diags) -> Diags {
+    if declarations.items.iter().all(|diag| diag.code != codes::DECLARATIONS_DIFFER) {
+        return all;
+    }
+    let first = declarations::Referenced::new(program).first;
+    let mut twice = Vec::new();
+    for tensor in program.tensors().ids().filter(|&tensor| first[tensor] != tensor) {
+        twice.extend([tensor, first[tensor]]);
+    }
+    rules(program, &twice)
 }
 
 /// Declarations, and what is defined, used and freed where.
@@ -107,10 +157,16 @@ fn whole(program: &Program) -> Diags {
     found
 }
 
-/// What single ops require.
-fn rules(program: &Program) -> Diags {
+/// What single ops require, but for those of some tensors.
+fn rules(program: &Program, but: &[TensorId]) -> Diags {
     let mut found = Diags::default();
-    let mut check = |id| (program.op(id).kind.spec().verify)(program, id, &mut found);
+    let mut check = |id: OpId| {
+        let op = program.op(id);
+        let left_out = |tensor: TensorId| but.contains(&tensor);
+        if but.is_empty() || !op.input_tensors().chain(op.output_tensors()).any(left_out) {
+            (op.kind.spec().verify)(program, id, &mut found);
+        }
+    };
     program.walk(program.body(), &mut check);
     for (_, unit) in program.units().iter() {
         program.walk(unit.body, &mut check);

@@ -68,5 +68,7 @@ rules! {
     /// ALLOCATE.
     allocate: links::none, memory::allocate;
     /// FOR.
-    loops: links::none, scalars::loop_bounds;
+    loops: links::none, scalars::loop_bounds, scalars::empty_block;
+    /// IF.
+    branch: links::none, scalars::empty_block;
 }

@@ -87,6 +87,20 @@ pub(super) fn loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
+/// A loop or a branch that does nothing. Passes leave an empty branch in front of an ELSE, as nvFuser does.
+pub(super) fn empty_block(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let empty = |at: usize| op.blocks.get(at).map(|&block| program.block(block).ops.is_empty());
+    let what = match (empty(0), empty(1)) {
+        (Some(true), None | Some(true)) => format!("this `{}`", op.kind.spec().name),
+        (Some(false), Some(true)) => "the `ELSE` of this `IF`".to_owned(),
+        _ => return,
+    };
+    let message = format!("{what} has no statements in it");
+    let note = "indent the statements that belong to it, or put them into braces; the next line is not part of it";
+    diags.push(Diag::error(codes::EMPTY_BLOCK, program.op_span(id), message).note(note).warning());
+}
+
 /// V29: no extent needs two values.
 pub(super) fn extents(program: &Program, diags: &mut Diags) {
     for conflict in Extents::new(program).conflicts() {

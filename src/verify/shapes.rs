@@ -49,7 +49,7 @@ fn extent(program: &Program, id: OpId, link: &AxisLink, (x, y): (i64, i64), diag
         let axis = domain.map_or_else(|| format!("axis {k}"), |d| domain_text(program, d));
         format!("`{axis}` of `{}`", program.tensor_name(tensor))
     };
-    let name = program.op(id).kind.spec().name;
+    let name = crate::ops::name_of(program, id);
     let message = format!(
         "`{name}` needs equal extents, but {} has {x} and {} has {y}",
         axis(link.from),
@@ -81,8 +81,7 @@ fn dtype(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut 
     let of = |tensor| {
         format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name())
     };
-    let op = program.op(id);
-    let name = op.word(AttrKey::Function).map_or(op.kind.spec().name, |name| program.name(name));
+    let name = crate::ops::name_of(program, id);
     let message = format!("`{name}` needs equal element types, but {} and {}", of(a), of(b));
     let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
     let diag = declared(declared(diag, program, a, id), program, b, id);

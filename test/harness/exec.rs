@@ -15,6 +15,9 @@ pub struct Context {
     pub bless: bool,
     /// Whether `hir-opt` and `hir-run` run as processes (`HIR_SPAWN=1`).
     pub spawn: bool,
+    /// What `hir-run` is given besides what its command line says, to run on GPUs. FileCheck is then
+    /// left out: messages name the backend.
+    pub flags: Vec<String>,
 }
 
 /// Runs one substituted command line.
@@ -127,7 +130,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         run_line(
             line,
-            &Context { scratch: folder.path().to_path_buf(), bless: false, spawn: false },
+            &Context {
+                scratch: folder.path().to_path_buf(),
+                bless: false,
+                spawn: false,
+                flags: Vec::new(),
+            },
         )
     }
 

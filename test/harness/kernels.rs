@@ -75,7 +75,12 @@ fn collect() -> Found {
 fn follow(pipeline: &Pipeline, scratch: &Path, place: &str, found: &mut Found) {
     let mut piped = Vec::new();
     for command in pipeline {
-        let context = Context { scratch: scratch.to_path_buf(), bless: false, spawn: false };
+        let context = Context {
+            scratch: scratch.to_path_buf(),
+            bless: false,
+            spawn: false,
+            flags: Vec::new(),
+        };
         match command.words.first().map(String::as_str) {
             Some("hir-run") => return plan(&command.words[1..], &piped, place, found),
             Some("hir-opt" | "sed" | "cat" | "cp" | "mkdir" | "echo") => {

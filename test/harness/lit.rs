@@ -53,6 +53,7 @@ fn context(scratch: &Path) -> Context {
         scratch: scratch.to_path_buf(),
         bless: is_set("HIR_BLESS"),
         spawn: is_set("HIR_SPAWN"),
+        flags: Vec::new(),
     }
 }
 

@@ -148,6 +148,27 @@ pub(crate) fn copies() -> Vec<(Case, f64)> {
     let dst = memory.random(DType::Float, &[3, 4, 16], RANGE);
     let src = repeated(&src, 1, 4);
     cases.push((memory.case("repeated rows", InstKind::Copy { src, dst }), 0.0));
+    cases.extend(bindings());
+    cases
+}
+
+/// What callers of a session bind: parts of larger tensors, in any order of axes, that start anywhere,
+/// copied to and from memory without gaps.
+fn bindings() -> Vec<(Case, f64)> {
+    let mut cases = Vec::new();
+    for dtype in [DType::Float, DType::Half, DType::Double, DType::Bool] {
+        for (start, order) in [(0, [0, 1, 2]), (1, [0, 1, 2]), (3, [2, 0, 1]), (4, [1, 2, 0])] {
+            for out in [false, true] {
+                let mut memory = Memory::default();
+                let whole = memory.random(dtype, &[5, 12, 40], RANGE);
+                let theirs = permuted(&part(&part(&whole, 2, start, 24), 1, 2, 8), &order);
+                let ours = memory.random(dtype, &theirs.shape(), RANGE);
+                let name = format!("{} from {start} as {order:?}, out: {out}", dtype.name());
+                let (src, dst) = if out { (ours, theirs) } else { (theirs, ours) };
+                cases.push((memory.case(name, InstKind::Copy { src, dst }), 0.0));
+            }
+        }
+    }
     cases
 }
 

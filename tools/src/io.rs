@@ -15,6 +15,8 @@ pub struct Io<'a> {
     pub cwd: PathBuf,
     /// Whether diagnostics are coloured.
     pub color: bool,
+    /// Columns of the terminal that standard output is; `None` if it is none.
+    pub columns: Option<usize>,
     /// Variables of the environment.
     pub env: fn(&str) -> Option<std::ffi::OsString>,
     /// The file of this program, where it may start itself again.
@@ -88,6 +90,8 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
         stderr: &mut stderr,
         cwd: std::env::current_dir().unwrap_or_default(),
         color,
+        columns: terminal_size::terminal_size_of(std::io::stdout())
+            .map(|(width, _)| usize::from(width.0)),
         env: |name| std::env::var_os(name),
         exe: std::env::current_exe().ok(),
     };

@@ -8,8 +8,11 @@ mod chunk;
 mod cli;
 mod dump;
 mod expect;
+mod faults;
 mod output;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use crate::io::{Io, Status};
 use crate::render::report;
@@ -17,6 +20,7 @@ use crate::source::Source;
 use chunk::Chunk;
 use cli::Cli;
 use dump::Dump;
+use faults::Faults;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::print::PrintOptions;
@@ -62,6 +66,8 @@ struct Session<'a> {
     out: String,
     /// Diagnostics about the whole input, in the order of its chunks.
     diags: Diags,
+    /// What is wrong with the command line.
+    faults: Faults,
     /// Reports of all pipelines that ran.
     reports: Vec<Report>,
     /// Names of passes that ran.
@@ -82,6 +88,7 @@ impl<'a> Session<'a> {
             lossy: false,
             out: String::new(),
             diags: Diags::default(),
+            faults: Faults::default(),
             reports: Vec::new(),
             ran: Vec::new(),
             phases: [0.0; 4],
@@ -97,11 +104,12 @@ impl<'a> Session<'a> {
         let chunks = chunk::split(&text, self.cli.split_input_file);
         let mut failed = false;
         for (index, chunk) in chunks.iter().enumerate() {
-            if index > 0 {
+            // With `--container` one program is printed, and nothing stands before or behind it.
+            if index > 0 && self.cli.container.is_none() {
                 self.out.push_str("// -----\n");
             }
             let mut diags = self.chunk(chunk, io);
-            failed |= diags.has_errors();
+            failed |= diags.has_errors() || !self.faults.is_empty();
             if self.cli.verify_diagnostics {
                 diags = expect::compare(&chunk.text, &diags);
             }
@@ -112,6 +120,7 @@ impl<'a> Session<'a> {
         let expected = self.cli.verify_diagnostics && !self.diags.has_errors();
         let ok = expected || (!failed && !self.diags.has_errors());
         report(io, self.cli.format, self.source, &self.diags.items);
+        self.faults.report(self.cli, io);
         self.tables(io);
         self.finish(io, ok)
     }
@@ -131,6 +140,9 @@ impl<'a> Session<'a> {
         for (program, mut found) in programs {
             if sound && !found.has_errors() {
                 self.program(program, &mut found, io);
+            } else {
+                let earlier = diags.places().chain(found.places()).collect::<Vec<_>>();
+                hostir::verify::verify_apart(&program, &earlier, &mut found);
             }
             diags.items.extend(found.items);
         }
@@ -202,7 +214,12 @@ impl<'a> Session<'a> {
 
     fn failure(&mut self, program: &Program, failure: Failure, diags: &mut Diags) {
         diags.items.extend(failure.report.notices.items.iter().cloned());
-        diags.items.extend(failure.errors.items);
+        // Shown with the command line; what a test expects, it expects of the program.
+        let shown = if self.cli.verify_diagnostics { 0 } else { failure.faults.len() };
+        if shown > 0 {
+            self.faults.take(self.cli, &failure);
+        }
+        diags.items.extend(failure.errors.items.into_iter().skip(shown));
         if self.cli.reproducer.is_some() && self.reproducer.is_none() {
             self.reproducer = Some(test_case(program, &failure.remaining));
         }
@@ -247,8 +264,8 @@ impl<'a> Session<'a> {
             }
         }
         if !ok {
-            let usage = self.cli.container.is_some_and(|wanted| wanted > self.containers);
-            return if usage { Status::Usage } else { Status::Program };
+            let absent = self.cli.container.is_some_and(|wanted| wanted > self.containers);
+            return if absent || !self.faults.is_empty() { Status::Usage } else { Status::Program };
         }
         match output::write(io, &self.cli.output, &self.out) {
             Ok(()) => Status::Ok,

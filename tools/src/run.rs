@@ -17,10 +17,15 @@ mod load;
 mod names;
 mod outputs;
 mod ran;
+mod ranges;
 mod reference;
 mod spread;
+mod staged;
 mod store;
 mod summary;
+mod timeline;
+mod trace;
+mod traced;
 
 use crate::io::Io;
 use crate::launch::Here;
@@ -29,7 +34,8 @@ use cli::Options;
 use engine::Engine;
 use exec::Prepared;
 use failure::Failure;
-use hostir::backend::RunResult;
+use hostir::backend::trace::Trace;
+use hostir::backend::{RunResult, cuda};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use load::Loaded;
@@ -64,9 +70,11 @@ fn print(text: &str, options: &Options, io: &mut Io<'_>) -> i32 {
 
 /// Everything up to the text for standard output. `here` is this process among several.
 fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<String, Failure> {
+    traced::check(options, here, io)?;
     let engine = Engine::choose(options, here, io)?;
+    let profiler = ranges::open(options, &engine, io)?;
     if let Some(bench) = &options.bench {
-        return bench::run(options, bench, &engine, here, io);
+        return bench::run(options, bench, (&engine, profiler.as_ref()), here, io);
     }
     let loaded = Loaded::read(&options.file, options.container, io)?;
     let bound = names::bind(&loaded.program, options)?;
@@ -79,8 +87,7 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     }
     outputs::check_types(&prepared, options, &bound)?;
     if options.check_only {
-        exec::follow_order(&prepared).map_err(|diags| loaded.fail(diags))?;
-        return Ok(summary::checked(&prepared, options));
+        return check_only(&prepared, &loaded, options, io);
     }
     if matches!(engine, Engine::Cpu) {
         exec::check_memory(&prepared)?;
@@ -91,11 +98,16 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     }
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
     let parts = inputs::parts(&prepared, &inputs, here.map(|here| here.place.rank));
-    let run =
-        compute(&engine, &prepared, parts, options, io).map_err(|diags| loaded.fail(diags))?;
+    let ready = |program: &mut cuda::Loaded<'_>| {
+        ranges::name(program, profiler.as_ref(), &loaded, &prepared);
+    };
+    let (run, trace) = compute(&engine, &prepared, parts, options, &ready, io)
+        .map_err(|diags| loaded.fail(diags))?;
     let run = spread::collect(here, &prepared, run).map_err(|diags| loaded.fail(diags))?;
     // The other processes have handed over their outputs: rank 0 does the rest.
     let Some(run) = run else { return Ok(String::new()) };
+    let drawn =
+        trace.map(|trace| traced::draw(&trace, &loaded, &prepared, options, io)).transpose()?;
     let ran = ran::line(&prepared, run.stats);
     let results = Results::assemble(&prepared, run, &bound.in_parts())
         .map_err(|diag| loaded.fail(vec![diag]))?;
@@ -104,10 +116,28 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
         lines.extend(reference::check(file, &inputs, &prepared, &results, options, io)?);
     }
     outputs::write(&prepared, &results, options, &bound, io)?;
+    let chart = drawn.map(traced::Drawn::commit).transpose()?.unwrap_or_default();
     if !options.quiet {
         let _ = writeln!(io.stderr, "{ran}");
     }
-    Ok(summary::done(&prepared, &inputs, &bound, &results, &lines, options))
+    Ok(summary::done(&prepared, &inputs, &bound, &results, &lines, options) + &chart)
+}
+
+/// Looks for deadlocks without data; a timeline that is asked for is the model's.
+fn check_only(
+    prepared: &Prepared,
+    loaded: &Loaded,
+    options: &Options,
+    io: &Io<'_>,
+) -> Result<String, Failure> {
+    let mut text = summary::checked(prepared, options);
+    if options.traced.any() {
+        let trace = exec::model(prepared).map_err(|diags| loaded.fail(diags))?;
+        text += &traced::draw(&trace, loaded, prepared, options, io)?.commit()?;
+    } else {
+        exec::follow_order(prepared).map_err(|diags| loaded.fail(diags))?;
+    }
+    Ok(text)
 }
 
 /// Sizes come from flags, the program and, where those leave some open, from input files.
@@ -137,30 +167,44 @@ fn announce(
         let header = summary::header(prepared, options.streams, engine.name());
         let _ = writeln!(io.stderr, "{header}");
     }
+    if let Some(unused) = engine.unused(options) {
+        render::report(io, options.format, &loaded.source, &[unused]);
+    }
     if !loaded.warnings.is_empty() {
         render::report(io, options.format, &loaded.source, &loaded.warnings);
     }
 }
 
-/// Runs all ranks.
+/// Runs all ranks, with a timeline if one is wanted.
 fn compute(
     engine: &Engine,
     prepared: &Prepared,
     parts: Vec<Vec<HostTensor>>,
     options: &Options,
+    ready: &dyn Fn(&mut cuda::Loaded<'_>),
     io: &mut Io<'_>,
-) -> Result<RunResult, Vec<Diag>> {
-    match engine {
-        Engine::Cpu => exec::run(prepared, parts),
-        Engine::Null(null) => exec::run_on_null(prepared, null),
-        Engine::Cuda(cuda) => {
-            let (result, about) = exec::run_on_gpus(prepared, &parts, cuda)?;
-            if !options.quiet {
-                let _ = writeln!(io.stderr, "hir-run: {about}");
-            }
-            Ok(result)
+) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
+    let traced = options.traced.any();
+    let (result, trace, about) = match engine {
+        Engine::Cpu if traced => {
+            let (result, trace) = exec::run_traced(prepared, parts)?;
+            return Ok((result, Some(trace)));
         }
+        Engine::Cpu => return Ok((exec::run(prepared, parts)?, None)),
+        Engine::Null(null) => return Ok((exec::run_on_null(prepared, null)?, None)),
+        Engine::Cuda(cuda) if traced => {
+            let (result, trace, about) = exec::trace_on_gpus(prepared, &parts, cuda, ready)?;
+            (result, Some(trace), about)
+        }
+        Engine::Cuda(cuda) => {
+            let (result, about) = exec::run_on_gpus(prepared, &parts, cuda, ready)?;
+            (result, None, about)
+        }
+    };
+    if !options.quiet {
+        let _ = writeln!(io.stderr, "hir-run: {about}");
     }
+    Ok((result, trace))
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ impl Class {
         if !self.touches(op) {
             return Ok(());
         }
-        let name = op.kind.spec().name;
+        let name = hostir::ops::name_of(program, id);
         let fail = |why: &str, note: &str| {
             let message = format!("`{name}` cannot work on chunks: {why}");
             Err(Box::new(Diag::error(codes::CHUNK_OP, program.op_span(id), message).note(note)))

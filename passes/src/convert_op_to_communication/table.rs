@@ -5,7 +5,7 @@ use crate::codes;
 use hostir::analysis::{logical_axes, sharding};
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, Mesh, OpId, ParallelType, Program, TensorId};
-use hostir::ops::OpKind;
+use hostir::ops::{OpKind, name_of};
 use hostir::print::{domain_text, mesh_text};
 
 /// What an op becomes.
@@ -57,23 +57,17 @@ pub(super) fn decide(program: &Program, id: OpId) -> Found<Decision> {
             codes::CONVERT_OP,
             format!(
                 "`{}` needs data of other devices; only `Set` and `reduction` can become communications",
-                op_name(program, id)
+                name_of(program, id)
             ),
             "move the data with a `Set` before or after it: --pass=insert-reshardings",
         )),
     }
 }
 
-/// How people call an op: by its function, where it computes one.
-fn op_name(program: &Program, id: OpId) -> &str {
-    let op = program.op(id);
-    op.word(AttrKey::Function).map_or(op.kind.spec().name, |word| program.name(word))
-}
-
 /// One tensor in, one tensor out.
 fn single_tensors(program: &Program, id: OpId) -> Found<(TensorId, TensorId)> {
     let op = program.op(id);
-    let name = op_name(program, id);
+    let name = name_of(program, id);
     if let (&[a], &[b]) = (op.operands.as_slice(), op.results.as_slice())
         && let (Some(input), Some(output)) = (a.tensor(), b.tensor())
     {

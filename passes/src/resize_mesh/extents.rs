@@ -152,7 +152,7 @@ fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
 
 fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag {
     let (axis, name) = (axis_text(program, tensor, printed), program.tensor_name(tensor));
-    let op = program.op(id).kind.spec().name;
+    let op = hostir::ops::name_of(program, id);
     let message = format!(
         "{axis} of {name} follows the number of devices, but what `{op}` does with it cannot follow"
     );

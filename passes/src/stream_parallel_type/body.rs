@@ -168,7 +168,7 @@ fn pairs(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
 /// The op takes axes by their places, and slices have them at other places: a matrix of three axes becomes
 /// one of two, which is a batch no more.
 fn other_axes(program: &Program, id: OpId, cuts: &Cuts) -> Diag {
-    let name = program.op(id).kind.spec().name;
+    let name = hostir::ops::name_of(program, id);
     let whole: Vec<String> = cuts.iter().map(|&(tensor, ..)| program.tensor_name(tensor)).collect();
     let message =
         format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
@@ -178,7 +178,7 @@ fn other_axes(program: &Program, id: OpId, cuts: &Cuts) -> Diag {
 
 /// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
 fn collective_on_ring(program: &Program, id: OpId) -> Diag {
-    let name = program.op(id).kind.spec().name;
+    let name = hostir::ops::name_of(program, id);
     let message = format!(
         "`{name}` moves data between devices in a loop whose ranks work on different parts"
     );

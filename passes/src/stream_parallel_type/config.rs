@@ -1,7 +1,8 @@
 //! The options of the pass.
 
 use crate::codes;
-use crate::options::{OptionSpec, OptionType, Options};
+use crate::options::{OptionSpec, OptionType};
+use crate::pass::PassCx;
 use hostir::diag::{Diag, Diags};
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
@@ -109,8 +110,9 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 ];
 
 impl Config {
-    pub(super) fn new(options: &Options) -> Result<Self, Diags> {
-        let allgather = allgather(options)?;
+    pub(super) fn new(cx: &mut PassCx<'_>) -> Result<Self, Diags> {
+        let allgather = allgather(cx)?;
+        let options = cx.options();
         let reduce_scatter = match options.word(SCATTER) {
             "p2p" => Some(ReduceScatter::P2p),
             "reduce" => Some(ReduceScatter::Reduce),
@@ -127,6 +129,14 @@ impl Config {
             ("UCC", _) => Messages::None,
             _ => Messages::Coalesced,
         };
+        if options.is_given("p2p_protocol") && backend != "CUDA" {
+            let message = format!(
+                "`p2p_protocol={}` has no effect with `communicator_backend={backend}`",
+                options.word("p2p_protocol")
+            );
+            let note = "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies";
+            cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
+        }
         Ok(Self {
             split_initial_sync: options.bool("split_initial_sync"),
             allgather,
@@ -141,17 +151,19 @@ impl Config {
 
 /// How to gather: `allgather`, or nvFuser's name for a ring. The offset of a loop that scatters is said by
 /// `matmul_reduce_scatter` alone.
-fn allgather(options: &Options) -> Result<Allgather, Diags> {
+fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
+    let options = cx.options();
     let offset = options.bool(OFFSET);
     let (gather, scatter) = (options.word("allgather"), options.word(SCATTER));
-    let mut diags = Diags::default();
-    let mut contradicts = |option: &str, word: &str, note: &str| {
-        let message = format!("`{option}={word}` contradicts `{OFFSET}={offset}`");
-        diags.push(Diag::global(codes::STREAM_OPTIONS, message).note(note));
+    let mut failed = false;
+    let mut contradicts = |options: &'static [&'static str], word: &str, note: &str| {
+        failed = true;
+        let message = format!("`{}={word}` contradicts `{OFFSET}={offset}`", options[0]);
+        cx.wrong_option(options, Diag::global(codes::STREAM_OPTIONS, message).note(note));
     };
     if options.is_given("allgather") && options.is_given(OFFSET) && offset != (gather == "ring") {
         let note = "both say the order in which parts are gathered: leave one out";
-        contradicts("allgather", gather, note);
+        contradicts(&["allgather", OFFSET], gather, note);
     }
     let wants_offset = match scatter {
         "p2p" => Some(true),
@@ -160,10 +172,10 @@ fn allgather(options: &Options) -> Result<Allgather, Diags> {
     };
     if options.is_given(OFFSET) && wants_offset.is_some_and(|wanted| wanted != offset) {
         let note = "`p2p` starts each rank at its own part, `reduce` has all ranks at one part: leave the offset out";
-        contradicts(SCATTER, scatter, note);
+        contradicts(&[SCATTER, OFFSET], scatter, note);
     }
-    if diags.has_errors() {
-        return Err(diags);
+    if failed {
+        return Err(Diags::default());
     }
     Ok(match gather {
         "broadcast" => Allgather::Broadcast,

@@ -269,7 +269,7 @@ pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Re
     }
     let message = format!(
         "`{}` needs a send and a receive that start together, which UCC does not have",
-        program.op(id).kind.spec().name
+        hostir::ops::name_of(program, id)
     );
     let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";
     Err(Diag::error(codes::STREAM_BACKEND, program.op_span(id), message).note(note))

@@ -8,6 +8,7 @@ use crate::storage::Storage;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{DomainId, IterType, OpId, Program, TensorId};
+use hostir::ops::name_of;
 use hostir::print::domain_text;
 
 /// What the body becomes, in order.
@@ -215,7 +216,7 @@ fn streamed(
     let op = program.op(id);
     let results: Vec<TensorId> = op.output_tensors().collect();
     let error = |code, message: String| Box::new(Diag::error(code, program.op_span(id), message));
-    let name = op.kind.spec().name;
+    let name = spoken(program, id);
     let &[tensor] = results.as_slice() else {
         if results.len() > 1 {
             let names: Vec<String> = results.iter().map(|&t| program.tensor_name(t)).collect();
@@ -280,6 +281,15 @@ fn streamed(
     }
     let domain = domain_id(program, tensor, printed);
     Ok(Some(Streamed { domain, class, role: role(program, map, id, class) }))
+}
+
+/// What people call an op; of a HostUnit of one op, the op that they wrote.
+fn spoken(program: &Program, id: OpId) -> &str {
+    let unit = program.posted_unit(program.op(id)).map(|unit| program.units()[unit].body);
+    match unit.map(|body| program.block(body).ops.as_slice()) {
+        Some(&[only]) => name_of(program, only),
+        _ => name_of(program, id),
+    }
 }
 
 /// All slices of an expanded axis are one in memory. (nvFuser loops over them.)

@@ -101,8 +101,13 @@ fn run_collective(
     if !ranks[first].dry {
         move_data(prepared, ranks, (first, index), &sides, stats)?;
     }
+    let start = parts.iter().map(|&(rank, slot, ..)| ranks[rank].takes_part(slot)).max();
+    let ends = parts
+        .iter()
+        .map(|&(rank, _, index, _)| ranks[rank].communicated(start.unwrap_or(0), index));
+    let end = ends.max().unwrap_or(0);
     for &(rank, slot, index, _) in &parts {
-        ranks[rank].complete(slot, index);
+        ranks[rank].complete(slot, index, end);
     }
     Ok(true)
 }
@@ -348,8 +353,10 @@ fn run_pairs(
             let found = items.into_iter().find(|(_, source, _)| *source == from);
             let Some((other, _, target)) = found else { continue };
             deliver(prepared, ranks, (from, index, view), (to, other, target), stats)?;
-            ranks[from].complete(slot, index);
-            ranks[to].complete(peer_slot, other);
+            let start = ranks[from].takes_part(slot).max(ranks[to].takes_part(peer_slot));
+            let end = ranks[from].communicated(start, index);
+            ranks[from].complete(slot, index, end);
+            ranks[to].complete(peer_slot, other, end);
             progress = true;
         }
     }
@@ -402,9 +409,12 @@ fn run_stream_pairs(
             let Some((place, offer, far)) = found else { continue };
             let (here, there) = ((copier, inst, near), (peer, offer, far));
             let (from, to) = if puts { (here, there) } else { (there, here) };
+            let sides = ranks[copier].side_there(Some(stream), inst);
+            let start = sides.max(ranks[peer].side_there(None, offer));
             deliver(prepared, ranks, from, to, stats)?;
-            ranks[peer].complete_offer(place);
-            ranks[copier].complete_copying(stream, inst);
+            let end = ranks[copier].communicated(start, inst);
+            ranks[peer].complete_offer(place, end);
+            ranks[copier].complete_copying(stream, inst, end);
             progress = true;
         }
     }

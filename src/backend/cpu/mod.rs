@@ -13,11 +13,18 @@ mod deadlock;
 mod exchange;
 mod gemm;
 mod lanes;
+mod model;
 mod pointwise;
 mod rank;
+mod record;
 mod reduce;
 mod storage;
+mod traced;
 
+pub use model::Rates;
+pub use traced::{model, run_traced};
+
+use super::trace::Trace;
 use super::{Backend, RunResult, Stats};
 use crate::data::HostTensor;
 use crate::diag::Diag;
@@ -83,6 +90,13 @@ impl Backend for Cpu {
         inputs: Vec<Vec<HostTensor>>,
     ) -> Result<RunResult, Vec<Diag>> {
         run(prepared, inputs)
+    }
+    fn run_traced(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<(RunResult, Trace), Vec<Diag>> {
+        run_traced(prepared, inputs)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One rank: its queues, how far each is, and the execution of local instructions.
 
 use super::lanes::Lanes;
+use super::record::Recorder;
 use super::storage::Memory;
 use super::{Fault, gemm, pointwise, reduce};
 use crate::data::HostTensor;
@@ -60,6 +61,8 @@ pub(super) struct Rank<'p> {
     pub(super) local_bytes: u64,
     /// Whether only the order is followed, without data.
     pub(super) dry: bool,
+    /// Where a traced run records what it does.
+    pub(super) recorder: Option<Box<Recorder>>,
     streams: Vec<Queue<u32>>,
     comms: Vec<Queue<Unit>>,
     works: Vec<bool>,
@@ -95,6 +98,7 @@ impl<'p> Rank<'p> {
             memory: Memory::new(plan, inputs)?,
             local_bytes: 0,
             dry: false,
+            recorder: None,
             streams: vec![Queue::new(); plan.streams as usize],
             comms: vec![Queue::new(); plan.communicators.len()],
             works: vec![false; plan.works as usize],
@@ -190,8 +194,11 @@ impl<'p> Rank<'p> {
         unit.after.iter().all(reached).then_some(unit)
     }
 
-    /// Marks an instruction of the started unit as done, and ends the unit after its last one.
-    pub(super) fn complete(&mut self, comm: CommSlot, inst: u32) {
+    /// Marks an instruction of the started unit as done at `end`, and ends the unit after its last one.
+    pub(super) fn complete(&mut self, comm: CommSlot, inst: u32, end: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.done(comm.0 as usize, end);
+        }
         let queue = &mut self.comms[comm.0 as usize];
         let Some(unit) = queue.items.get_mut(queue.at) else { return };
         if let Some(place) = unit.insts.iter().position(|&other| other == inst) {
@@ -205,14 +212,70 @@ impl<'p> Rank<'p> {
     pub(super) fn end_unit(&mut self, comm: CommSlot) -> bool {
         let finished = self.unit(comm).is_some_and(|unit| unit.done.iter().all(|&done| done));
         if finished {
+            let posted = self.posted(comm);
             let queue = &mut self.comms[comm.0 as usize];
-            let works = std::mem::take(&mut queue.items[queue.at].works);
+            let unit = &mut queue.items[queue.at];
+            let works = std::mem::take(&mut unit.works);
+            if let Some(recorder) = &mut self.recorder {
+                let insts = (unit.label, &unit.insts[..]);
+                recorder.unit((comm.0 as usize, posted), self.plan, insts, &works);
+            }
             queue.at += 1;
             for work in works {
                 self.works[work.0 as usize] = true;
             }
         }
         finished
+    }
+
+    /// When the streams came to the posts of a communicator's next unit; 0 unless the run is traced.
+    fn posted(&self, comm: CommSlot) -> u64 {
+        let (Some(recorder), Some(unit)) = (&self.recorder, self.comms[comm.0 as usize].head())
+        else {
+            return 0;
+        };
+        let posts = unit.after.iter();
+        posts.map(|&(stream, at)| recorder.arrival(stream.0 as usize, at)).max().unwrap_or(0)
+    }
+
+    /// When this rank takes part in the started unit of a communicator; 0 unless the run is traced.
+    pub(super) fn takes_part(&self, comm: CommSlot) -> u64 {
+        let posted = self.posted(comm);
+        self.recorder.as_ref().map_or(0, |recorder| recorder.takes_part(comm.0 as usize, posted))
+    }
+
+    /// When an instruction's communication ends, which starts with its last side; 0 unless traced.
+    pub(super) fn communicated(&self, start: u64, inst: u32) -> u64 {
+        let end = |recorder: &Recorder| recorder.communicated(start, self.inst(inst));
+        self.recorder.as_deref().map_or(0, end)
+    }
+
+    /// When a side of a message on streams is there; 0 unless the run is traced.
+    pub(super) fn side_there(&self, stream: Option<StreamSlot>, inst: u32) -> u64 {
+        let Some(recorder) = &self.recorder else { return 0 };
+        match stream {
+            Some(stream) => recorder.ready(stream.0 as usize, &self.inst(inst).kind),
+            None => recorder.offered(inst),
+        }
+    }
+
+    /// On the model's clock: the stream that goes on first, and when.
+    pub(super) fn first_ready(&self) -> Option<(u64, usize)> {
+        let recorder = self.recorder.as_ref()?;
+        let ready = |(stream, queue): (usize, &Queue<u32>)| {
+            let kind = &self.inst(*queue.head()?).kind;
+            self.can_go_on(kind).then(|| (recorder.ready(stream, kind), stream))
+        };
+        self.streams.iter().enumerate().filter_map(ready).min()
+    }
+
+    /// Whether a stream whose next instruction this is need not wait.
+    fn can_go_on(&self, kind: &InstKind) -> bool {
+        match kind {
+            InstKind::WaitWork { work } => self.works[work.0 as usize],
+            InstKind::WaitEvent { event } => self.events[event.0 as usize],
+            kind => !copies(kind),
+        }
     }
 
     fn release(&mut self, inst: u32) {
@@ -238,23 +301,32 @@ impl<'p> Rank<'p> {
         self.turns.get(&inst).copied().unwrap_or_default()
     }
 
-    /// The side of a message that copies is done.
-    pub(super) fn complete_copying(&mut self, stream: StreamSlot, inst: u32) {
-        self.complete_message(inst);
+    /// The side of a message that copies is done at `end`.
+    pub(super) fn complete_copying(&mut self, stream: StreamSlot, inst: u32, end: u64) {
+        self.complete_message(Some(stream), inst, end);
         self.streams[stream.0 as usize].at += 1;
     }
 
-    /// An offer has been taken.
-    pub(super) fn complete_offer(&mut self, place: usize) {
+    /// An offer has been taken at `end`.
+    pub(super) fn complete_offer(&mut self, place: usize, end: u64) {
         let Offer { inst, .. } = self.offers.remove(place);
-        self.complete_message(inst);
+        self.complete_message(None, inst, end);
     }
 
-    fn complete_message(&mut self, inst: u32) {
-        if let InstKind::Send { work, .. } | InstKind::Recv { work, .. } = &self.inst(inst).kind {
+    /// A message is done; `stream` is that of the side that copies.
+    fn complete_message(&mut self, stream: Option<StreamSlot>, index: u32, end: u64) {
+        let inst = self.inst(index);
+        if let InstKind::Send { work, .. } | InstKind::Recv { work, .. } = &inst.kind {
             self.works[work.0 as usize] = true;
+            match (&mut self.recorder, stream) {
+                (Some(recorder), Some(stream)) => {
+                    recorder.copied(stream.0 as usize, inst, *work, end);
+                }
+                (Some(recorder), None) => recorder.taken(index, *work, end),
+                (None, _) => {}
+            }
         }
-        self.release(inst);
+        self.release(index);
     }
 
     /// Offers that somebody waits for and nobody has taken.
@@ -272,15 +344,21 @@ impl<'p> Rank<'p> {
         .collect()
     }
 
+    /// Ends started units that hold nothing; whether there were any.
+    pub(super) fn end_units(&mut self) -> bool {
+        let mut progress = false;
+        for comm in 0..self.comms.len() {
+            while self.end_unit(CommSlot(comm as u32)) {
+                progress = true;
+            }
+        }
+        progress
+    }
+
     /// Runs the streams, in turn, until each is at its end or waits.
     pub(super) fn run_local(&mut self, prepared: &Prepared) -> Result<(), Diag> {
         loop {
-            let mut progress = false;
-            for comm in 0..self.comms.len() {
-                while self.end_unit(CommSlot(comm as u32)) {
-                    progress = true;
-                }
-            }
+            let mut progress = self.end_units();
             for stream in 0..self.streams.len() {
                 while self.step(stream, prepared)? {
                     progress = true;
@@ -293,13 +371,14 @@ impl<'p> Rank<'p> {
     }
 
     /// Executes a stream's next instruction, unless it has to wait.
-    fn step(&mut self, stream: usize, prepared: &Prepared) -> Result<bool, Diag> {
+    pub(super) fn step(&mut self, stream: usize, prepared: &Prepared) -> Result<bool, Diag> {
         let Some(&index) = self.streams[stream].head() else { return Ok(false) };
         let inst = self.inst(index);
+        if !self.can_go_on(&inst.kind) {
+            return Ok(false);
+        }
+        let began = self.recorder.as_mut().map_or(0, |recorder| recorder.begin(stream));
         match &inst.kind {
-            InstKind::WaitWork { work } if !self.works[work.0 as usize] => return Ok(false),
-            InstKind::WaitEvent { event } if !self.events[event.0 as usize] => return Ok(false),
-            kind if copies(kind) => return Ok(false),
             InstKind::Send { peer, .. } | InstKind::Recv { peer, .. } => {
                 let turn = self.turn(index);
                 self.offers.push(Offer { inst: index, peer: *peer, turn });
@@ -312,6 +391,9 @@ impl<'p> Rank<'p> {
                 self.local_bytes += kind.bytes();
                 self.release(index);
             }
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.step(stream, index, inst, began);
         }
         self.streams[stream].at += 1;
         Ok(true)

@@ -5,7 +5,7 @@
 //! sends or receives, which the plans of all ranks tell.
 
 use crate::ir::DType;
-use crate::plan::{Collective, CollectiveKind, InstKind, Plan, Prepared, RedOp, View};
+use crate::plan::{Collective, CollectiveKind, InstKind, Plan, Prepared, RedOp, Scalar, View};
 use nccl_rs::DataType;
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ impl Part {
         Part { start: 0, count: view.len(), view: view.clone() }
     }
     /// Part `index` of `count` equal ones.
-    fn of(view: &View, index: usize, count: usize) -> Self {
+    pub(super) fn of(view: &View, index: usize, count: usize) -> Self {
         let length = view.len() / count.max(1);
         Part { view: view.clone(), start: index * length, count: length }
     }
@@ -170,16 +170,51 @@ fn reduce(
     place: usize,
     sides: &[(bool, bool)],
 ) -> Result<Vec<Call>, String> {
-    let Some(input) = collective.input.as_ref().filter(|_| sides.iter().all(|side| side.0)) else {
-        return Err("a Reduce whose root is not one of the senders".to_owned());
+    let root = root(collective);
+    if sides.iter().enumerate().any(|(member, side)| !side.0 && member != root) {
+        return Err("a Reduce with a member that neither sends nor is the root".to_owned());
+    }
+    if !sides[root].0 && collective.red_op == RedOp::Avg {
+        return Err("a Reduce with `red_op=avg` whose root does not send".to_owned());
+    }
+    let recv = collective.output.as_ref().filter(|_| place == root);
+    // A root that does not send gives what `neutral` put where the result goes.
+    let Some(send) = collective.input.as_ref().or(recv) else {
+        return Err("a member that does not send or receive".to_owned());
     };
-    let recv = collective.output.as_ref().filter(|_| place == root(collective));
     Ok(vec![Call::Reduce {
-        send: Part::whole(input),
+        send: Part::whole(send),
         recv: recv.map(Part::whole),
         op: reduction(collective)?,
-        root: root(collective) as u32,
+        root: root as u32,
     }])
+}
+
+/// NCCL takes something from every member of a Reduce. A root that does not send gives elements that
+/// change nothing: where to write them before the call, and what.
+pub(super) fn neutral<'c>(
+    collective: &'c Collective,
+    place: usize,
+    sides: &[(bool, bool)],
+) -> Option<(&'c View, Scalar)> {
+    let is_root = collective.kind == CollectiveKind::Reduce && place == root(collective);
+    if !is_root || sides.len() == 1 || collective.input.is_some() {
+        return None;
+    }
+    let view = collective.output.as_ref()?;
+    let ends = match view.dtype {
+        DType::Int | DType::Index => (Scalar::Int(i64::MIN), Scalar::Int(i64::MAX)),
+        DType::Int32 => (Scalar::Int(i32::MIN.into()), Scalar::Int(i32::MAX.into())),
+        DType::Bool => (Scalar::Bool(false), Scalar::Bool(true)),
+        _ => (Scalar::Float(f64::NEG_INFINITY), Scalar::Float(f64::INFINITY)),
+    };
+    let value = match reduction(collective).ok()? {
+        nccl_rs::RedOp::Prod => Scalar::Int(1),
+        nccl_rs::RedOp::Max => ends.0,
+        nccl_rs::RedOp::Min => ends.1,
+        nccl_rs::RedOp::Sum | nccl_rs::RedOp::Avg => Scalar::Int(0),
+    };
+    Some((view, value))
 }
 
 fn broadcast(
@@ -274,4 +309,68 @@ pub(super) fn data_type(dtype: DType) -> Result<DataType, String> {
         DType::Bool => DataType::Uint8,
         dtype => return Err(format!("a communication of `{}`", dtype.name())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{BufferId, CommSlot, WorkSlot, row_major};
+
+    fn view(buffer: u32, dtype: DType) -> View {
+        View { buffer: BufferId(buffer), offset: 0, dims: row_major(&[8]), dtype }
+    }
+
+    /// A Reduce of three members to the second, as one that sends or receives takes part in it.
+    fn reduce(red_op: RedOp, dtype: DType, sends: bool, receives: bool) -> Collective {
+        Collective {
+            comm: CommSlot(0),
+            kind: CollectiveKind::Reduce,
+            root: Some(1),
+            red_op,
+            input: sends.then(|| view(0, dtype)),
+            output: receives.then(|| view(1, dtype)),
+            work: WorkSlot(0),
+        }
+    }
+
+    #[test]
+    fn a_root_that_does_not_send_gives_what_changes_nothing() {
+        let sides = [(true, false), (false, true), (true, false)];
+        let root = reduce(RedOp::Sum, DType::Float, false, true);
+        let [Call::Reduce { send, recv, root: at, .. }] = &calls(&root, 1, &sides).unwrap()[..]
+        else {
+            panic!("one call of NCCL's")
+        };
+        assert_eq!((Some(send), *at), (recv.as_ref(), 1));
+        let sender = reduce(RedOp::Sum, DType::Float, true, false);
+        let [Call::Reduce { send, recv, .. }] = &calls(&sender, 0, &sides).unwrap()[..] else {
+            panic!("one call of NCCL's")
+        };
+        assert_eq!((&send.view, recv), (&view(0, DType::Float), &None));
+        assert!(neutral(&sender, 0, &sides).is_none());
+        for (op, dtype, value) in [
+            (RedOp::Sum, DType::Half, Scalar::Int(0)),
+            (RedOp::Product, DType::Int, Scalar::Int(1)),
+            (RedOp::Min, DType::Double, Scalar::Float(f64::INFINITY)),
+            (RedOp::Max, DType::Int32, Scalar::Int(-2_147_483_648)),
+            (RedOp::Or, DType::Bool, Scalar::Bool(false)),
+            (RedOp::And, DType::Bool, Scalar::Bool(true)),
+        ] {
+            let root = reduce(op, dtype, false, true);
+            assert_eq!(neutral(&root, 1, &sides), Some((&view(1, dtype), value)), "{op:?}");
+            // A root that sends too gives its own.
+            assert!(neutral(&reduce(op, dtype, true, true), 1, &sides).is_none());
+        }
+    }
+
+    #[test]
+    fn what_a_reduce_cannot_leave_out() {
+        let root = reduce(RedOp::Avg, DType::Float, false, true);
+        let sides = [(true, false), (false, true), (true, false)];
+        let refused = calls(&root, 1, &sides).unwrap_err();
+        assert_eq!(refused, "a Reduce with `red_op=avg` whose root does not send");
+        let idle = [(true, false), (false, true), (false, false)];
+        let refused = calls(&reduce(RedOp::Sum, DType::Float, false, true), 1, &idle).unwrap_err();
+        assert_eq!(refused, "a Reduce with a member that neither sends nor is the root");
+    }
 }

@@ -58,7 +58,7 @@ impl Joint {
     }
 
     /// Everybody's message in rank order; without an exchange the own one.
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, Vec<Diag>> {
+    pub(super) fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, Vec<Diag>> {
         match &self.exchange {
             None => Ok(vec![message.to_vec()]),
             Some(exchange) => exchange.gather(what, message).map_err(|error| vec![error.diag()]),
@@ -97,6 +97,11 @@ impl Joint {
         let multiprocessors = all.first().and_then(|first| first.get(16..20)?.try_into().ok());
         let multiprocessors = multiprocessors.map_or(own, u32::from_le_bytes);
         Ok(Placed { device, ordinal, multiprocessors })
+    }
+
+    /// The host of this process; empty if there is only one.
+    pub(super) fn host(&self) -> String {
+        self.exchange.as_ref().map_or_else(String::new, |exchange| exchange.host().to_owned())
     }
 
     /// How many processes of lower rank share the host.

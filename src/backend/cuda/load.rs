@@ -1,19 +1,27 @@
 //! The prepare phase, and runs of all ranks.
 
+pub(super) mod bound;
+mod traced;
+
+use super::bind::route;
 use super::comm::{self, Team};
 use super::gate::Gate;
 use super::joint::{self, Joint, Placed};
-use super::rank::Rank;
+use super::memory::Layout;
+use super::messages::{self, Messages};
+use super::peers;
+use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings};
 use super::sys::blas::Shape;
 use super::sys::driver::{self, Device};
+use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
 use super::{Failure, Images, Options};
 use crate::backend::{RunResult, Stats, cpu};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::plan::{InstKind, Plan, Prepared};
+use crate::plan::{InstKind, Origin, Plan, Prepared};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,28 +35,35 @@ pub struct Loaded<'p> {
     joint: Joint,
 }
 
-/// Everything that happens once.
-pub(super) fn load<'p>(prepared: &'p Prepared, options: &Options) -> Result<Loaded<'p>, Vec<Diag>> {
+/// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
+/// recorded ([`bound`]).
+pub(super) fn load<'p>(
+    prepared: &'p Prepared,
+    options: &Options,
+    callers: bool,
+) -> Result<Loaded<'p>, Vec<Diag>> {
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
     let joint = Joint::new(prepared, options)?;
     let mut clock = Clock::new();
     let teams = comm::teams(prepared);
-    let opened = opened(prepared, &teams, &joint, options, &mut clock);
-    let mut loaded = joint.end("load", opened)?;
-    // From here on every rank's memory exists: what peers map of each other's is exchanged here.
+    let opened = opened(prepared, &teams, &joint, options, callers, &mut clock);
+    let (mut loaded, wiring) = joint.end("load", opened)?;
+    // From here on every rank's memory exists.
+    let wired = loaded.address(wiring);
+    joint.end("memory", wired)?;
     clock.lap("load");
     loaded.tune()?;
     clock.lap("tune");
-    let version = connect(&mut loaded, &teams, options);
-    if let Some(version) = joint.end("connect", version)? {
-        loaded.about.push_str(&version);
+    if messages::over_nccl(&teams, options.routes) {
+        let version = connect(&mut loaded, &teams, options);
+        loaded.about.push_str(&joint.end("connect", version)?);
     }
     clock.lap("connect");
     loaded.each(|rank| rank.rehearse())?;
     loaded.finish()?;
     clock.lap("rehearse");
-    if options.graph {
+    if options.graph && !callers {
         loaded.each(|rank| rank.capture())?;
         clock.lap("capture");
     }
@@ -62,11 +77,15 @@ fn opened<'p>(
     teams: &[(String, Team)],
     joint: &Joint,
     options: &Options,
+    callers: bool,
     clock: &mut Clock,
-) -> Result<Loaded<'p>, Vec<Diag>> {
-    let site = site(prepared, joint)?;
+) -> Result<(Loaded<'p>, Wiring), Vec<Diag>> {
+    let over_nccl = messages::over_nccl(teams, options.routes);
+    let site = site(prepared, joint, &options.devices, over_nccl)?;
     let about = about(&site).map_err(|error| vec![global(&error)])?;
-    let schedules = schedules(prepared, teams, site.multiprocessors, options)?;
+    let messages = messages::messages(prepared, options.routes);
+    let mut schedules = schedules(prepared, teams, &messages, site.multiprocessors, options)?;
+    let wiring = Wiring::new(prepared, &mut schedules, messages, callers);
     let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
     let own: Vec<(&Plan, Schedule)> = own.collect();
     clock.lap("plan");
@@ -74,10 +93,39 @@ fn opened<'p>(
     clock.lap("compile");
     let ordinals = site.ordinals.clone();
     drop(site);
-    let mut ranks = open(prepared, own, &ordinals, &images, options.timeout)?;
+    let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options.timeout)?;
     ranks.iter_mut().for_each(|rank| rank.peers = joint.exchange());
     let (timeout, phases, joint) = (options.timeout, Vec::new(), joint.clone());
-    Ok(Loaded { prepared, ranks, timeout, about, phases, joint })
+    Ok((Loaded { prepared, ranks, timeout, about, phases, joint }, wiring))
+}
+
+/// Where every rank's buffers will lie, and what goes between them.
+struct Wiring {
+    messages: Messages,
+    /// By rank.
+    layouts: Vec<Layout>,
+    /// By rank and buffer: what a caller will bind.
+    outside: Vec<Vec<bool>>,
+}
+
+impl Wiring {
+    fn new(
+        prepared: &Prepared,
+        schedules: &mut [Schedule],
+        messages: Messages,
+        callers: bool,
+    ) -> Self {
+        let outside = prepared.plans.iter().map(|plan| match callers {
+            true => route::outside(plan, &messages),
+            false => Vec::new(),
+        });
+        let outside: Vec<Vec<bool>> = outside.collect();
+        let ranks = prepared.plans.iter().zip(schedules).zip(&outside);
+        let layout = |((plan, schedule), outside): ((&Plan, &mut Schedule), &Vec<bool>)| {
+            rank::layout(plan, schedule, messages.flag_bytes(plan.rank), outside)
+        };
+        Self { layouts: ranks.map(layout).collect(), messages, outside }
+    }
 }
 
 /// Times phases.
@@ -105,14 +153,6 @@ pub(super) fn global(error: &Error) -> Diag {
     Diag::global(code, error.to_string())
 }
 
-/// Whether any rank has somebody to talk to.
-fn communicates(prepared: &Prepared) -> bool {
-    prepared.plans.iter().any(|plan| {
-        let mut teams = plan.communicators.iter();
-        teams.any(|(_, communicator)| communicator.team.len() > 1)
-    })
-}
-
 /// The devices of this process's ranks.
 struct Site {
     devices: Vec<Arc<Device>>,
@@ -124,18 +164,25 @@ struct Site {
     count: usize,
 }
 
-/// Finds this process's devices.
-fn site(prepared: &Prepared, joint: &Joint) -> Result<Site, Vec<Diag>> {
+/// Finds this process's devices; those that were asked for, if it has all ranks.
+fn site(
+    prepared: &Prepared,
+    joint: &Joint,
+    asked: &[usize],
+    over_nccl: bool,
+) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
         let found = found().map_err(|diag| vec![diag])?;
-        let Placed { device, ordinal, multiprocessors } =
-            joint.place(found, communicates(prepared))?;
+        let Placed { device, ordinal, multiprocessors } = joint.place(found, over_nccl)?;
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
         return Ok(Site { devices, ordinals, multiprocessors, count });
     }
-    let devices = devices(prepared).map_err(|diag| vec![diag])?;
+    let ordinals =
+        ordinals(prepared.plans.len(), asked, over_nccl, found).map_err(|diag| vec![diag])?;
+    let devices: Result<Vec<_>, Error> = ordinals.iter().map(|&at| Device::open(at)).collect();
+    let devices = devices.map_err(|error| vec![global(&error)])?;
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
-    let (ordinals, count) = ((0..devices.len()).collect(), devices.len());
+    let count = devices.len();
     Ok(Site { devices, ordinals, multiprocessors, count })
 }
 
@@ -151,18 +198,34 @@ fn found() -> Result<usize, Diag> {
     }
 }
 
-/// The devices that ranks run on: one each, or fewer if they do not talk to each other.
-fn devices(prepared: &Prepared) -> Result<Vec<Arc<Device>>, Diag> {
-    let (found, needed) = (found()?, prepared.plans.len());
-    if found < needed && communicates(prepared) {
-        let message = format!("the program has {needed} ranks, the machine {found} GPUs");
+/// The numbers of the devices that ranks run on, the first rank's first: those that were asked for, else
+/// as they come. One each, or fewer if NCCL carries nothing between them.
+fn ordinals(
+    needed: usize,
+    asked: &[usize],
+    over_nccl: bool,
+    found: impl FnOnce() -> Result<usize, Diag>,
+) -> Result<Vec<usize>, Diag> {
+    let found = found()?;
+    let mut ordinals = if asked.is_empty() { (0..found).collect() } else { asked.to_vec() };
+    if let Some(none) = ordinals.iter().find(|&&ordinal| ordinal >= found) {
+        let message = format!("a rank is to run on GPU {none}, but this process sees {found}");
         return Err(Diag::global(codes::DEVICE, message)
-            .note("NCCL needs a GPU for each rank: `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
+            .note("GPUs are numbered from 0; `CUDA_VISIBLE_DEVICES` may hide some"));
     }
-    (0..found.min(needed))
-        .map(Device::open)
-        .collect::<Result<_, _>>()
-        .map_err(|error| global(&error))
+    ordinals.truncate(needed);
+    let mut distinct = ordinals.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() < needed && over_nccl {
+        let message = match asked {
+            [] => format!("the program has {needed} ranks, the machine {found} GPUs"),
+            _ => format!("the program has {needed} ranks, for GPUs {asked:?}"),
+        };
+        return Err(Diag::global(codes::DEVICE, message)
+            .note("NCCL needs a GPU for each rank: `--map-backend=NCCL=CUDA` copies instead and shares GPUs, `--devices` sets the number of ranks, `--backend=cpu` runs any number"));
+    }
+    Ok(ordinals)
 }
 
 /// `4 x NVIDIA H200, driver CUDA 13.0, cuBLASLt 13.0.2, NVRTC 13.0`.
@@ -183,12 +246,12 @@ fn about(site: &Site) -> Result<String, Error> {
 fn schedules(
     prepared: &Prepared,
     teams: &[(String, Team)],
+    messages: &Messages,
     multiprocessors: u32,
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
-    let settings =
-        Settings { tf32: options.tf32, multiprocessors, ucc_is_nccl: options.ucc_is_nccl };
-    let of = |plan| schedule::schedule(plan, teams, settings);
+    let settings = Settings { tf32: options.tf32, multiprocessors, routes: options.routes };
+    let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;
         let message = format!("the CUDA backend cannot run {}", refusal.what);
@@ -206,25 +269,25 @@ fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Res
     let architecture = device.architecture()?;
     let mut images = Images::new();
     for text in own.iter().flat_map(|(_, schedule)| &schedule.texts) {
-        if images.contains_key(text) {
-            continue;
+        if !images.contains_key(text) {
+            images.insert(text.clone(), image(text, architecture, options)?);
         }
-        let (major, minor) = nvrtc::version()?;
-        let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
-        let kept = options.store.as_ref().and_then(|store| store.get(&key));
-        let image = match kept {
-            Some(image) => image,
-            None => {
-                let image = nvrtc::compile(text, architecture)?;
-                if let Some(store) = &options.store {
-                    store.put(&key, &image);
-                }
-                image
-            }
-        };
-        images.insert(text.clone(), image);
     }
     Ok(images)
+}
+
+/// Compiles a kernel, or finds it in the store.
+fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
+    let (major, minor) = nvrtc::version()?;
+    let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
+    if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
+        return Ok(image);
+    }
+    let image = nvrtc::compile(text, architecture)?;
+    if let Some(store) = &options.store {
+        store.put(&key, &image);
+    }
+    Ok(image)
 }
 
 /// FNV-1a of a text.
@@ -237,6 +300,7 @@ fn fingerprint(text: &str) -> u64 {
 fn open<'p>(
     prepared: &'p Prepared,
     own: Vec<(&'p Plan, Schedule)>,
+    wiring: &Wiring,
     ordinals: &[usize],
     images: &Images,
     timeout: Duration,
@@ -247,7 +311,10 @@ fn open<'p>(
             .map(|(plan, schedule)| {
                 scope.spawn(move || {
                     let ordinal = ordinals[plan.rank as usize % ordinals.len()];
-                    Rank::new(plan, schedule, ordinal, images)
+                    let at = plan.rank as usize;
+                    let flags = wiring.messages.flag_bytes(plan.rank);
+                    let place = (wiring.layouts[at].clone(), flags, &wiring.outside[at][..]);
+                    Rank::new(plan, schedule, place, ordinal, images)
                         .map_err(|error| Failure::from(error).diag(prepared, plan, timeout))
                 })
             })
@@ -285,10 +352,7 @@ fn connect(
     loaded: &mut Loaded<'_>,
     teams: &[(String, Team)],
     options: &Options,
-) -> Result<Option<String>, Vec<Diag>> {
-    if !communicates(loaded.prepared) {
-        return Ok(None);
-    }
+) -> Result<String, Vec<Diag>> {
     let nccl = |error: nccl_rs::Error| {
         let code = match error {
             nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_) => codes::DEVICE,
@@ -305,9 +369,10 @@ fn connect(
     };
     let world = loaded.prepared.plans.len() as u32;
     let deadline = Instant::now() + options.timeout;
+    let teams = (teams, options.routes);
     loaded.each(|rank| Ok(rank.connect(&library, id, world, teams, deadline)?))?;
     let (major, minor, patch) = library.version().map_err(nccl)?;
-    Ok(Some(format!(", NCCL {major}.{minor}.{patch}")))
+    Ok(format!(", NCCL {major}.{minor}.{patch}"))
 }
 
 impl Loaded<'_> {
@@ -319,6 +384,15 @@ impl Loaded<'_> {
     /// Seconds of each part of the prepare phase.
     pub fn phases(&self) -> &[(&'static str, f64)] {
         &self.phases
+    }
+
+    /// Tells a profiler what the hosts do: the calls of each instruction become a range with the name that
+    /// `name` gives for rank and origin. A graph that is replayed has none.
+    pub fn name_ranges(&mut self, nvtx: &Arc<Nvtx>, name: &dyn Fn(u32, Origin) -> String) {
+        for rank in &mut self.ranks {
+            let number = rank.plan.rank;
+            rank.name_ranges(nvtx, |origin| name(number, origin));
+        }
     }
 
     /// Most bytes of memory on one device.
@@ -360,6 +434,12 @@ impl Loaded<'_> {
             self.ranks.iter_mut().for_each(Rank::abort);
         }
         result
+    }
+
+    /// Tells the ranks where all memory lies, and lets devices reach each other's.
+    fn address(&mut self, wiring: Wiring) -> Result<(), Vec<Diag>> {
+        let map = peers::map(&self.ranks, &self.joint, wiring.layouts, wiring.messages)?;
+        self.each(|rank| Ok(rank.address(&map)?))
     }
 
     /// Chooses an algorithm for each product. Ranks that compute the same product have to round alike,
@@ -485,4 +565,21 @@ fn stats(prepared: &Prepared) -> Stats {
         }
     }
     stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_get_devices() {
+        assert_eq!(ordinals(2, &[], true, || Ok(4)), Ok(vec![0, 1]));
+        assert_eq!(ordinals(2, &[3, 1], true, || Ok(4)), Ok(vec![3, 1]));
+        assert_eq!(ordinals(2, &[], false, || Ok(1)), Ok(vec![0]));
+        assert_eq!(ordinals(2, &[2, 2], false, || Ok(4)), Ok(vec![2, 2]));
+        for (asked, count) in [(&[][..], 1), (&[1, 1][..], 4), (&[2][..], 4), (&[0, 4][..], 4)] {
+            let found = ordinals(2, asked, true, || Ok(count));
+            assert_eq!(found.unwrap_err().code, codes::DEVICE);
+        }
+    }
 }

@@ -32,10 +32,19 @@ struct Use {
     shared: bool,
 }
 
-/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each.
-pub(super) fn assign(plan: &Plan, items: &[Fused], scratch: &[usize]) -> Layout {
-    let uses = uses(plan, items);
-    let mut layout = Layout { offsets: vec![None; uses.len()], bytes: 0, scratch: Vec::new() };
+/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, behind `flags`
+/// bytes of flags. Buffers that are `outside` (by number; may be empty) lie elsewhere.
+pub(super) fn assign(
+    plan: &Plan,
+    items: &[Fused],
+    scratch: &[usize],
+    flags: usize,
+    outside: &[bool],
+) -> Layout {
+    let mut uses = uses(plan, items);
+    uses.iter_mut().zip(outside).filter(|(_, is)| **is).for_each(|(one, _)| *one = None);
+    let mut layout =
+        Layout { offsets: vec![None; uses.len()], bytes: rounded(flags), scratch: Vec::new() };
     for (index, found) in uses.iter().enumerate() {
         if found.is_some_and(|one| one.shared) {
             layout.offsets[index] = Some(layout.bytes);
@@ -73,7 +82,8 @@ fn rounded(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT)
 }
 
-fn size(plan: &Plan, buffer: usize) -> usize {
+/// Bytes of a buffer with what is behind it up to the next one.
+pub(super) fn size(plan: &Plan, buffer: usize) -> usize {
     let buffer = &plan.buffers[BufferId(buffer as u32)];
     rounded((buffer.elements * buffer.dtype.size()).max(1))
 }
@@ -218,7 +228,7 @@ mod tests {
         let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
         let plan = prepared.plans[0].clone();
         let items: Vec<Fused> = (0..plan.insts.len()).map(Fused::Inst).collect();
-        let layout = assign(&plan, &items, &[]);
+        let layout = assign(&plan, &items, &[], 0, &[]);
         (plan, layout)
     }
 

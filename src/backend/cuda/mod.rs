@@ -8,6 +8,7 @@
 //! indexes and calls the driver. Ranks are threads of one process, or, with an
 //! [`Exchange`], processes (`joint`).
 
+mod bind;
 pub mod codegen;
 mod comm;
 mod gate;
@@ -15,14 +16,23 @@ mod gemm;
 mod joint;
 mod load;
 mod memory;
+mod messages;
+mod peers;
 mod rank;
 mod schedule;
+mod shortage;
 mod sys;
+mod traced;
 
+pub use bind::{DeviceTensor, Side};
 pub use load::Loaded;
-pub use sys::{Error, blas, driver, nvrtc};
+pub use load::bound::Bound;
+pub use messages::{Route, Routes};
+pub use sys::context::CallerStream;
+pub use sys::{Error, blas, driver, nvrtc, nvtx, peer};
 
 use super::exchange::{Exchange, ExchangeError};
+use super::trace::Trace;
 use super::{Backend, RunResult};
 use crate::data::HostTensor;
 use crate::diag::{Diag, Label, codes};
@@ -47,8 +57,8 @@ pub trait ImageStore: Send + Sync {
 pub struct Options {
     /// Whether `float` products may round their factors to TF32.
     pub tf32: bool,
-    /// Whether communications with `backend=UCC` run over NCCL.
-    pub ucc_is_nccl: bool,
+    /// What carries the communications of each backend.
+    pub routes: Routes,
     /// Whether a run is recorded as a CUDA graph and replayed.
     pub graph: bool,
     /// How long connecting, or one run, may take.
@@ -57,6 +67,9 @@ pub struct Options {
     pub nccl: Option<std::path::PathBuf>,
     /// Where compiled kernels are kept.
     pub store: Option<Arc<dyn ImageStore>>,
+    /// Without an exchange: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
+    /// device 1, and so on.
+    pub devices: Vec<usize>,
     /// The other processes of the run, one a rank; without it this process has all ranks.
     pub exchange: Option<Arc<dyn Exchange>>,
     /// With an exchange: the device of this process, by its number. `None`: the n-th process of a host
@@ -68,11 +81,12 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             tf32: false,
-            ucc_is_nccl: false,
+            routes: Routes::default(),
             graph: false,
             timeout: Duration::from_secs(60),
             nccl: None,
             store: None,
+            devices: Vec::new(),
             exchange: None,
             device: None,
         }
@@ -103,12 +117,24 @@ impl Backend for Cuda {
     ) -> Result<RunResult, Vec<Diag>> {
         self.load(prepared)?.run(&inputs)
     }
+    fn run_traced(
+        &self,
+        prepared: &Prepared,
+        inputs: Vec<Vec<HostTensor>>,
+    ) -> Result<(RunResult, Trace), Vec<Diag>> {
+        self.load(prepared)?.run_traced(&inputs)
+    }
 }
 
 impl Cuda {
     /// Gets a program ready to run: everything that happens once.
     pub fn load<'p>(&self, prepared: &'p Prepared) -> Result<Loaded<'p>, Vec<Diag>> {
-        load::load(prepared, &self.options)
+        load::load(prepared, &self.options, false)
+    }
+
+    /// Gets a program ready to run on tensors that a caller binds ([`Bound`]).
+    pub fn load_unbound<'p>(&self, prepared: &'p Prepared) -> Result<Bound<'p>, Vec<Diag>> {
+        load::bound::load(prepared, &self.options)
     }
 }
 
@@ -117,6 +143,19 @@ impl Cuda {
 pub(crate) struct Failure {
     cause: Cause,
     inst: Option<usize>,
+    /// Why the instruction is not known, where a caller can change that.
+    hint: Option<&'static str>,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reached {
+    /// The first instruction that is not known to be done.
+    Inst(usize),
+    /// Nobody knows: the run was replayed as a whole.
+    Recorded,
+    /// Nobody knows: several runs are under way, and marks are those of the last.
+    Queued,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -129,35 +168,56 @@ enum Cause {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { cause: Cause::Cuda(error), inst: None }
+        Self::of(Cause::Cuda(error))
     }
 }
 
 impl From<nccl_rs::Error> for Failure {
     fn from(error: nccl_rs::Error) -> Self {
-        Self { cause: Cause::Nccl(error), inst: None }
+        Self::of(Cause::Nccl(error))
     }
 }
 
 impl Failure {
+    fn of(cause: Cause) -> Self {
+        Self { cause, inst: None, hint: None }
+    }
+
     fn timeout() -> Self {
-        Self { cause: Cause::Timeout, inst: None }
+        Self::of(Cause::Timeout)
     }
 
     fn peer(error: ExchangeError) -> Self {
-        Self { cause: Cause::Peer(error), inst: None }
+        Self::of(Cause::Peer(error))
     }
 
     fn at(self, inst: usize) -> Self {
         Self { inst: self.inst.or(Some(inst)), ..self }
     }
 
+    /// In the instruction that was reached, if that is known.
+    fn within(self, reached: Reached) -> Self {
+        let graph = "the run was recorded as a CUDA graph, which does not tell how far it came: without `graph` the op is named";
+        let queued = "several runs were enqueued, and which of them did not end is not known: with a wait after each the op is named";
+        match reached {
+            Reached::Inst(inst) => self.at(inst),
+            Reached::Recorded => Self { hint: Some(graph), ..self },
+            Reached::Queued => Self { hint: Some(queued), ..self },
+        }
+    }
+
     /// As a diagnostic about a rank.
     fn diag(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
+        let mut diag = self.placed(prepared, plan, timeout);
+        diag.notes.extend(self.hint.map(str::to_owned));
+        diag
+    }
+
+    fn placed(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
         let (code, message) = match &self.cause {
             Cause::Cuda(error @ Error::Missing { .. }) => (codes::DEVICE, error.to_string()),
             Cause::Cuda(error @ Error::NoMemory { .. }) => {
-                (codes::DEVICE_MEMORY, error.to_string())
+                return shortage::diag(error.to_string(), prepared, plan);
             }
             Cause::Cuda(error) => (codes::DEVICE_CALL, error.to_string()),
             Cause::Nccl(error @ (nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_))) => {
@@ -226,11 +286,12 @@ mod tests {
         assert_eq!((code, message.as_str()), ("H0511", "the run did not end within 1500 ms"));
         assert_eq!(notes, "rank 0, in `T1 = Set`");
         let full = Error::NoMemory { bytes: 4096, free: 512 };
-        let (code, message, _) = told(full.into());
+        let (code, message, notes) = told(full.into());
         assert_eq!(
             (code, message.as_str()),
             ("H0521", "no device memory for 4096 bytes (512 are free)")
         );
+        assert!(notes.contains("the largest buffer is T0, 16 bytes, input number 0"), "{notes}");
         let call = Error::Call { call: "cuLaunchKernel", status: "CUDA_ERROR_X (why)".to_owned() };
         let (code, message, _) = told(call.into());
         assert_eq!(
@@ -239,6 +300,22 @@ mod tests {
         );
         let nccl = nccl_rs::Error::Timeout { call: "ncclCommInitRankConfig" };
         assert_eq!(told(nccl.into()).0, "H0511");
+    }
+
+    #[test]
+    fn recorded_runs_do_not_tell_how_far_they_came() {
+        let prepared = prepared();
+        let plan = &prepared.plans[0];
+        let failure = Failure::timeout().within(Reached::Recorded);
+        let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
+        assert_eq!(diag.message, "rank 0: the run did not end within 1500 ms");
+        assert!(diag.primary.is_none() && diag.notes[0].contains("without `graph`"));
+        let queued = Failure::timeout().within(Reached::Queued);
+        let diag = queued.diag(&prepared, plan, Duration::from_millis(1500));
+        assert!(diag.notes[0].starts_with("several runs were enqueued"));
+        let failure = Failure::timeout().within(Reached::Inst(0));
+        let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
+        assert_eq!(diag.notes, ["rank 0, in `T1 = Set`"]);
     }
 
     #[test]

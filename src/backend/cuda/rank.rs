@@ -1,12 +1,20 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
 
-use super::comm::{self, Part, Team, data_type};
+mod addresses;
+pub(super) mod ports;
+mod ranges;
+mod traced;
+
+use super::comm::Team;
 use super::memory::{self, Layout};
-use super::schedule::{Call, Place, Schedule, Step};
+use super::messages::{Route, Routes};
+use super::peers::Peers;
+use super::schedule::{Call, Schedule};
 use super::sys::Error;
 use super::sys::blas::{Blas, Operands, Product, Shape};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
-use super::{Failure, Images};
+use super::sys::peer::WordOp;
+use super::{Failure, Images, Reached};
 use crate::backend::exchange::Exchange;
 use crate::data::HostTensor;
 use crate::plan::{Plan, View};
@@ -22,8 +30,12 @@ mod together;
 const WORKSPACE: usize = 32 << 20;
 /// Algorithms of a product that are timed.
 const CANDIDATES: usize = 8;
+/// Memory that another process opens is a multiple of this, and so not shared with other allocations.
+const SHARED: usize = 2 << 20;
 /// How often each is timed.
 const TRIALS: usize = 3;
+/// How long a failed run's streams may take to end once all flags are raised.
+const RELEASE: Duration = Duration::from_secs(2);
 
 /// A message or collective with its addresses.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +59,8 @@ enum Ready {
     Record { event: usize },
     Wait { event: usize },
     Communicate { comm: usize, calls: Range<usize> },
+    Words { ops: Range<usize> },
+    Transfer { to: u64, from: u64, bytes: usize },
 }
 
 /// A rank that can run.
@@ -63,34 +77,60 @@ pub(super) struct Rank<'p> {
     streams: Vec<Stream>,
     blas: Option<Blas>,
     memory: Memory,
+    /// Room that buffers of a caller's stand in until the caller binds them.
+    spare: Option<Memory>,
     pub(super) device: Arc<Device>,
     layout: Layout,
+    /// Address of each buffer.
+    bases: Vec<u64>,
     schedule: Schedule,
     ready: Vec<(Ready, usize)>,
     addresses: Vec<u64>,
     raw: Vec<(Raw, DataType)>,
+    /// Runs that were issued since the last wait.
+    queued: usize,
     /// The other ranks, if they are processes.
     pub(super) peers: Option<Arc<dyn Exchange>>,
+    /// Where all ranks' memory lies.
+    pub(super) map: Option<Arc<Peers>>,
+    /// Bytes of its flags, at the start of its memory.
+    flags: usize,
+    functions: Vec<Function>,
+    words: Vec<WordOp>,
+    ranges: Option<ranges::Ranges>,
+}
+
+/// Where a rank's buffers lie, behind its flags; those `outside` do not. Streams with products get a
+/// workspace.
+pub(super) fn layout(
+    plan: &Plan,
+    schedule: &mut Schedule,
+    flags: usize,
+    outside: &[bool],
+) -> Layout {
+    let kernels = schedule.scratch.clone();
+    for step in &schedule.steps {
+        if matches!(step.call, Call::Product { .. }) {
+            schedule.scratch[step.stream] =
+                kernels[step.stream].next_multiple_of(memory::ALIGNMENT) + WORKSPACE;
+        }
+    }
+    memory::assign(plan, &schedule.items, &schedule.scratch, flags, outside)
 }
 
 impl<'p> Rank<'p> {
-    /// Memory, streams, events, modules and products; not yet communicators.
+    /// Memory, streams, events, modules and products; not yet addresses and communicators. The inputs and
+    /// outputs that are `outside` will lie in memory of a caller's ([`ports`]).
     pub(super) fn new(
         plan: &'p Plan,
-        mut schedule: Schedule,
+        schedule: Schedule,
+        (layout, flags, outside): (Layout, usize, &[bool]),
         ordinal: usize,
         images: &Images,
     ) -> Result<Self, Error> {
         let device = Device::open(ordinal)?;
-        let kernels = schedule.scratch.clone();
-        for step in &schedule.steps {
-            if matches!(step.call, Call::Product { .. }) {
-                schedule.scratch[step.stream] =
-                    kernels[step.stream].next_multiple_of(memory::ALIGNMENT) + WORKSPACE;
-            }
-        }
-        let layout = memory::assign(plan, &schedule.items, &schedule.scratch);
-        let memory = Memory::new(&device, layout.bytes)?;
+        let memory = Memory::new(&device, layout.bytes.next_multiple_of(SHARED))?;
+        let spare = ports::spare(plan, outside, &device)?;
         let own = plan.streams as usize;
         let priority = |stream| if stream < own { Priority::Normal } else { Priority::High };
         let streams = (0..schedule.streams).map(|stream| Stream::new(&device, priority(stream)));
@@ -110,29 +150,38 @@ impl<'p> Rank<'p> {
             streams,
             blas,
             memory,
+            spare,
             device,
             layout,
+            bases: Vec::new(),
             schedule,
             ready: Vec::new(),
             addresses: Vec::new(),
             raw: Vec::new(),
+            queued: 0,
             peers: None,
             together: None,
+            map: None,
+            flags,
+            functions: Vec::new(),
+            words: Vec::new(),
+            ranges: None,
         };
         // Memory of an earlier program must not look like results of this one.
         rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.memory.bytes())?;
+        rank.streams[0].set_bytes(rank.memory.address(), 0, flags)?;
         rank.streams[0].synchronize()?;
+        rank.bases = rank.first_bases();
         rank.load(images)?;
         Ok(rank)
     }
 
     fn load(&mut self, images: &Images) -> Result<(), Error> {
-        let mut functions = Vec::new();
         for text in &self.schedule.texts {
             let image =
                 images.get(text).ok_or_else(|| Error::Compile { log: "no image".into() })?;
             let module = Module::load(&self.device, image)?;
-            functions.push(module.function(super::codegen::ENTRY)?);
+            self.functions.push(module.function(super::codegen::ENTRY)?);
             self.modules.push(module);
         }
         if let Some(blas) = &self.blas {
@@ -140,127 +189,24 @@ impl<'p> Rank<'p> {
                 self.products.push(Product::new(blas, shape, WORKSPACE, CANDIDATES)?);
             }
         }
-        for step in std::mem::take(&mut self.schedule.steps) {
-            let ready = self.resolve(&step, &functions)?;
-            self.ready.push((ready, step.stream));
-            self.schedule.steps.push(step);
-        }
         Ok(())
     }
 
-    // ---- addresses ----
-
-    fn view(&self, view: &View) -> u64 {
-        self.element(view, 0)
+    /// Turns the schedule into calls with addresses, its own and those of the ranks it exchanges
+    /// messages with.
+    pub(super) fn address(&mut self, map: &Arc<Peers>) -> Result<(), Error> {
+        self.map = Some(map.clone());
+        let steps = std::mem::take(&mut self.schedule.steps);
+        let ready = steps.iter().map(|step| Ok((self.resolve(step, map)?, step.stream)));
+        let ready: Result<Vec<_>, Error> = ready.collect();
+        self.schedule.steps = steps;
+        self.ready = ready?;
+        Ok(())
     }
 
-    fn element(&self, view: &View, index: usize) -> u64 {
-        let offset = self.layout.offsets[view.buffer.0 as usize].unwrap_or(0);
-        let bytes = offset + (view.offset + index) * view.dtype.size();
-        self.memory.address() + bytes as u64
-    }
-
-    fn part(&self, part: &Part) -> u64 {
-        self.element(&part.view, part.start)
-    }
-
-    fn scratch(&self, stream: usize, bytes: usize) -> u64 {
-        self.memory.address() + (self.layout.scratch.get(stream).unwrap_or(&0) + bytes) as u64
-    }
-
-    fn resolve(&mut self, step: &Step, functions: &[Function]) -> Result<Ready, Error> {
-        Ok(match &step.call {
-            Call::Launch { text, grid, block, places } => {
-                let start = self.addresses.len();
-                for place in places {
-                    let address = match place {
-                        Place::View(view) => self.view(view),
-                        Place::Scratch(bytes) => self.scratch(step.stream, *bytes),
-                    };
-                    self.addresses.push(address);
-                }
-                let addresses = start..self.addresses.len();
-                Ready::Launch { function: functions[*text], grid: *grid, block: *block, addresses }
-            }
-            Call::Copy { views, bytes } => {
-                let [from, to] = views.each_ref().map(|view| self.view(view));
-                Ready::Copy { to, from, bytes: *bytes }
-            }
-            Call::Product { shape, operands } => {
-                let at = |index: usize| operands[index].as_ref().map_or(0, |view| self.view(view));
-                let end = self.schedule.scratch[step.stream];
-                let workspace = (self.scratch(step.stream, end - WORKSPACE), WORKSPACE);
-                let operands = Operands { a: at(0), b: at(1), bias: at(2), d: at(3), workspace };
-                Ready::Product { product: *shape, operands }
-            }
-            Call::Record { event } => Ready::Record { event: *event },
-            Call::Wait { event } => Ready::Wait { event: *event },
-            Call::Communicate { entry, calls } => {
-                let place = self.schedule.members.iter().position(|(other, _)| other == entry);
-                let start = self.raw.len();
-                for call in calls {
-                    let raw = self.communication(call)?;
-                    self.raw.push(raw);
-                }
-                Ready::Communicate { comm: place.unwrap_or(0), calls: start..self.raw.len() }
-            }
-        })
-    }
-
-    fn communication(&self, call: &comm::Call) -> Result<(Raw, DataType), Error> {
-        use comm::Call as C;
-        let (raw, view) = match call {
-            C::AllGather { send, recv } => {
-                let (from, to) = (self.part(send), self.part(recv));
-                (Raw::AllGather { send: from, recv: to, count: send.count }, &send.view)
-            }
-            C::AllReduce { send, recv, op } => {
-                let (from, to) = (self.part(send), self.part(recv));
-                (Raw::AllReduce { send: from, recv: to, count: send.count, op: *op }, &send.view)
-            }
-            C::Reduce { send, recv, op, root } => {
-                let from = self.part(send);
-                let to = recv.as_ref().map_or(from, |recv| self.part(recv));
-                let raw =
-                    Raw::Reduce { send: from, recv: to, count: send.count, op: *op, root: *root };
-                (raw, &send.view)
-            }
-            C::ReduceScatter { send, recv, op } => {
-                let (from, to) = (self.part(send), self.part(recv));
-                (
-                    Raw::ReduceScatter { send: from, recv: to, count: recv.count, op: *op },
-                    &send.view,
-                )
-            }
-            C::Broadcast { send, recv, root } => {
-                let Some(any) = send.as_ref().or(recv.as_ref()) else {
-                    return Err(Error::Compile { log: "a Broadcast without data".into() });
-                };
-                let at = |part: &Option<Part>| {
-                    part.as_ref().map_or_else(|| self.part(any), |part| self.part(part))
-                };
-                let raw = Raw::Broadcast {
-                    send: at(send),
-                    recv: at(recv),
-                    count: any.count,
-                    root: *root,
-                };
-                (raw, &any.view)
-            }
-            C::Send { part, peer } => {
-                (Raw::Send { from: self.part(part), count: part.count, peer: *peer }, &part.view)
-            }
-            C::Recv { part, peer } => {
-                (Raw::Recv { to: self.part(part), count: part.count, peer: *peer }, &part.view)
-            }
-            C::Copy { send, recv } => {
-                let bytes = send.count * send.view.dtype.size();
-                let raw = Raw::Copy { to: self.part(recv), from: self.part(send), bytes };
-                return Ok((raw, DataType::Uint8));
-            }
-        };
-        let dtype = data_type(view.dtype).map_err(|log| Error::Compile { log })?;
-        Ok((raw, dtype))
+    /// First address of its memory.
+    pub(super) fn base(&self) -> u64 {
+        self.memory.address()
     }
 
     // ---- preparation ----
@@ -271,7 +217,7 @@ impl<'p> Rank<'p> {
         library: &Arc<nccl_rs::Library>,
         id: nccl_rs::UniqueId,
         world: u32,
-        teams: &[(String, Team)],
+        (teams, routes): (&[(String, Team)], Routes),
         deadline: Instant,
     ) -> Result<(), nccl_rs::Error> {
         self.device.make_current().map_err(|error| nccl_rs::Error::Call {
@@ -281,8 +227,8 @@ impl<'p> Rank<'p> {
         let rank = self.plan.rank;
         let all = Communicator::join(library, id, world, rank, deadline)?;
         let config = nccl_rs::Config { blocking: true };
-        for (entry, (_, team)) in teams.iter().enumerate() {
-            if team.ranks.len() < 2 {
+        for (entry, (backend, team)) in teams.iter().enumerate() {
+            if team.ranks.len() < 2 || routes.of(backend) != Some(Route::Nccl) {
                 continue;
             }
             let place = team.ranks.iter().position(|&other| other == rank);
@@ -425,12 +371,16 @@ impl<'p> Rank<'p> {
 
     /// Issues the whole program.
     pub(super) fn start(&mut self) -> Result<(), Failure> {
+        self.queued += 1;
         if let Some(graph) = &self.graph {
             return Ok(self.streams[0].replay(graph)?);
         }
         for at in 0..self.ready.len() {
             let stream = self.ready[at].1;
-            self.issue(at, stream).map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
+            self.enter(at);
+            let issued = self.issue(at, stream);
+            self.leave();
+            issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
         }
         Ok(())
     }
@@ -466,6 +416,8 @@ impl<'p> Rank<'p> {
                 let found = self.comms.iter_mut().find(|(other, _)| *other == entry);
                 communicate(found.map(|(_, comm)| comm), &self.raw[calls.clone()], stream)?;
             }
+            Ready::Transfer { to, from, bytes } => stream.transfer(*to, *from, *bytes)?,
+            Ready::Words { ops } => stream.words(&self.words[ops.clone()])?,
         }
         Ok(())
     }
@@ -488,27 +440,34 @@ impl<'p> Rank<'p> {
             if looks.is_multiple_of(64) {
                 for (_, comm) in &self.comms {
                     comm.in_progress("an NCCL communication")
-                        .map_err(|error| Failure::from(error).at(self.unfinished()))?;
+                        .map_err(|error| Failure::from(error).within(self.unfinished()))?;
                 }
                 if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
-                    return Err(Failure::peer(error).at(self.unfinished()));
+                    return Err(Failure::peer(error).within(self.unfinished()));
                 }
                 if Instant::now() > deadline {
-                    return Err(Failure::timeout().at(self.unfinished()));
+                    return Err(Failure::timeout().within(self.unfinished()));
                 }
             }
             std::thread::yield_now();
         }
+        self.queued = 0;
         Ok(())
     }
 
-    /// The instruction of the first mark that is not reached.
-    fn unfinished(&self) -> usize {
+    /// The instruction of the first mark that is not reached. Marks of a recorded run are its own.
+    fn unfinished(&self) -> Reached {
+        if self.graph.is_some() {
+            return Reached::Recorded;
+        }
+        if self.queued > 1 {
+            return Reached::Queued;
+        }
         let open = self.schedule.steps.iter().find(|step| match step.call {
             Call::Record { event } => !self.events[event].is_reached().unwrap_or(true),
             _ => false,
         });
-        open.map_or(0, |step| step.inst)
+        Reached::Inst(open.map_or(0, |step| step.inst))
     }
 
     /// Ends all communication, on the device too.
@@ -518,6 +477,35 @@ impl<'p> Rank<'p> {
         for comm in self.comms.drain(..).map(|(_, comm)| comm).chain(together) {
             let _ = comm.abort();
         }
+        let _ = self.release();
+    }
+
+    /// Raises all flags until nothing waits for one any more: what the streams then do with data that
+    /// never came is of no consequence, but the driver could not free what a waiting stream uses.
+    fn release(&mut self) -> Result<(), Error> {
+        if self.flags == 0 {
+            return Ok(());
+        }
+        let aside = Stream::new(&self.device, Priority::High)?;
+        let deadline = Instant::now() + RELEASE;
+        let raised: Vec<WordOp> = (0..self.flags)
+            .step_by(super::messages::FLAG)
+            .map(|offset| WordOp::write(self.memory.address() + offset as u64, 1))
+            .collect();
+        while Instant::now() < deadline && !self.idle()? {
+            aside.words(&raised)?;
+            aside.synchronize()?;
+        }
+        Ok(())
+    }
+
+    fn idle(&self) -> Result<bool, Error> {
+        for stream in &self.streams {
+            if !stream.is_done()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.

@@ -6,10 +6,13 @@
 //! whole run hangs on stream 0: it forks the others at the start and joins them at the end, so that a
 //! run can be timed, captured as a graph, and followed by the caller's own work.
 
+mod copies;
+
 use super::codegen::{self, Fused, Job, Param};
 use super::comm::{self, Team};
 use super::gemm;
 use super::memory;
+use super::messages::{Messages, Route, Routes};
 use super::sys::blas::Shape;
 use crate::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
 use std::collections::BTreeMap;
@@ -38,6 +41,21 @@ pub(super) enum Call {
     Wait { event: usize },
     /// Calls that NCCL starts together, on a communicator of the table.
     Communicate { entry: usize, calls: Vec<comm::Call> },
+    /// Sets flags and waits for flags, in order.
+    Signal { signals: Vec<Signal> },
+    /// Copies what message number `message` of [`Messages::list`] carries.
+    Transfer { message: usize },
+}
+
+/// One operation on a flag of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Signal {
+    /// Raises a flag of any rank.
+    Raise { rank: u32, flag: usize },
+    /// Waits until an own flag is raised.
+    Await { flag: usize },
+    /// Lowers an own flag.
+    Lower { flag: usize },
 }
 
 /// A call with its stream and the instruction it comes from.
@@ -62,7 +80,7 @@ pub(super) struct Schedule {
     pub(super) events: usize,
     /// Number of streams, those of communicators included.
     pub(super) streams: usize,
-    /// Scratch bytes of each of the plan's streams.
+    /// Scratch bytes of each stream.
     pub(super) scratch: Vec<usize>,
     /// Communicators of the table that this rank is a member of, with its place in the team.
     pub(super) members: Vec<(usize, usize)>,
@@ -81,17 +99,18 @@ pub(super) struct Settings {
     pub(super) tf32: bool,
     /// Multiprocessors of the device.
     pub(super) multiprocessors: u32,
-    /// Whether UCC's communications are NCCL's.
-    pub(super) ucc_is_nccl: bool,
+    /// What carries communications.
+    pub(super) routes: Routes,
 }
 
 /// The schedule of a rank.
 pub(super) fn schedule(
     plan: &Plan,
     teams: &[(String, Team)],
+    messages: &Messages,
     settings: Settings,
 ) -> Result<Schedule, Refusal> {
-    let mut builder = Builder::new(plan, teams, settings);
+    let mut builder = Builder::new(plan, teams, messages, settings);
     builder.record(0);
     let items = codegen::fuse(plan);
     for item in &items {
@@ -99,6 +118,7 @@ pub(super) fn schedule(
         builder.item(item).map_err(|what| Refusal { inst: builder.at, what: clause(what) })?;
     }
     builder.join();
+    builder.settle();
     Ok(Schedule { items, ..builder.schedule })
 }
 
@@ -111,7 +131,7 @@ fn clause(what: String) -> String {
 }
 
 /// The event of the run's start.
-const START: usize = 0;
+pub(super) const START: usize = 0;
 
 /// An event: the stream it marks, and how many marks that stream had before.
 #[derive(Clone, Copy)]
@@ -120,9 +140,17 @@ struct Mark {
     number: usize,
 }
 
+/// A send or receive of a group.
+struct Item {
+    call: comm::Call,
+    inst: usize,
+    work: WorkSlot,
+}
+
 struct Builder<'p> {
     plan: &'p Plan,
     teams: &'p [(String, Team)],
+    messages: &'p Messages,
     settings: Settings,
     schedule: Schedule,
     at: usize,
@@ -137,15 +165,22 @@ struct Builder<'p> {
     /// Events of the plan's events and works.
     events: BTreeMap<u32, usize>,
     works: BTreeMap<u32, usize>,
+    /// Works whose messages others copy: who waits for them waits for the others.
+    offered: BTreeMap<u32, Vec<usize>>,
     /// Sends and receives of the open group.
-    group: Option<Vec<(comm::Call, WorkSlot)>>,
+    group: Option<Vec<Item>>,
     /// How many collectives each communicator has had.
     collectives: BTreeMap<usize, usize>,
     text_ids: BTreeMap<String, usize>,
 }
 
 impl<'p> Builder<'p> {
-    fn new(plan: &'p Plan, teams: &'p [(String, Team)], settings: Settings) -> Self {
+    fn new(
+        plan: &'p Plan,
+        teams: &'p [(String, Team)],
+        messages: &'p Messages,
+        settings: Settings,
+    ) -> Self {
         let member = |(slot, _): (CommSlot, _)| {
             let entry = comm::entry(teams, plan, slot)?;
             let place = teams[entry].1.ranks.iter().position(|&rank| rank == plan.rank)?;
@@ -153,11 +188,12 @@ impl<'p> Builder<'p> {
         };
         let members: Vec<(usize, usize)> = plan.communicators.iter().filter_map(member).collect();
         let streams = plan.streams as usize + members.len();
-        let scratch = vec![0; plan.streams as usize];
+        let scratch = vec![0; streams];
         let schedule = Schedule { streams, scratch, members, ..Schedule::default() };
         Self {
             plan,
             teams,
+            messages,
             settings,
             schedule,
             at: 0,
@@ -168,6 +204,7 @@ impl<'p> Builder<'p> {
             forked: (0..streams).map(|stream| stream == 0).collect(),
             events: BTreeMap::new(),
             works: BTreeMap::new(),
+            offered: BTreeMap::new(),
             group: None,
             collectives: BTreeMap::new(),
             text_ids: BTreeMap::new(),
@@ -267,9 +304,7 @@ impl<'p> Builder<'p> {
             }
             InstKind::GroupEnd { comm, work } => self.end_group(*comm, *work, stream),
             InstKind::WaitWork { work } => {
-                if let Some(&event) = self.works.get(&work.0) {
-                    self.wait(event, stream);
-                }
+                self.wait_work(*work, stream);
                 Ok(())
             }
             InstKind::Record { event } => {
@@ -330,20 +365,21 @@ impl<'p> Builder<'p> {
 
     // ---- communications ----
 
+    /// What carries a communicator's communications.
+    fn route(&self, slot: CommSlot) -> Result<Route, String> {
+        let backend = self.plan.communicators[slot].backend.as_str();
+        self.settings.routes.of(backend).ok_or_else(|| match backend {
+            "UCC" => "`backend=UCC`; `--map-backend=UCC=NCCL` runs it over NCCL".to_owned(),
+            other => format!("`backend={other}`"),
+        })
+    }
+
     /// The communicator's place in the table, this rank's place in its team, and its stream.
     fn communicator(&self, slot: CommSlot) -> Result<(usize, usize, usize), String> {
         let own = self.plan.streams as usize;
         let entry = comm::entry(self.teams, self.plan, slot).unwrap_or(0);
         let found = self.schedule.members.iter().position(|(other, _)| *other == entry);
         let Some(number) = found else { return Err("an unknown communicator".to_owned()) };
-        match self.teams[entry].0.as_str() {
-            "NCCL" => {}
-            "UCC" if self.settings.ucc_is_nccl => {}
-            "UCC" => {
-                return Err("`backend=UCC`; `--map-backend=UCC=NCCL` runs it over NCCL".to_owned());
-            }
-            other => return Err(format!("`backend={other}`")),
-        }
         Ok((entry, self.schedule.members[number].1, own + number))
     }
 
@@ -353,12 +389,19 @@ impl<'p> Builder<'p> {
         stream: usize,
     ) -> Result<(), String> {
         let (entry, place, queue) = self.communicator(collective.comm)?;
+        let works = [collective.work];
+        if self.route(collective.comm)? == Route::Copies {
+            let rounds = self.messages.rounds(self.plan.rank, self.at)?;
+            return self.post(queue, stream, &works, |own, stream| own.rounds(rounds, stream));
+        }
         let number = self.collectives.entry(entry).or_default();
         let sides = self.teams[entry].1.sides.get(*number).cloned().unwrap_or_default();
         *number += 1;
         let calls = comm::calls(collective, place, &sides)?;
-        self.post(entry, calls, queue, stream, &[collective.work]);
-        Ok(())
+        if let Some((view, value)) = comm::neutral(collective, place, &sides) {
+            self.job(codegen::fill(view, value)?, stream)?;
+        }
+        self.post_calls(entry, calls, queue, stream, &works)
     }
 
     /// Whether a communication can run on the stream that posts it: the next instruction waits for it,
@@ -375,24 +418,39 @@ impl<'p> Builder<'p> {
         waits && self.one_stream
     }
 
+    /// Puts a communication on its queue, behind what the stream has done so far.
     fn post(
+        &mut self,
+        queue: usize,
+        stream: usize,
+        works: &[WorkSlot],
+        body: impl FnOnce(&mut Self, usize) -> Result<(), String>,
+    ) -> Result<(), String> {
+        if self.folds(works) {
+            return body(self, stream);
+        }
+        let before = self.record(stream);
+        self.wait(before, queue);
+        body(self, queue)?;
+        let end = self.record(queue);
+        self.works.extend(works.iter().map(|work| (work.0, end)));
+        Ok(())
+    }
+
+    fn post_calls(
         &mut self,
         entry: usize,
         calls: Vec<comm::Call>,
         queue: usize,
         stream: usize,
         works: &[WorkSlot],
-    ) {
-        if self.folds(works) {
-            return self.push(Call::Communicate { entry, calls }, stream);
-        }
-        let before = self.record(stream);
-        self.wait(before, queue);
-        if !calls.is_empty() {
-            self.push(Call::Communicate { entry, calls }, queue);
-        }
-        let end = self.record(queue);
-        self.works.extend(works.iter().map(|work| (work.0, end)));
+    ) -> Result<(), String> {
+        self.post(queue, stream, works, |own, stream| {
+            if !calls.is_empty() {
+                own.push(Call::Communicate { entry, calls }, stream);
+            }
+            Ok(())
+        })
     }
 
     fn message(
@@ -403,31 +461,38 @@ impl<'p> Builder<'p> {
         work: WorkSlot,
         call: impl FnOnce(u32) -> comm::Call,
     ) -> Result<(), String> {
-        let Some(slot) = comm else {
-            return Err("`backend=CUDA`: messages by copy engines".to_owned());
-        };
+        let Some(slot) = comm else { return self.stream_message(work, stream) };
         let (entry, _, queue) = self.communicator(slot)?;
+        let copied = self.route(slot)? == Route::Copies;
         let ranks = &self.teams[entry].1.ranks;
         let place = ranks.iter().position(|&rank| rank == peer).unwrap_or(0) as u32;
         let call = call(place);
         if self.group.is_some() {
             let before = self.record(stream);
             self.wait(before, queue);
+            let inst = self.at;
             if let Some(group) = &mut self.group {
-                group.push((call, work));
+                group.push(Item { call, inst, work });
             }
             return Ok(());
         }
-        self.post(entry, vec![call], queue, stream, &[work]);
-        Ok(())
+        if copied {
+            let rounds = self.messages.rounds(self.plan.rank, self.at)?;
+            return self.post(queue, stream, &[work], |own, stream| own.rounds(rounds, stream));
+        }
+        self.post_calls(entry, vec![call], queue, stream, &[work])
     }
 
     fn end_group(&mut self, slot: CommSlot, work: WorkSlot, stream: usize) -> Result<(), String> {
         let (entry, _, queue) = self.communicator(slot)?;
         let group = self.group.take().unwrap_or_default();
-        let (calls, mut works): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-        works.push(work);
-        self.post(entry, calls, queue, stream, &works);
-        Ok(())
+        let works: Vec<WorkSlot> = group.iter().map(|item| item.work).chain([work]).collect();
+        if self.route(slot)? == Route::Copies {
+            let insts: Vec<usize> = group.iter().map(|item| item.inst).collect();
+            let round = self.together(&insts)?;
+            return self.post(queue, stream, &works, |own, stream| own.rounds(&[round], stream));
+        }
+        let calls = group.into_iter().map(|item| item.call).collect();
+        self.post_calls(entry, calls, queue, stream, &works)
     }
 }

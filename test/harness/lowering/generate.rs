@@ -12,6 +12,8 @@ pub(crate) struct Generated {
     pub(crate) set: BTreeMap<String, i64>,
     /// The program of which `text` is the plain math, where it is another one.
     pub(crate) lowers: Option<String>,
+    /// Whether extents have names that only ops tie to those of the inputs.
+    pub(crate) own_names: bool,
     /// Name and extent of the mesh, if it has one axis.
     pub(crate) mesh: Option<(String, usize)>,
 }
@@ -19,7 +21,7 @@ pub(crate) struct Generated {
 /// An axis of a tensor.
 #[derive(Clone, Copy, PartialEq)]
 struct Axis {
-    /// Which of the extents; `None` is a broadcast.
+    /// Which of the extents, and behind them of the products; `None` is a broadcast.
     extent: Option<usize>,
     reduced: bool,
 }
@@ -40,9 +42,15 @@ struct Generator<'r> {
     meshes: [String; 2],
     /// Value of each extent; the last ones are the mesh's: `deviceIdx.y` if it has two axes, `deviceIdx.x`.
     extents: Vec<usize>,
+    /// Pairs of extents: axes that views make of two, or split into them.
+    products: Vec<[usize; 2]>,
     /// How many extents are the mesh's.
     mesh_axes: usize,
     symbolic: bool,
+    /// Where extents are names: whether each axis of a result has one of its own, which only the ops tie to
+    /// the others.
+    own_names: bool,
+    next_name: usize,
     tensors: Vec<Tensor>,
     inputs: Vec<String>,
     body: String,
@@ -63,6 +71,7 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
     let mut extents: Vec<usize> = (0..3).map(|_| rng.usize(1..=4)).collect();
     extents.extend(&shape);
     let symbolic = rng.bool();
+    let own_names = symbolic && rng.bool();
     let (first, step) =
         [(1, 1), (0, 2), (2, 1), (shape.iter().product::<usize>() - 1, 0)][rng.usize(..4)];
     let meshes = [mesh(&shape, 0, 1), mesh(&shape, first, step)];
@@ -70,8 +79,11 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
         rng,
         meshes,
         extents,
+        products: Vec::new(),
         mesh_axes: shape.len(),
         symbolic,
+        own_names,
+        next_name: 0,
         tensors: Vec::new(),
         inputs: Vec::new(),
         body: String::new(),
@@ -104,7 +116,12 @@ impl Generator<'_> {
     fn run(mut self) -> Generated {
         let most = if self.rng.usize(..8) == 0 { 5 } else { 3 };
         let rank = self.rng.usize(1..=most);
-        let axes = (0..rank).map(|_| self.any_axis()).collect();
+        let mut axes: Vec<Axis> = (0..rank).map(|_| self.any_axis()).collect();
+        if self.rng.usize(..5) == 0 {
+            let pair = [self.any_axis(), self.any_axis()];
+            let at = self.rng.usize(..axes.len());
+            axes[at] = self.product(pair[0], pair[1]).unwrap_or(axes[at]);
+        }
         self.input(axes);
         for _ in 0..self.rng.usize(1..=6) {
             self.op();
@@ -119,11 +136,14 @@ impl Generator<'_> {
         if self.symbolic {
             let named = self.extents.iter().enumerate();
             set = named.map(|(k, &value)| (format!("i{k}"), value as i64)).collect();
-            set.retain(|name, _| text.contains(&format!("{{{name}}}")));
+            // Alone or in a product.
+            set.retain(|name, _| {
+                text.contains(&format!("{{{name}}}")) || text.contains(&format!(" {name} "))
+            });
         }
         let last = self.extents.len() - 1;
         let mesh = (self.mesh_axes == 1).then(|| (format!("i{last}"), self.extents[last]));
-        Generated { text, set, lowers: None, mesh }
+        Generated { text, set, lowers: None, own_names: self.own_names, mesh }
     }
 
     fn any_axis(&mut self) -> Axis {
@@ -136,13 +156,35 @@ impl Generator<'_> {
     fn extent(&self, axis: Axis) -> String {
         match axis.extent {
             None => "1".to_owned(),
+            Some(extent) if extent >= self.extents.len() => {
+                let [a, b] = self.products[extent - self.extents.len()];
+                match self.symbolic {
+                    true => format!("( i{a} * i{b} )"),
+                    false => (self.extents[a] * self.extents[b]).to_string(),
+                }
+            }
             Some(extent) if self.symbolic => format!("i{extent}"),
             Some(extent) => self.extents[extent].to_string(),
         }
     }
 
-    /// The full text of a new tensor, randomly spread over devices and streams.
-    fn declare(&mut self, axes: Vec<Axis>, streams: bool) -> (Tensor, String) {
+    /// An axis as long as two together.
+    fn product(&mut self, a: Axis, b: Axis) -> Option<Axis> {
+        let pair = [a.extent?, b.extent?];
+        if pair.iter().any(|&extent| extent >= self.extents.len()) {
+            return None;
+        }
+        let at = self.products.iter().position(|known| *known == pair);
+        let at = at.unwrap_or_else(|| {
+            self.products.push(pair);
+            self.products.len() - 1
+        });
+        Some(Axis { extent: Some(self.extents.len() + at), reduced: false })
+    }
+
+    /// The full text of a new tensor, randomly spread over devices and streams. `named`: its extents may have
+    /// names of their own.
+    fn declare(&mut self, axes: Vec<Axis>, streams: bool, named: bool) -> (Tensor, String) {
         let types: Vec<(usize, &str)> =
             (0..self.mesh_axes).map(|k| (self.extents.len() - 1 - k, DEVICES[k])).collect();
         let mut places: Vec<(usize, &str)> = Vec::new();
@@ -160,11 +202,17 @@ impl Generator<'_> {
             })
             .collect();
         let mesh = usize::from(self.rng.usize(..12) == 0);
-        self.spell(axes, &parallel, mesh)
+        self.spell(axes, &parallel, mesh, named)
     }
 
     /// The full text of a new tensor that is spread as told.
-    fn spell(&mut self, axes: Vec<Axis>, parallel: &[&str], mesh: usize) -> (Tensor, String) {
+    fn spell(
+        &mut self,
+        axes: Vec<Axis>,
+        parallel: &[&str],
+        mesh: usize,
+        named: bool,
+    ) -> (Tensor, String) {
         let number = self.next_tensor;
         self.next_tensor += 1;
         let mut parts = Vec::new();
@@ -176,7 +224,14 @@ impl Generator<'_> {
             };
             let place = self.order.as_ref().map_or(k, |order| order[k]);
             let domain = self.next_domain + place;
-            parts.push(format!("{letter}{parallel}{domain}{{{}}}", self.extent(axis)));
+            let extent = match axis.extent {
+                Some(extent) if self.own_names && named && extent < self.extents.len() => {
+                    self.next_name += 1;
+                    format!("i{}", 100 + self.next_name)
+                }
+                _ => self.extent(axis),
+            };
+            parts.push(format!("{letter}{parallel}{domain}{{{extent}}}"));
         }
         self.next_domain += axes.len();
         let mesh = &self.meshes[mesh];
@@ -200,7 +255,7 @@ impl Generator<'_> {
     }
 
     fn input(&mut self, axes: Vec<Axis>) -> Tensor {
-        let (tensor, text) = self.declare(axes, false);
+        let (tensor, text) = self.declare(axes, false, false);
         self.inputs.push(text);
         self.tensors.push(tensor.clone());
         tensor
@@ -214,13 +269,13 @@ impl Generator<'_> {
     }
 
     fn result(&mut self, axes: Vec<Axis>, op: &str) {
-        let (tensor, text) = self.declare(axes, true);
+        let (tensor, text) = self.declare(axes, true, true);
         self.write(tensor, text, op);
     }
 
     /// A result that is spread as told.
     fn result_as(&mut self, axes: Vec<Axis>, parallel: &[&str], op: &str) -> Tensor {
-        let (tensor, text) = self.spell(axes, parallel, 0);
+        let (tensor, text) = self.spell(axes, parallel, 0, true);
         self.write(tensor.clone(), text, op);
         tensor
     }
@@ -234,13 +289,14 @@ impl Generator<'_> {
     fn op(&mut self) {
         let operand = self.any();
         let name = format!("T{}", operand.number);
-        match self.rng.usize(..14) {
+        match self.rng.usize(..16) {
             0..=3 => self.result(operand.axes, &format!("Set( {name}, cache_op=Streaming )")),
             4 | 5 => self.add(&operand),
             6 | 7 => self.reduce(&operand),
             8 => self.matmul(&operand),
             9 => self.broadcast(&operand),
             13 => self.permute(&operand),
+            14 | 15 => self.view(&operand),
             10 | 11 if self.mesh_axes == 1 => self.scattered_product(),
             _ => self.result(operand.axes, &format!("abs({name});")),
         }
@@ -291,6 +347,37 @@ impl Generator<'_> {
         self.order = Some(order);
         self.result(axes, &format!("{op} )"));
         self.order = None;
+    }
+
+    /// Splits an axis that is a product into its factors, in either order, or merges two neighbours.
+    fn view(&mut self, a: &Tensor) {
+        let mut axes = a.axes.clone();
+        let op = format!("view( T{} )", a.number);
+        let first = self.extents.len();
+        let splits: Vec<usize> =
+            (0..axes.len()).filter(|&k| axes[k].extent.is_some_and(|e| e >= first)).collect();
+        if !splits.is_empty() && self.rng.usize(..4) > 0 {
+            let at = splits[self.rng.usize(..splits.len())];
+            let [a, b] = self.products[axes[at].extent.unwrap_or(first) - first];
+            let parts = if self.rng.usize(..4) == 0 { [b, a] } else { [a, b] };
+            axes.splice(at..=at, parts.map(|part| Axis { extent: Some(part), reduced: false }));
+            return self.viewed(axes, &op);
+        }
+        let at = self.rng.usize(..axes.len());
+        match axes.get(at + 1).copied().and_then(|next| self.product(axes[at], next)) {
+            Some(merged) => {
+                axes.splice(at..at + 2, [merged]);
+                self.viewed(axes, &op);
+            }
+            None => self.add(a),
+        }
+    }
+
+    /// A view runs in a HostUnit only, and so rarely lies on streams.
+    fn viewed(&mut self, axes: Vec<Axis>, op: &str) {
+        let streams = self.rng.usize(..6) == 0;
+        let (tensor, text) = self.declare(axes, streams, false);
+        self.write(tensor, text, op);
     }
 
     fn matmul(&mut self, a: &Tensor) {
@@ -346,7 +433,7 @@ impl Generator<'_> {
     }
 
     fn input_as(&mut self, axes: Vec<Axis>, parallel: &[&str]) -> Tensor {
-        let (tensor, text) = self.spell(axes, parallel, 0);
+        let (tensor, text) = self.spell(axes, parallel, 0, false);
         self.inputs.push(text);
         self.tensors.push(tensor.clone());
         tensor

@@ -77,7 +77,8 @@ pub(crate) fn resized(generated: &Generated, devices: usize, late: bool) -> Opti
     }
     let lowers = late.then(|| generated.text.clone());
     let mesh = Some((name.clone(), devices));
-    Some(Generated { text: hostir::print::print(&program), set, lowers, mesh })
+    let (text, own_names) = (hostir::print::print(&program), generated.own_names);
+    Some(Generated { text, set, lowers, own_names, mesh })
 }
 
 /// `resize-mesh{devices=3}`

@@ -1,12 +1,12 @@
 //! The tools and FileCheck as function calls inside this process.
 
 use super::{CRASHED, Finished, Invocation};
+use crate::exec::Context;
 use hostir_tools::Io;
 use hostir_tools::io::Tool;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
 use std::rc::Rc;
 
 /// Stack of a tool's thread: what a program's main thread has.
@@ -14,13 +14,14 @@ const STACK: usize = 8 << 20;
 
 /// Runs `hir-opt` or `hir-run`; a panic is a crash, not the end of the test run.
 pub(super) fn tool(name: &str, args: &[String], invocation: Invocation<'_>) -> Finished {
-    let words: Vec<OsString> =
-        std::iter::once(name).chain(args.iter().map(String::as_str)).map(OsString::from).collect();
     let Invocation { stdin, merge, context, .. } = invocation;
+    let more = if name == "hir-run" { &context.flags[..] } else { &[] };
+    let words = std::iter::once(name).chain(args.iter().chain(more).map(String::as_str));
+    let words: Vec<OsString> = words.map(OsString::from).collect();
     let tool: Tool =
         if name == "hir-opt" { hostir_tools::opt::main_with } else { hostir_tools::run::main_with };
     std::thread::scope(|scope| {
-        let body = move || call(tool, &words, &stdin, &context.scratch, merge);
+        let body = move || call(tool, &words, &stdin, context, merge);
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body);
         match thread.map(|thread| thread.join()) {
             Ok(Ok(finished)) => finished,
@@ -37,17 +38,27 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-fn call(tool: Tool, words: &[OsString], mut stdin: &[u8], folder: &Path, merge: bool) -> Finished {
+fn call(
+    tool: Tool,
+    words: &[OsString],
+    mut stdin: &[u8],
+    context: &Context,
+    merge: bool,
+) -> Finished {
+    // On GPUs compiled kernels are kept; everywhere else tests see no environment.
+    let env: fn(&str) -> Option<OsString> =
+        if context.flags.is_empty() { |_| None } else { |name| std::env::var_os(name) };
     let out = Buffer::default();
     let err = if merge { out.clone() } else { Buffer::default() };
     let mut io = Io {
         stdin: &mut stdin,
         stdout: &mut out.clone(),
         stderr: &mut err.clone(),
-        cwd: folder.to_path_buf(),
+        cwd: context.scratch.clone(),
         color: false,
-        env: |_| None,
+        env,
         exe: None,
+        columns: None,
     };
     let code = tool(words, &mut io);
     let out = out.take();

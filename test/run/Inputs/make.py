@@ -77,3 +77,6 @@ np.save(path("half.npy"), np.array([0.0, 0.5, 1.0]))
 # Ones, tripled, and added up in three steps.
 np.save(path("tripled.npy"), np.full(2, 3, "<f4"))
 np.save(path("steps.npy"), np.array([[1, 1], [2, 2], [3, 3]], "<f4"))
+
+# Six numbers as `iota` counts them, of which a Reduce with one sender makes nothing else.
+np.save(path("root.npy"), np.arange(6, dtype="<f4"))

@@ -1,6 +1,7 @@
 //! The command line of hir-opt, and answers to what other tools call its flags.
 
 use super::dump::Dumps;
+use super::faults::Origin;
 use crate::io::{Io, Status};
 use crate::render::{Format, report};
 use crate::source::Source;
@@ -20,6 +21,8 @@ pub(super) struct Cli {
     pub(super) file: String,
     pub(super) output: String,
     pub(super) pipeline: Pipeline,
+    /// Where each step of the pipeline stands.
+    pub(super) origins: Vec<Origin>,
     pub(super) list_passes: bool,
     pub(super) style: Option<Era>,
     pub(super) form: Form,
@@ -149,10 +152,12 @@ fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
     let mut usage = Usage { io, format, failed: false };
     let (before_all, before) = usage.passes(matches, "print-ir-before");
     let (after_all, after) = usage.passes(matches, "print-ir-after");
+    let (pipeline, origins) = usage.pipeline(matches);
     let cli = Cli {
         file: text("FILE").unwrap_or_default(),
         output: text("output").unwrap_or_default(),
-        pipeline: usage.pipeline(matches),
+        pipeline,
+        origins,
         list_passes: matches.get_flag("list-passes"),
         renumber: matches.get_flag("renumber"),
         form: usage.form(text("form")),
@@ -196,9 +201,9 @@ impl Usage<'_, '_> {
         let _ = writeln!(self.io.stderr, "error: {message}");
     }
 
-    /// All `--pass` and `--pass-pipeline` in the order given.
-    fn pipeline(&mut self, matches: &ArgMatches) -> Pipeline {
-        let mut texts: Vec<(usize, &str, &String)> = Vec::new();
+    /// All `--pass` and `--pass-pipeline` in the order given, and for each step where it stands.
+    fn pipeline(&mut self, matches: &ArgMatches) -> (Pipeline, Vec<Origin>) {
+        let mut texts: Vec<(usize, &'static str, &String)> = Vec::new();
         for flag in ["pass", "pass-pipeline"] {
             let indices = matches.indices_of(flag).into_iter().flatten();
             let values = matches.get_many::<String>(flag).into_iter().flatten();
@@ -206,13 +211,18 @@ impl Usage<'_, '_> {
         }
         texts.sort_by_key(|(index, ..)| *index);
         let mut pipeline = Pipeline::default();
+        let mut origins = Vec::new();
         for (_, flag, text) in texts {
             match pipeline::parse(text, PASSES) {
-                Ok(more) => pipeline.steps.extend(more.steps),
+                Ok(more) => {
+                    let origin = Origin { flag, text: text.clone() };
+                    origins.resize(origins.len() + more.steps.len(), origin);
+                    pipeline.steps.extend(more.steps);
+                }
                 Err(diags) => self.report(&format!("--{flag}"), text, &diags.items),
             }
         }
-        pipeline
+        (pipeline, origins)
     }
 
     /// The passes that a flag names, and whether it stands without a name.

@@ -7,15 +7,17 @@ use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
 use super::outputs::Results;
-use super::{check, errors, names, spread};
+use super::{check, errors, names, ranges, spread};
 use crate::io::{Io, write_whole};
 use crate::launch::Here;
+use hostir::backend::cuda::nvtx::Nvtx;
 use hostir::backend::null::Null;
 use hostir::backend::{Backend as _, cpu, cuda};
 use hostir::data::HostTensor;
 use hostir::plan::InstKind;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A program with its inputs, as far as the command line goes.
@@ -52,7 +54,7 @@ impl Times {
 pub(super) fn run(
     options: &Options,
     bench: &Bench,
-    engine: &Engine,
+    (engine, profiler): (&Engine, Option<&Arc<Nvtx>>),
     here: Option<&Here>,
     io: &mut Io<'_>,
 ) -> Result<String, Failure> {
@@ -66,7 +68,9 @@ pub(super) fn run(
     let times = match engine {
         Engine::Cpu => on_cpu(&entries, bench, options)?,
         Engine::Null(null) => on_null(&entries, bench, null)?,
-        Engine::Cuda(cuda) => on_cuda(&entries, bench, options, cuda, here, &mut text, io)?,
+        Engine::Cuda(cuda) => {
+            on_cuda(&entries, bench, options, (cuda, profiler), here, &mut text, io)?
+        }
     };
     if here.is_some_and(|here| !here.is_first()) {
         return Ok(text);
@@ -144,7 +148,7 @@ fn on_cuda(
     entries: &[Entry],
     bench: &Bench,
     options: &Options,
-    cuda: &cuda::Cuda,
+    (cuda, profiler): (&cuda::Cuda, Option<&Arc<Nvtx>>),
     here: Option<&Here>,
     text: &mut String,
     io: &mut Io<'_>,
@@ -153,6 +157,7 @@ fn on_cuda(
     for entry in entries {
         let fail = |diags| entry.loaded.fail(diags);
         let mut program = cuda.load(&entry.prepared).map_err(fail)?;
+        ranges::name(&mut program, profiler, &entry.loaded, &entry.prepared);
         let run = program.run(&entry.inputs).map_err(fail)?;
         let run = match here {
             Some(here) => here.collect(&entry.prepared, run).map_err(fail)?,

@@ -3,6 +3,7 @@
 use super::errors;
 use super::failure::Failure;
 use super::files::DataFile;
+use super::traced::Wanted;
 use crate::data::compare::Given;
 use crate::data::generate::Generator;
 use crate::io::{Io, Status};
@@ -10,6 +11,7 @@ use crate::launch::Flags;
 use crate::render::{self, Format};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use hostir::backend::cuda::{Route, Routes};
 use hostir::diag::{Diag, nearest};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -27,7 +29,7 @@ pub(super) enum Backend {
 /// How programs run on GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Gpu {
-    pub(super) ucc_is_nccl: bool,
+    pub(super) routes: Routes,
     pub(super) tf32: bool,
     pub(super) graph: bool,
     pub(super) timeout_ms: Option<u64>,
@@ -93,6 +95,10 @@ pub(super) struct Options {
     pub(super) launch: Flags,
     /// Timed runs, if asked for.
     pub(super) bench: Option<Bench>,
+    /// Timelines that are asked for.
+    pub(super) traced: Wanted,
+    /// Whether a profiler is told what the host does.
+    pub(super) nvtx: bool,
     pub(super) summary: bool,
     pub(super) quiet: bool,
     pub(super) format: Format,
@@ -173,6 +179,7 @@ fn command() -> Command {
         gpu_args(),
         launch_args(),
         bench_args(),
+        trace_args(),
         print_args(),
     ];
     Command::new("hir-run")
@@ -270,8 +277,9 @@ fn check_args() -> Vec<Arg> {
 fn gpu_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("GPUs");
     vec![
-        group(value("map-backend", "UCC=NCCL", "Runs communications of one backend over another"))
-            .value_parser(["UCC=NCCL"]),
+        group(value("map-backend", "FROM=TO", "Runs communications of one backend over another"))
+            .action(ArgAction::Append)
+            .value_parser(["UCC=NCCL", "UCC=CUDA", "NCCL=CUDA"]),
         group(flag("tf32", "Lets products of floats round their factors to TF32")),
         group(flag("graph", "Records the run as a CUDA graph and replays it")),
         group(value(
@@ -322,6 +330,20 @@ fn bench_args() -> Vec<Arg> {
     ]
 }
 
+fn trace_args() -> Vec<Arg> {
+    let group = |arg: Arg| arg.help_heading("Timelines");
+    let timeline = value(
+        "timeline",
+        "FILE.svg",
+        "Draws what each stream did when, in the terminal or as a picture; with --check-only, what a model says",
+    );
+    vec![
+        group(value("trace", "FILE.json", "Writes what each stream did when, for ui.perfetto.dev")),
+        group(flag("nvtx", "Tells a profiler such as Nsight Systems which calls are of which op")),
+        group(timeline.num_args(0..=1).require_equals(true).action(ArgAction::Append)),
+    ]
+}
+
 fn print_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("What is printed");
     vec![
@@ -363,7 +385,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         check_only: matches.get_flag("check-only"),
         print_plan: matches.get_flag("print-plan"),
         gpu: Gpu {
-            ucc_is_nccl: matches.contains_id("map-backend"),
+            routes: routes(matches),
             tf32: matches.get_flag("tf32"),
             graph: matches.get_flag("graph"),
             timeout_ms: matches.get_one("timeout-ms").copied(),
@@ -374,11 +396,27 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
             warmup: matches.get_one("warmup").copied().unwrap_or(5),
             json: text("json"),
         }),
+        traced: values.traced(),
+        nvtx: matches.get_flag("nvtx"),
         summary: matches.get_flag("summary"),
         quiet: matches.get_flag("quiet"),
         format,
     };
     if values.diags.is_empty() { Ok(options) } else { Err((format, values.diags)) }
+}
+
+/// What carries communications. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
+fn routes(matches: &ArgMatches) -> Routes {
+    let given = matches.get_many::<String>("map-backend");
+    let given: Vec<&str> = given.into_iter().flatten().map(String::as_str).collect();
+    let has = |text: &str| given.contains(&text);
+    let nccl = if has("NCCL=CUDA") { Route::Copies } else { Route::Nccl };
+    let ucc = match (has("UCC=CUDA"), has("UCC=NCCL")) {
+        (true, _) => Some(Route::Copies),
+        (false, true) => Some(nccl),
+        (false, false) => None,
+    };
+    Routes { nccl, ucc }
 }
 
 /// Values that clap does not check, with what is wrong with them.
@@ -408,7 +446,7 @@ impl Values<'_> {
         let mut found = Vec::new();
         for text in self.matches.get_many::<String>(flag).into_iter().flatten() {
             let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
-            let value = parts.ok_or_else(|| "a name and `=` are missing in front".to_owned());
+            let value = parts.ok_or_else(|| lacking(flag, text));
             match value.and_then(|(key, value)| Ok((key.to_owned(), read(value)?))) {
                 Ok(pair) => found.push(pair),
                 Err(why) => self
@@ -417,6 +455,24 @@ impl Values<'_> {
             }
         }
         found
+    }
+    /// `--trace FILE`, `--timeline` and `--timeline=FILE.svg`, which may both be given.
+    fn traced(&mut self) -> Wanted {
+        let mut wanted =
+            Wanted { file: self.matches.get_one::<String>("trace").cloned(), ..Wanted::default() };
+        let given = self.matches.get_occurrences::<String>("timeline").into_iter().flatten();
+        for mut values in given {
+            match values.next() {
+                None => wanted.chart = true,
+                Some(file) if file.ends_with(".svg") => wanted.picture = Some(file.clone()),
+                Some(file) => {
+                    let message = format!("`--timeline={file}`: a picture is a .svg file");
+                    let note = "`--timeline` alone draws in the terminal";
+                    self.diags.push(Diag::global(errors::VALUE, message).note(note));
+                }
+            }
+        }
+        wanted
     }
     fn tolerance(&mut self, flag: &str) -> Option<f64> {
         let value = self.matches.get_one::<f64>(flag).copied()?;
@@ -461,4 +517,25 @@ fn content(text: &str) -> Result<Content, String> {
 fn data_file(text: &str) -> Result<DataFile, String> {
     DataFile::parse(text)
         .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
+}
+
+/// What a `key=value` without a key or without a value lacks.
+fn lacking(flag: &str, text: &str) -> String {
+    let example = match flag {
+        "set" => "i0=8",
+        "shape" => "T0=4x8",
+        "input" => "T0=randn",
+        "output" | "expect" => "T1=x.npy",
+        "map-backend" => "UCC=NCCL",
+        _ => "name=value",
+    };
+    // `T0`, `i1`: nvFuser's names are letters and a number.
+    let letters = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let digits = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit());
+    let what = match (text.starts_with('='), digits && letters.len() < text.len()) {
+        (true, _) => "the name in front of `=` is missing",
+        (false, true) => "`=` and a value are missing behind the name",
+        (false, false) => "a name and `=` are missing in front",
+    };
+    format!("{what}, as in `--{flag} {example}`")
 }

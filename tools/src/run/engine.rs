@@ -5,7 +5,7 @@ use super::errors;
 use super::store::Kept;
 use crate::io::Io;
 use crate::launch::Here;
-use hostir::backend::cuda::{self, Cuda, driver};
+use hostir::backend::cuda::{self, Cuda, Routes, driver};
 use hostir::backend::exchange::Exchange;
 use hostir::backend::null::Null;
 use hostir::diag::{Diag, codes};
@@ -55,15 +55,37 @@ impl Engine {
         let store = Kept::open(io.env).map(|store| Arc::new(store) as Arc<dyn cuda::ImageStore>);
         let options = cuda::Options {
             tf32: options.gpu.tf32,
-            ucc_is_nccl: options.gpu.ucc_is_nccl,
+            routes: options.gpu.routes,
             graph: options.gpu.graph,
             timeout: options.timeout(),
             nccl: (io.env)("HIR_NCCL_LIB").map(PathBuf::from),
             store,
+            devices: Vec::new(),
             exchange: here.map(exchange),
             device: here.and_then(|here| here.place.local_rank).map(|rank| rank as usize),
         };
         Engine::Cuda(Cuda { options })
+    }
+
+    /// The warning about options that this backend has no use for.
+    pub(super) fn unused(&self, options: &Options) -> Option<Diag> {
+        let gpu = &options.gpu;
+        let given = [
+            (gpu.graph, "--graph"),
+            (gpu.tf32, "--tf32"),
+            (gpu.routes != Routes::default(), "--map-backend"),
+            (gpu.timeout_ms.is_some() && matches!(self, Engine::Cpu), "--timeout-ms"),
+        ];
+        let unused: Vec<&str> =
+            given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();
+        if unused.is_empty() || matches!(self, Engine::Cuda(_)) {
+            return None;
+        }
+        let verb = if unused.len() == 1 { "has" } else { "have" };
+        let message =
+            format!("{} {verb} no effect on the {} backend", unused.join(", "), self.name());
+        let note = "they are for runs on GPUs: --backend=cuda";
+        Some(Diag::global(errors::UNUSED, message).note(note).warning())
     }
 
     /// `CPU`, `CUDA`, `null`.

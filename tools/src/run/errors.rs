@@ -59,6 +59,8 @@ codes! {
         TWICE = "H0613";
         /// Options that do not go together.
         CONFLICT = "H0614";
+        /// An option that has no effect on this backend (warning).
+        UNUSED = "H0619";
         /// A launcher's environment, or options in its place, with a part that is missing or not well formed.
         LAUNCH = "H0640";
         /// Two launchers that disagree.

@@ -1,5 +1,6 @@
 //! What hir-run asks of plans and backends, in one place.
 
+use hostir::backend::trace::Trace;
 use hostir::backend::{Backend as _, RunResult, cpu, cuda, null};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
@@ -52,13 +53,15 @@ pub(super) fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
     cpu::check_memory(prepared)
 }
 
-/// Runs all ranks on GPUs; with the devices and libraries it ran on.
+/// Runs all ranks on GPUs, after `ready`; with the devices and libraries it ran on.
 pub(super) fn run_on_gpus(
     prepared: &Prepared,
     inputs: &[Vec<HostTensor>],
     cuda: &cuda::Cuda,
+    ready: &dyn Fn(&mut cuda::Loaded<'_>),
 ) -> Result<(RunResult, String), Vec<Diag>> {
     let mut program = cuda.load(prepared)?;
+    ready(&mut program);
     let result = program.run(inputs)?;
     Ok((result, program.about().to_owned()))
 }
@@ -74,6 +77,32 @@ pub(super) fn run(
     inputs: Vec<Vec<HostTensor>>,
 ) -> Result<RunResult, Vec<Diag>> {
     cpu::Cpu.run(prepared, inputs)
+}
+
+/// [`run`] with its timeline.
+pub(super) fn run_traced(
+    prepared: &Prepared,
+    inputs: Vec<Vec<HostTensor>>,
+) -> Result<(RunResult, Trace), Vec<Diag>> {
+    cpu::Cpu.run_traced(prepared, inputs)
+}
+
+/// [`run_on_gpus`] with its timeline.
+pub(super) fn trace_on_gpus(
+    prepared: &Prepared,
+    inputs: &[Vec<HostTensor>],
+    cuda: &cuda::Cuda,
+    ready: &dyn Fn(&mut cuda::Loaded<'_>),
+) -> Result<(RunResult, Trace, String), Vec<Diag>> {
+    let mut program = cuda.load(prepared)?;
+    ready(&mut program);
+    let (result, trace) = program.run_traced(inputs)?;
+    Ok((result, trace, program.about().to_owned()))
+}
+
+/// The timeline of a run without data, on a machine that is only thought of.
+pub(super) fn model(prepared: &Prepared) -> Result<Trace, Vec<Diag>> {
+    cpu::model(prepared, &cpu::Rates::default())
 }
 
 /// Follows all ranks' queues without data.

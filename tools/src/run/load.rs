@@ -42,8 +42,12 @@ impl Loaded {
         let count = parsed.ast.containers.len();
         let chosen = if diags.has_errors() { Ok(0) } else { choose(&raw.name, count, container) };
         let program = hostir::resolve::resolve(&parsed.ast, chosen?, &text, &mut diags);
-        if !diags.has_errors() {
-            hostir::verify::verify(&program, &mut diags);
+        match diags.has_errors() {
+            true => {
+                let earlier = diags.places().collect::<Vec<_>>();
+                hostir::verify::verify_apart(&program, &earlier, &mut diags);
+            }
+            false => hostir::verify::verify(&program, &mut diags),
         }
         diags.sort();
         let source = Source { name: raw.name, bytes: text.into_bytes() };

@@ -6,13 +6,13 @@ use super::exec::{self, Prepared};
 use super::failure::Failure;
 use super::files::{DataFile, Kind};
 use super::names::Bound;
+use super::staged::Staged;
 use crate::data::{npy, safetensors};
 use crate::io::Io;
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// What a run computed.
 #[derive(Debug)]
@@ -180,41 +180,5 @@ impl<'a> Files<'a> {
                 .map_err(|error| errors::cannot_write(path, &error))?;
         }
         staged.commit().map_err(|(path, error)| errors::cannot_write(path.display(), &error))
-    }
-}
-
-/// Temporary files, removed unless they were moved into place.
-#[derive(Default)]
-struct Staged {
-    files: Vec<(PathBuf, PathBuf)>,
-}
-
-impl Staged {
-    fn add(&mut self, path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
-        if path.is_dir() {
-            return Err(std::io::ErrorKind::IsADirectory.into());
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let beside =
-            path.with_file_name(format!(".{name}.{}.{}.tmp", std::process::id(), self.files.len()));
-        self.files.push((beside.clone(), path));
-        std::fs::write(beside, bytes)
-    }
-    fn commit(mut self) -> Result<(), (PathBuf, std::io::Error)> {
-        while let Some((beside, path)) = self.files.pop() {
-            if let Err(error) = std::fs::rename(&beside, &path) {
-                self.files.push((beside, path.clone()));
-                return Err((path, error));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        for (beside, _) in &self.files {
-            let _ = std::fs::remove_file(beside);
-        }
     }
 }

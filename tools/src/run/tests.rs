@@ -27,6 +27,7 @@ fn run_file(text: &str, file: &str, args: &[&str]) -> (i32, String, String, usiz
         stderr: &mut err,
         cwd: folder.path().to_path_buf(),
         color: false,
+        columns: None,
         env: |_| None,
         exe: None,
     };

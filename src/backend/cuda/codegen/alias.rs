@@ -11,7 +11,7 @@ pub(super) fn same(a: &View, b: &View) -> bool {
 }
 
 /// Whether no element belongs to both views. `false` may also mean that it is not known.
-pub(super) fn disjoint(a: &View, b: &View) -> bool {
+pub(crate) fn disjoint(a: &View, b: &View) -> bool {
     if a.buffer != b.buffer || a.is_empty() || b.is_empty() {
         return true;
     }

@@ -26,6 +26,7 @@ mod text;
 mod tile;
 mod types;
 
+pub(crate) use alias::disjoint;
 pub use copy::{copy, fill};
 pub use fuse::{Fused, fuse};
 pub use gemm::gemm;

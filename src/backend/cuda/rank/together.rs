@@ -49,7 +49,7 @@ impl Rank<'_> {
         let deadline = Instant::now() + HEARSAY;
         while Instant::now() < deadline {
             if let Some(error) = peers.failed() {
-                return Failure { cause: Cause::Peer(error), inst: failure.inst };
+                return Failure { cause: Cause::Peer(error), ..failure };
             }
             std::thread::sleep(Duration::from_millis(5));
         }

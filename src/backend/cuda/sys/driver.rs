@@ -75,9 +75,24 @@ impl Device {
         done("cuCtxSetCurrent", unsafe { result::ctx::set_current(self.context) })
     }
 
+    /// Whether this is its context.
+    pub(crate) fn is_context(&self, context: sys::CUcontext) -> bool {
+        self.context == context
+    }
+
     /// Its number among the process's devices.
     pub fn ordinal(&self) -> usize {
         self.ordinal
+    }
+
+    /// The driver's handle.
+    pub(super) fn raw(&self) -> sys::CUdevice {
+        self.device
+    }
+
+    /// The primary context.
+    pub(super) fn context(&self) -> sys::CUcontext {
+        self.context
     }
 
     /// Its product name.
@@ -203,9 +218,18 @@ impl Stream {
         Ok(Self { device: device.clone(), handle, owned: true })
     }
 
+    /// Somebody else's stream of the device's context, which outlives this.
+    pub(crate) fn borrowed(device: &Arc<Device>, handle: sys::CUstream) -> Self {
+        Self { device: device.clone(), handle, owned: false }
+    }
+
     /// The driver's handle.
     pub fn raw(&self) -> *mut c_void {
         self.handle.cast()
+    }
+
+    pub(super) fn handle(&self) -> sys::CUstream {
+        self.handle
     }
 
     /// The stream for NCCL, for as long as this one lives.
@@ -250,6 +274,12 @@ impl Stream {
         done("cuMemcpyDtoDAsync", unsafe {
             result::memcpy_dtod_async(to, from, bytes, self.handle)
         })
+    }
+
+    /// Copies between devices, or within one.
+    pub fn transfer(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: as in `copy`; the driver tells from the addresses whose memory they are.
+        done("cuMemcpyAsync", unsafe { sys::cuMemcpyAsync(to, from, bytes, self.handle) }.result())
     }
 
     /// Sets every byte.

@@ -4,8 +4,11 @@
 #![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
 
 pub mod blas;
+pub(crate) mod context;
 pub mod driver;
 pub mod nvrtc;
+pub mod nvtx;
+pub mod peer;
 
 /// What went wrong in a library.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,0 +1,130 @@
+//! Branches and loops that not every member of a team takes.
+//!
+//! A communication waits for its whole team. Where the rank decides whether an op is reached, or how often, it can
+//! become one only if the rank decides the same for all members.
+
+use super::table::Decision;
+use crate::codes;
+use crate::fold;
+use hostir::analysis::names::parts;
+use hostir::diag::Diag;
+use hostir::ir::{AttrKey, BlockId, Expr, ExprId, OpId, Program, Symbol, UnaryOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The branches and loops around ops that depend on the rank.
+#[derive(Default)]
+pub(super) struct Branches {
+    around: FxHashMap<OpId, Vec<OpId>>,
+}
+
+impl Branches {
+    pub(super) fn new(program: &Program) -> Self {
+        let mut walk = Walk { program, names: FxHashSet::default(), open: Vec::new() };
+        for name in ["rank", "deviceIdx.x", "deviceIdx.y", "deviceIdx.z"] {
+            walk.names.extend(program.names().find(name));
+        }
+        let mut found = Self::default();
+        walk.block(program.body(), &mut found.around);
+        found
+    }
+
+    /// The error for an op that only some members of a team would reach.
+    pub(super) fn refuse(&self, program: &Program, id: OpId, decision: &Decision) -> Option<Diag> {
+        let around = self.around.get(&id)?;
+        let splits = |control: &&OpId| {
+            decision.posts.iter().any(|post| !same_for_all(program, **control, &post.team))
+        };
+        let control = *around.iter().find(splits)?;
+        let name = program.op(id).kind.spec().name;
+        let message = format!(
+            "this `{name}` needs all devices of {}, but the rank decides which of them come here",
+            program.tensor_name(decision.output)
+        );
+        let note = "take the op out of the branch or loop, or give its tensors a mesh of the ranks that come here";
+        let diag = Diag::error(codes::CONVERT_BRANCH, program.op_span(id), message);
+        Some(diag.label(program.op_span(control), "depends on the rank").note(note))
+    }
+}
+
+struct Walk<'a> {
+    program: &'a Program,
+    /// Names whose value depends on the rank.
+    names: FxHashSet<Symbol>,
+    /// The branches and loops around the block that depend on it.
+    open: Vec<OpId>,
+}
+
+impl Walk<'_> {
+    fn block(&mut self, block: BlockId, around: &mut FxHashMap<OpId, Vec<OpId>>) {
+        for &id in &self.program.block(block).ops {
+            if !self.open.is_empty() {
+                around.insert(id, self.open.clone());
+            }
+            let op = self.program.op(id);
+            let depends = scalars(self.program, id).any(|expr| self.depends(expr));
+            if depends {
+                // A definition hands it on, and so does the index of a loop.
+                let results = op.results.iter().filter_map(|value| value.scalar());
+                let named = results.filter_map(|expr| self.program.exprs().as_name(expr));
+                self.names.extend(named);
+                self.names.extend(hostir::analysis::names::loop_index(self.program, op));
+                self.open.push(id);
+            }
+            for &inner in &op.blocks {
+                self.block(inner, around);
+            }
+            if depends {
+                self.open.pop();
+            }
+        }
+    }
+
+    fn depends(&self, expr: ExprId) -> bool {
+        match self.program.expr(expr) {
+            Expr::Name(name) => self.names.contains(name),
+            other => parts(other).iter().any(|&part| self.depends(part)),
+        }
+    }
+}
+
+/// What decides whether and how often the blocks of an op run; of an op without blocks, its scalars.
+fn scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
+    let op = program.op(id);
+    let bounds = [AttrKey::Start, AttrKey::Stop, AttrKey::Step].map(|key| op.expr(key));
+    let extent = op.domain(AttrKey::Domain).filter(|_| op.attr(AttrKey::Stop).is_none());
+    let extent = extent.map(|domain| program.domain(domain).extent);
+    let operands = op.operands.iter().filter_map(|value| value.scalar());
+    operands.chain(bounds.into_iter().flatten()).chain(extent)
+}
+
+/// Whether a branch or loop does the same on all ranks of a team, as far as can be told.
+fn same_for_all(program: &Program, control: OpId, team: &[u32]) -> bool {
+    let Some((&first, rest)) = team.split_first() else { return true };
+    scalars(program, control).all(|expr| {
+        let of = |rank: u32| value(program, expr, rank);
+        rest.is_empty()
+            || of(first).is_some_and(|first| rest.iter().all(|&r| of(r).as_ref() == Some(&first)))
+    })
+}
+
+/// The value of an expression on a rank, if it is made of the rank and constants.
+fn value(program: &Program, expr: ExprId, rank: u32) -> Option<Expr> {
+    match program.expr(expr) {
+        Expr::Int(value) => Some(Expr::Int(*value)),
+        Expr::Bool(value) => Some(Expr::Bool(*value)),
+        Expr::Name(name) if matches!(program.name(*name), "rank" | "deviceIdx.x") => {
+            Some(Expr::Int(i64::from(rank)))
+        }
+        Expr::Set(inner) => value(program, *inner, rank),
+        Expr::Unary(UnaryOp::Not, inner) => match value(program, *inner, rank)? {
+            Expr::Bool(value) => Some(Expr::Bool(!value)),
+            _ => None,
+        },
+        Expr::Binary(op, a, b) => match (value(program, *a, rank)?, value(program, *b, rank)?) {
+            (Expr::Int(a), Expr::Int(b)) => fold::integers(*op, a, b),
+            (Expr::Bool(a), Expr::Bool(b)) => fold::booleans(*op, a, b),
+            _ => None,
+        },
+        _ => None,
+    }
+}

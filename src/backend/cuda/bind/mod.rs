@@ -1,0 +1,65 @@
+//! Tensors of a caller's as the inputs and outputs of a program, as far as no device is needed for it:
+//! whether a tensor fits ([`mod@check`]), what the program can use in its place and what has to be copied
+//! ([`route`]), which calls hold the address of which buffer ([`touching`]), and the copies themselves
+//! ([`copies`]).
+
+pub(crate) mod check;
+pub(crate) mod copies;
+pub(crate) mod route;
+pub(crate) mod touching;
+
+#[cfg(test)]
+mod tests;
+
+use crate::ir::DType;
+
+/// A tensor in the memory of a device, as a caller hands it over. The memory stays the caller's: it has
+/// to outlive the work that was enqueued on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceTensor {
+    /// Address of the element whose indices are all 0.
+    pub pointer: u64,
+    /// Extents of one rank's part, outermost first: 1 along an axis that is spread over devices.
+    pub shape: Vec<usize>,
+    /// Elements (not bytes) between neighbours along each axis; 0 repeats one element.
+    pub strides: Vec<i64>,
+    /// Element type.
+    pub dtype: DType,
+}
+
+impl DeviceTensor {
+    /// A row-major tensor without gaps.
+    pub fn contiguous(pointer: u64, dtype: DType, shape: &[usize]) -> Self {
+        let dims = crate::plan::row_major(shape);
+        let strides = dims.iter().map(|dim| i64::try_from(dim.stride).unwrap_or(i64::MAX));
+        Self { pointer, shape: shape.to_vec(), strides: strides.collect(), dtype }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().fold(1, |count, &extent| count.saturating_mul(extent))
+    }
+
+    /// Whether it has no element.
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+}
+
+/// Inputs and outputs are counted apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Side {
+    /// An input.
+    Input,
+    /// An output.
+    Output,
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Side::Input => "input",
+            Side::Output => "output",
+        })
+    }
+}

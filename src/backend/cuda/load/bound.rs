@@ -1,0 +1,319 @@
+//! A program whose inputs and outputs are tensors of a caller's, on the caller's streams.
+//!
+//! Whatever is done here leaves the calling thread's current context as it was.
+
+use super::{Loaded, image, joined, sort};
+use crate::backend::cuda::bind::{DeviceTensor, Side};
+use crate::backend::cuda::rank::Rank;
+use crate::backend::cuda::rank::ports::{Ports, Trouble};
+use crate::backend::cuda::sys::context::{CallerStream, Current};
+use crate::backend::cuda::sys::driver::{self, Stream};
+use crate::backend::cuda::{Failure, Options};
+use crate::backend::exchange;
+use crate::data::HostTensor;
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::plan::Prepared;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A program on its devices, ready to run on tensors that a caller binds.
+pub struct Bound<'p> {
+    // Dropped in this order; the context is put back last.
+    loaded: Loaded<'p>,
+    ports: Vec<Ports>,
+    options: Arc<Options>,
+    architecture: u32,
+    ran: bool,
+    /// Whether a call failed: communicators are gone and the devices' state is not known.
+    failed: bool,
+    restore: Option<Current>,
+}
+
+/// The prepare phase without memory for inputs and outputs.
+pub(in crate::backend::cuda) fn load<'p>(
+    prepared: &'p Prepared,
+    options: &Options,
+) -> Result<Bound<'p>, Vec<Diag>> {
+    // Without a driver nothing is current, and loading says that there is none.
+    let _current = driver::is_present().then(Current::save);
+    let mut loaded = super::load(prepared, options, true)?;
+    let timeout = options.timeout;
+    let mut architecture = 0;
+    let ports: Result<Vec<Ports>, Vec<Diag>> = loaded
+        .ranks
+        .iter_mut()
+        .map(|rank| {
+            let made = rank.device.make_current().and_then(|()| {
+                architecture = rank.device.architecture()?;
+                Ports::new(rank)
+            });
+            let failed = |error| vec![Failure::from(error).diag(prepared, rank.plan, timeout)];
+            made.map_err(failed)
+        })
+        .collect();
+    let ports = loaded.joint.end("ports", ports)?;
+    let options = Arc::new(options.clone());
+    Ok(Bound { loaded, ports, options, architecture, ran: false, failed: false, restore: None })
+}
+
+impl Bound<'_> {
+    /// Devices and versions of libraries, for people.
+    pub fn about(&self) -> &str {
+        self.loaded.about()
+    }
+
+    /// The ranks of this process.
+    pub fn ranks(&self) -> impl Iterator<Item = u32> {
+        self.loaded.ranks.iter().map(|rank| rank.plan.rank)
+    }
+
+    /// The ordinal of a rank's device.
+    pub fn device(&self, rank: u32) -> Option<usize> {
+        let rank = self.loaded.ranks.iter().find(|one| one.plan.rank == rank)?;
+        Some(rank.device.ordinal())
+    }
+
+    /// Binds a tensor to a rank's input or output, by position; where the rank has no part of it, that
+    /// does nothing. The tensor's memory has to live until the work enqueued on it has ended.
+    pub fn bind(
+        &mut self,
+        rank: u32,
+        port: (Side, usize),
+        tensor: &DeviceTensor,
+    ) -> Result<(), Vec<Diag>> {
+        self.here(rank, |ports, rank, prepared| ports.bind(rank, prepared, port, tensor))
+    }
+
+    /// Takes back what was bound to a rank's input or output.
+    pub fn release(&mut self, rank: u32, (side, position): (Side, usize)) -> Result<(), Vec<Diag>> {
+        self.here(rank, |ports, _, _| {
+            ports.release(side, position);
+            Ok(())
+        })
+    }
+
+    /// Copies a rank's part of an input from the host, to memory of the program's own. Waits for earlier
+    /// runs.
+    pub fn upload(
+        &mut self,
+        rank: u32,
+        position: usize,
+        tensor: &HostTensor,
+    ) -> Result<(), Vec<Diag>> {
+        self.wait()?;
+        self.here(rank, |ports, rank, prepared| ports.upload(rank, prepared, position, tensor))
+    }
+
+    /// Enqueues a run of every rank of this process, each on one of `streams` (in the order of
+    /// [`Bound::ranks`]), or on the program's own streams if there are none. Does not wait for the
+    /// devices. What is bound is checked on all ranks before anything is enqueued.
+    pub fn run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
+        let ranks = self.loaded.ranks.len();
+        if !streams.is_empty() && streams.len() != ranks {
+            let message = format!("{} streams were given for {ranks} ranks", streams.len());
+            return Err(vec![
+                Diag::global(codes::SESSION, message)
+                    .note("give one stream for each rank of this process, or none"),
+            ]);
+        }
+        let (architecture, options) = (self.architecture, self.options.clone());
+        let prepared = self.loaded.prepared;
+        self.each(|ports, rank, at| {
+            ports.look(rank)?;
+            stream(rank, streams.get(at))?;
+            let image = |text: &str| image(text, architecture, &options);
+            ports.settle(rank, prepared, &image)
+        })?;
+        self.each(|ports, rank, at| {
+            if options.graph && rank.lacks_graph() {
+                rank.capture()?;
+            }
+            let stream = stream(rank, streams.get(at))?;
+            Ok(ports.enqueue(rank, stream.as_ref())?)
+        })?;
+        self.ran = true;
+        Ok(())
+    }
+
+    /// Waits until everything that was enqueued is done, at most for the timeout. Errors are those of all
+    /// runs since the last wait.
+    pub fn wait(&mut self) -> Result<(), Vec<Diag>> {
+        let timeout = self.options.timeout;
+        self.each(|ports, rank, _| {
+            rank.wait(timeout)?;
+            Ok(ports.look(rank)?)
+        })
+    }
+
+    /// Where a rank's output lies after a run: the tensor that was bound, or one of the program's own,
+    /// which lives as long as this. `None` where the rank has no part of it.
+    pub fn output(
+        &mut self,
+        rank: u32,
+        position: usize,
+    ) -> Result<Option<DeviceTensor>, Vec<Diag>> {
+        let mut found = None;
+        self.here(rank, |ports, rank, prepared| {
+            found = ports.output(rank, prepared, position)?;
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// A rank's part of an output of the last run, on the host. Waits for it.
+    pub fn download(
+        &mut self,
+        rank: u32,
+        position: usize,
+    ) -> Result<Option<HostTensor>, Vec<Diag>> {
+        self.wait()?;
+        if !self.ran {
+            let message = "an output was read before the first run";
+            let note = "run the session first: its results are undefined until then";
+            return Err(vec![Diag::global(codes::SESSION, message).note(note)]);
+        }
+        let mut found = None;
+        self.here(rank, |_, rank, _| {
+            found = rank.fetch(position)?;
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Does something with one rank, in this thread.
+    fn here(
+        &mut self,
+        rank: u32,
+        work: impl FnOnce(&mut Ports, &mut Rank<'_>, &Prepared) -> Result<(), Trouble>,
+    ) -> Result<(), Vec<Diag>> {
+        self.check()?;
+        let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
+        let mut ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports);
+        let Some((rank, ports)) = ranks.find(|(one, _)| one.plan.rank == rank) else {
+            let message = format!("rank {rank} is none of this session's");
+            let note =
+                "a session has the ranks of its process: all, or the one that it was built for";
+            return Err(vec![Diag::global(codes::SESSION, message).note(note)]);
+        };
+        let _current = Current::save();
+        let done = rank.device.make_current().map_err(Trouble::from);
+        let done = done.and_then(|()| work(ports, rank, prepared));
+        let failed = &AtomicBool::new(false);
+        let done = done.map_err(|trouble| vec![told(trouble, rank, prepared, timeout, failed)]);
+        self.ended(done, failed)
+    }
+
+    /// Notes a failure, and tells it to the other processes of the run.
+    fn ended(&mut self, done: Result<(), Vec<Diag>>, failed: &AtomicBool) -> Result<(), Vec<Diag>> {
+        let Err(diags) = &done else { return done };
+        if failed.load(Ordering::Acquire) {
+            self.failed = true;
+            let ours = diags.first().is_some_and(|diag| diag.code != codes::PROCESS);
+            if let Some(exchange) = self.loaded.joint.exchange().filter(|_| ours) {
+                exchange.fail(&exchange::report(diags));
+            }
+        }
+        done
+    }
+
+    /// Refuses everything after a failure.
+    fn check(&self) -> Result<(), Vec<Diag>> {
+        if !self.failed {
+            return Ok(());
+        }
+        Err(vec![failed_before()])
+    }
+
+    /// Does something on all ranks: one in this thread, several each in a thread of its own.
+    fn each<F>(&mut self, work: F) -> Result<(), Vec<Diag>>
+    where
+        F: Fn(&mut Ports, &mut Rank<'_>, usize) -> Result<(), Trouble> + Sync,
+    {
+        self.check()?;
+        let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
+        let failed = &AtomicBool::new(false);
+        let one = |ports: &mut Ports, rank: &mut Rank<'_>, at: usize| {
+            let done = rank.device.make_current().map_err(Trouble::from);
+            let done = done.and_then(|()| work(ports, rank, at));
+            done.map_err(|trouble| told(trouble, rank, prepared, timeout, failed))
+        };
+        if let ([rank], [ports]) = (self.loaded.ranks.as_mut_slice(), self.ports.as_mut_slice()) {
+            let _current = Current::save();
+            let done = one(ports, rank, 0).map_err(|diag| vec![diag]);
+            return self.ended(done, failed);
+        }
+        let one = &one;
+        let ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports).enumerate();
+        let results: Vec<Result<(), Diag>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = ranks
+                .map(|(at, (rank, ports))| scope.spawn(move || one(ports, rank, at)))
+                .collect();
+            threads.into_iter().map(joined).collect()
+        });
+        self.ended(sort(results).map(|_| ()), failed)
+    }
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        self.restore = Some(Current::save());
+        // What is enqueued uses memory that is freed next. An error was or can be told nobody.
+        let _ = self.wait();
+    }
+}
+
+/// The caller's stream for a rank, if there is one.
+fn stream(rank: &Rank<'_>, stream: Option<&CallerStream>) -> Result<Option<Stream>, Trouble> {
+    let Some(stream) = stream else { return Ok(None) };
+    match stream.on(&rank.device)? {
+        Some(stream) => Ok(Some(stream)),
+        None => {
+            let (rank, device) = (rank.plan.rank, rank.device.ordinal());
+            let message = format!(
+                "the stream given for rank {rank} is not of the primary context of device {device}"
+            );
+            Err(Trouble::Refused(
+                Diag::global(codes::SESSION, message)
+                    .note("create the stream with that device current, by the CUDA runtime or in its primary context"),
+            ))
+        }
+    }
+}
+
+/// Trouble of a rank as a diagnostic. After a failure its communication is aborted: the others would
+/// wait for it.
+fn told(
+    trouble: Trouble,
+    rank: &mut Rank<'_>,
+    prepared: &Prepared,
+    timeout: Duration,
+    failed: &AtomicBool,
+) -> Diag {
+    match trouble {
+        Trouble::Refused(diag) => diag,
+        Trouble::Failed(failure) => {
+            failed.store(true, Ordering::Release);
+            rank.abort();
+            failure.diag(prepared, rank.plan, timeout)
+        }
+    }
+}
+
+/// What every call gets after a failure.
+fn failed_before() -> Diag {
+    let message = "an earlier run of this session failed, and its communicators were aborted";
+    let note = "build a new session; what the caller holds in other memory is as it was";
+    Diag::global(codes::FAILED_BEFORE, message).note(note)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn after_a_failure() {
+        let diag = super::failed_before();
+        assert_eq!(diag.code, "H0529");
+        assert!(diag.notes[0].starts_with("build a new session"));
+    }
+}

@@ -1,0 +1,174 @@
+//! From steps of a schedule to calls with addresses.
+
+use super::{Rank, Raw, Ready, WORKSPACE};
+use crate::backend::cuda::comm::{self, Part, data_type};
+use crate::backend::cuda::messages::Target;
+use crate::backend::cuda::peers::Peers;
+use crate::backend::cuda::schedule::{Call, Place, Signal, Step};
+use crate::backend::cuda::sys::Error;
+use crate::backend::cuda::sys::blas::Operands;
+use crate::backend::cuda::sys::driver::Memory;
+use crate::backend::cuda::sys::peer::WordOp;
+use crate::plan::View;
+use nccl_rs::DataType;
+
+impl Rank<'_> {
+    pub(super) fn view(&self, view: &View) -> u64 {
+        self.element(view, 0)
+    }
+
+    /// Buffers start in the rank's memory, or in the spare room.
+    pub(super) fn first_bases(&self) -> Vec<u64> {
+        let start = self.memory.address();
+        let outside = self.spare.as_ref().map_or(start, Memory::address);
+        let base = |offset: &Option<usize>| offset.map_or(outside, |bytes| start + bytes as u64);
+        self.layout.offsets.iter().map(base).collect()
+    }
+
+    pub(super) fn element(&self, view: &View, index: usize) -> u64 {
+        let bytes = (view.offset + index) * view.dtype.size();
+        self.bases[view.buffer.0 as usize] + bytes as u64
+    }
+
+    pub(super) fn part(&self, part: &Part) -> u64 {
+        self.element(&part.view, part.start)
+    }
+
+    pub(super) fn scratch(&self, stream: usize, bytes: usize) -> u64 {
+        self.memory.address() + (self.layout.scratch.get(stream).unwrap_or(&0) + bytes) as u64
+    }
+
+    pub(super) fn place(&self, place: &Place, stream: usize) -> u64 {
+        match place {
+            Place::View(view) => self.view(view),
+            Place::Scratch(bytes) => self.scratch(stream, *bytes),
+        }
+    }
+
+    pub(super) fn resolve(&mut self, step: &Step, map: &Peers) -> Result<Ready, Error> {
+        Ok(match &step.call {
+            Call::Launch { text, grid, block, places } => {
+                let start = self.addresses.len();
+                for place in places {
+                    self.addresses.push(self.place(place, step.stream));
+                }
+                let addresses = start..self.addresses.len();
+                let function = self.functions[*text];
+                Ready::Launch { function, grid: *grid, block: *block, addresses }
+            }
+            Call::Copy { views, bytes } => self.copy(views, *bytes),
+            Call::Product { shape, operands } => {
+                let end = self.schedule.scratch[step.stream];
+                let workspace = (self.scratch(step.stream, end - WORKSPACE), WORKSPACE);
+                self.product(*shape, operands, workspace)
+            }
+            Call::Record { event } => Ready::Record { event: *event },
+            Call::Wait { event } => Ready::Wait { event: *event },
+            Call::Communicate { entry, calls } => {
+                let place = self.schedule.members.iter().position(|(other, _)| other == entry);
+                let start = self.raw.len();
+                for call in calls {
+                    let raw = self.communication(call)?;
+                    self.raw.push(raw);
+                }
+                Ready::Communicate { comm: place.unwrap_or(0), calls: start..self.raw.len() }
+            }
+            Call::Signal { signals } => {
+                let start = self.words.len();
+                for signal in signals {
+                    self.words.push(self.word(*signal, map)?);
+                }
+                Ready::Words { ops: start..self.words.len() }
+            }
+            Call::Transfer { message } => {
+                let message = &map.messages.list[*message];
+                let from = map.part(message.from, &message.source)?;
+                let to = match &message.target {
+                    Target::Part(part) => map.part(message.to, part)?,
+                    Target::Staging(bytes) => self.scratch(step.stream, *bytes),
+                };
+                Ready::Transfer { to, from, bytes: message.bytes() }
+            }
+        })
+    }
+
+    pub(super) fn word(&self, signal: Signal, map: &Peers) -> Result<WordOp, Error> {
+        Ok(match signal {
+            Signal::Raise { rank, flag } => WordOp::write(map.flag(rank, flag)?, 1),
+            Signal::Await { flag } => WordOp::wait(map.flag(self.plan.rank, flag)?, 1),
+            Signal::Lower { flag } => WordOp::write(map.flag(self.plan.rank, flag)?, 0),
+        })
+    }
+
+    pub(super) fn copy(&self, views: &[View; 2], bytes: usize) -> Ready {
+        let [from, to] = views.each_ref().map(|view| self.view(view));
+        Ready::Copy { to, from, bytes }
+    }
+
+    pub(super) fn product(
+        &self,
+        product: usize,
+        operands: &[Option<View>; 4],
+        workspace: (u64, usize),
+    ) -> Ready {
+        let at = |index: usize| operands[index].as_ref().map_or(0, |view| self.view(view));
+        let operands = Operands { a: at(0), b: at(1), bias: at(2), d: at(3), workspace };
+        Ready::Product { product, operands }
+    }
+
+    pub(super) fn communication(&self, call: &comm::Call) -> Result<(Raw, DataType), Error> {
+        use comm::Call as C;
+        let (raw, view) = match call {
+            C::AllGather { send, recv } => {
+                let (from, to) = (self.part(send), self.part(recv));
+                (Raw::AllGather { send: from, recv: to, count: send.count }, &send.view)
+            }
+            C::AllReduce { send, recv, op } => {
+                let (from, to) = (self.part(send), self.part(recv));
+                (Raw::AllReduce { send: from, recv: to, count: send.count, op: *op }, &send.view)
+            }
+            C::Reduce { send, recv, op, root } => {
+                let from = self.part(send);
+                let to = recv.as_ref().map_or(from, |recv| self.part(recv));
+                let raw =
+                    Raw::Reduce { send: from, recv: to, count: send.count, op: *op, root: *root };
+                (raw, &send.view)
+            }
+            C::ReduceScatter { send, recv, op } => {
+                let (from, to) = (self.part(send), self.part(recv));
+                (
+                    Raw::ReduceScatter { send: from, recv: to, count: recv.count, op: *op },
+                    &send.view,
+                )
+            }
+            C::Broadcast { send, recv, root } => {
+                let Some(any) = send.as_ref().or(recv.as_ref()) else {
+                    return Err(Error::Compile { log: "a Broadcast without data".into() });
+                };
+                let at = |part: &Option<Part>| {
+                    part.as_ref().map_or_else(|| self.part(any), |part| self.part(part))
+                };
+                let raw = Raw::Broadcast {
+                    send: at(send),
+                    recv: at(recv),
+                    count: any.count,
+                    root: *root,
+                };
+                (raw, &any.view)
+            }
+            C::Send { part, peer } => {
+                (Raw::Send { from: self.part(part), count: part.count, peer: *peer }, &part.view)
+            }
+            C::Recv { part, peer } => {
+                (Raw::Recv { to: self.part(part), count: part.count, peer: *peer }, &part.view)
+            }
+            C::Copy { send, recv } => {
+                let bytes = send.count * send.view.dtype.size();
+                let raw = Raw::Copy { to: self.part(recv), from: self.part(send), bytes };
+                return Ok((raw, DataType::Uint8));
+            }
+        };
+        let dtype = data_type(view.dtype).map_err(|log| Error::Compile { log })?;
+        Ok((raw, dtype))
+    }
+}

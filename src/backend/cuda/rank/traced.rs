@@ -1,0 +1,94 @@
+//! A rank's traced run: events with times around its calls.
+
+use super::super::Failure;
+use super::super::gate::Gate;
+use super::super::sys::Error;
+use super::super::sys::driver::Event;
+use super::super::traced::{self, Anchor, Bracket, Probe};
+use super::Rank;
+use crate::backend::trace::Part;
+use std::time::{Duration, Instant};
+
+/// How often the device's clock is compared with the host's.
+const ROUNDS: usize = 16;
+
+/// The events of a traced run.
+pub(in super::super) struct Probes {
+    /// Moments that the host's clock knows.
+    bases: Vec<Event>,
+    /// By step: what is recorded before and after it.
+    steps: Vec<(Option<Event>, Option<Event>)>,
+}
+
+impl Rank<'_> {
+    /// Makes all events, so that the run makes none.
+    pub(in super::super) fn probes(&self) -> Result<Probes, Error> {
+        let event = || Event::new(&self.device, true);
+        let bases = (0..ROUNDS).map(|_| event()).collect::<Result<_, _>>()?;
+        let steps = traced::probes(self.plan, &self.schedule).into_iter().map(|probe| {
+            Ok(match probe {
+                Probe::None => (None, None),
+                Probe::Point => (None, Some(event()?)),
+                Probe::Pair => (Some(event()?), Some(event()?)),
+            })
+        });
+        Ok(Probes { bases, steps: steps.collect::<Result<_, Error>>()? })
+    }
+
+    /// Finds moments of the device on the host's clock, which starts at `zero`. All ranks do so at the
+    /// same time, so that they find the host equally busy.
+    pub(in super::super) fn anchor(
+        &self,
+        probes: &Probes,
+        gate: &Gate,
+        zero: Instant,
+    ) -> Result<Anchor, Error> {
+        let now = || u64::try_from(zero.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut brackets = Vec::new();
+        for base in &probes.bases {
+            gate.wait();
+            let before = now();
+            self.streams[0].record(base)?;
+            self.streams[0].synchronize()?;
+            brackets.push(Bracket { before, after: now() });
+        }
+        Ok(traced::anchor(&brackets))
+    }
+
+    /// Issues the program once, call by call and never as a graph, and waits for its end.
+    pub(in super::super) fn run_probed(
+        &mut self,
+        probes: &Probes,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        for at in 0..self.ready.len() {
+            let stream = self.ready[at].1;
+            let (before, after) =
+                probes.steps.get(at).map_or((None, None), |(a, b)| (a.as_ref(), b.as_ref()));
+            if let Some(event) = before {
+                self.streams[stream].record(event)?;
+            }
+            self.enter(at);
+            let issued = self.issue(at, stream);
+            self.leave();
+            issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
+            if let Some(event) = after {
+                self.streams[stream].record(event)?;
+            }
+        }
+        self.wait(timeout)
+    }
+
+    /// What the events say, on the host's clock.
+    pub(in super::super) fn slices(&self, probes: &Probes, anchor: Anchor) -> Result<Part, Error> {
+        let base = &probes.bases[anchor.round];
+        let at = |event: &Event| Ok(traced::on_host(anchor, event.since(base)?));
+        let times = probes.steps.iter().map(|(before, after)| {
+            let Some(after) = after else { return Ok(None) };
+            let end = at(after)?;
+            Ok(Some((before.as_ref().map_or(Ok(end), at)?, end)))
+        });
+        let times: Vec<Option<(u64, u64)>> = times.collect::<Result<_, Error>>()?;
+        Ok(traced::part(self.plan, &self.schedule, &times))
+    }
+}

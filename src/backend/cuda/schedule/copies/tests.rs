@@ -1,0 +1,289 @@
+//! Schedules of copied communications, followed without a GPU: streams, events, flags and bytes.
+
+use super::super::super::comm;
+use super::super::super::memory::{self, Layout};
+use super::super::super::messages::{self, Messages, Route, Routes, Target};
+use super::super::{Call, Schedule, Settings, Signal, schedule};
+use crate::backend::{Backend as _, cpu};
+use crate::data::HostTensor;
+use crate::plan::{Prepared, Sizes, View, prepare};
+use std::collections::BTreeSet;
+
+const ROUTES: Routes = Routes { nccl: Route::Copies, ucc: Some(Route::Copies) };
+
+/// One rank as its device sees it.
+struct Device {
+    schedule: Schedule,
+    layout: Layout,
+    memory: Vec<u8>,
+    flags: Vec<bool>,
+    /// By stream: the steps, and how many of them are done.
+    queues: Vec<(Vec<usize>, usize)>,
+    reached: BTreeSet<usize>,
+}
+
+struct Machine {
+    prepared: Prepared,
+    messages: Messages,
+    devices: Vec<Device>,
+}
+
+impl Machine {
+    fn new(text: &str) -> Self {
+        let (programs, diags) = crate::load(text);
+        assert!(diags.is_empty(), "{diags:?}");
+        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let teams = comm::teams(&prepared);
+        let messages = messages::messages(&prepared, ROUTES);
+        let settings = Settings { tf32: false, multiprocessors: 132, routes: ROUTES };
+        let device = |plan: &crate::plan::Plan| {
+            let schedule = schedule(plan, &teams, &messages, settings)
+                .unwrap_or_else(|refusal| panic!("{}", refusal.what));
+            let flags = messages.flag_bytes(plan.rank);
+            let layout = memory::assign(plan, &schedule.items, &schedule.scratch, flags, &[]);
+            let mut queues = vec![(Vec::new(), 0); schedule.streams];
+            for (at, step) in schedule.steps.iter().enumerate() {
+                queues[step.stream].0.push(at);
+            }
+            Device {
+                memory: vec![0xff; layout.bytes],
+                flags: vec![false; flags / messages::FLAG],
+                schedule,
+                layout,
+                queues,
+                reached: BTreeSet::new(),
+            }
+        };
+        let devices = prepared.plans.iter().map(device).collect();
+        Self { prepared, messages, devices }
+    }
+
+    fn address(&self, rank: usize, view: &View, start: usize) -> usize {
+        let offset = self.devices[rank].layout.offsets[view.buffer.0 as usize].unwrap();
+        offset + (view.offset + start) * view.dtype.size()
+    }
+
+    fn upload(&mut self, inputs: &[Vec<HostTensor>]) {
+        for (rank, inputs) in inputs.iter().enumerate() {
+            let views = self.prepared.plans[rank].inputs.clone();
+            for (view, tensor) in views.iter().zip(inputs) {
+                let Some(view) = view else { continue };
+                let at = self.address(rank, view, 0);
+                self.devices[rank].memory[at..at + tensor.bytes().len()]
+                    .copy_from_slice(tensor.bytes());
+            }
+        }
+    }
+
+    /// Runs all ranks, whatever stream of whichever rank can go on; `last` turns the order around.
+    fn run(&mut self, last: bool) {
+        loop {
+            let mut heads: Vec<(usize, usize)> = Vec::new();
+            for (rank, device) in self.devices.iter().enumerate() {
+                for (stream, (steps, done)) in device.queues.iter().enumerate() {
+                    if *done < steps.len() {
+                        heads.push((rank, stream));
+                    }
+                }
+            }
+            if heads.is_empty() {
+                break;
+            }
+            if last {
+                heads.reverse();
+            }
+            let moved = heads.into_iter().any(|(rank, stream)| self.step(rank, stream));
+            assert!(moved, "no stream can go on");
+        }
+        for device in &mut self.devices {
+            assert!(device.flags.iter().all(|raised| !raised), "a flag stays up");
+            device.queues.iter_mut().for_each(|queue| queue.1 = 0);
+            device.reached.clear();
+        }
+    }
+
+    /// Does a stream's next step if it can.
+    fn step(&mut self, rank: usize, stream: usize) -> bool {
+        let (steps, done) = &self.devices[rank].queues[stream];
+        let step = steps[*done];
+        let call = self.devices[rank].schedule.steps[step].call.clone();
+        match call {
+            Call::Wait { event } if !self.devices[rank].reached.contains(&event) => return false,
+            Call::Record { event } => {
+                self.devices[rank].reached.insert(event);
+            }
+            Call::Signal { mut signals } => {
+                // One operation at a time: others may go on in between.
+                let waits = match signals[0] {
+                    Signal::Await { flag } => !self.devices[rank].flags[flag],
+                    Signal::Raise { rank: other, flag } => {
+                        let raised = &mut self.devices[other as usize].flags[flag];
+                        assert!(!std::mem::replace(raised, true), "a flag is raised twice");
+                        false
+                    }
+                    Signal::Lower { flag } => {
+                        self.devices[rank].flags[flag] = false;
+                        false
+                    }
+                };
+                if waits {
+                    return false;
+                }
+                signals.remove(0);
+                if !signals.is_empty() {
+                    self.devices[rank].schedule.steps[step].call = Call::Signal { signals };
+                    return true;
+                }
+            }
+            Call::Transfer { message } => self.transfer(message),
+            Call::Copy { views, bytes } => {
+                let [from, to] = views.each_ref().map(|view| self.address(rank, view, 0));
+                self.devices[rank].memory.copy_within(from..from + bytes, to);
+            }
+            Call::Wait { .. } | Call::Launch { .. } | Call::Product { .. } => {}
+            Call::Communicate { .. } => panic!("NCCL is called"),
+        }
+        self.devices[rank].queues[stream].1 += 1;
+        true
+    }
+
+    fn transfer(&mut self, message: usize) {
+        let message = &self.messages.list[message];
+        let (from, to) = (message.from as usize, message.to as usize);
+        let at = self.address(from, &message.source.view, message.source.start);
+        let bytes = self.devices[from].memory[at..at + message.bytes()].to_vec();
+        if let Target::Part(part) = &message.target {
+            let at = self.address(to, &part.view, part.start);
+            self.devices[to].memory[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+    }
+
+    fn output(&self, rank: usize, index: usize) -> Option<Vec<u8>> {
+        let view = self.prepared.plans[rank].outputs[index].as_ref()?;
+        let at = self.address(rank, view, 0);
+        Some(self.devices[rank].memory[at..at + view.len() * view.dtype.size()].to_vec())
+    }
+}
+
+/// Local parts of every input, all elements different.
+fn inputs(prepared: &Prepared, salt: u8) -> Vec<Vec<HostTensor>> {
+    let part = |rank: usize, view: &Option<View>| {
+        let Some(view) = view else { return HostTensor::zeros(crate::ir::DType::Float, &[1]) };
+        let mut tensor = HostTensor::zeros(view.dtype, &view.shape());
+        for (index, byte) in tensor.bytes_mut().iter_mut().enumerate() {
+            *byte = (index as u8).wrapping_mul(7) ^ (rank as u8).wrapping_mul(53) ^ salt;
+        }
+        tensor
+    };
+    let plans = prepared.plans.iter().enumerate();
+    plans.map(|(rank, plan)| plan.inputs.iter().map(|view| part(rank, view)).collect()).collect()
+}
+
+/// Runs a program twice in each order, with changing data; `moves` compares what it moves with the CPU.
+fn check(text: &str, moves: bool) {
+    let mut machine = Machine::new(text);
+    let fresh: Vec<Schedule> =
+        machine.devices.iter().map(|device| device.schedule.clone()).collect();
+    for (round, last) in [false, true, false, true].into_iter().enumerate() {
+        let data = inputs(&machine.prepared, round as u8);
+        machine.upload(&data);
+        machine.run(last);
+        for (device, schedule) in machine.devices.iter_mut().zip(&fresh) {
+            device.schedule = schedule.clone();
+        }
+        let expected = cpu::Cpu.run(&machine.prepared, data).unwrap();
+        for (rank, outputs) in expected.outputs.iter().enumerate() {
+            for (index, tensor) in outputs.iter().enumerate().filter(|_| moves) {
+                let bytes = tensor.as_ref().map(|tensor| tensor.bytes().to_vec());
+                assert_eq!(machine.output(rank, index), bytes, "rank {rank} in\n{text}");
+            }
+        }
+    }
+}
+
+/// A program with one collective over four ranks.
+fn collective(kind: &str, input: &str, output: &str, size: usize, more: &str) -> String {
+    // What only the root receives exists there only.
+    let mesh = match kind {
+        "Gather" => "2",
+        "Reduce" => "1",
+        _ => "0 1 2 3",
+    };
+    format!(
+        "%HostIrContainer {{ (T0_g_float[{input}] (DeviceMesh{{0 1 2 3}})) -> (T1_g_float[{output}] (DeviceMesh{{{mesh}}})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size={size}, zero_init=false, resets_to_zero=false)
+  Communication 1 (type={kind}, {more}team=(0 1 2 3), input=T0, output=T1, backend=CUDA)
+  Wait Communication 1
+}} // %HostIrContainer
+"
+    )
+}
+
+#[test]
+fn collectives_that_move() {
+    let (whole, part) = ("iS0{4}, iS2{8}", "ideviceIdx.x0{4}, iS2{8}");
+    check(&collective("Allgather", part, &whole.replace("0{", "1{"), 32, ""), true);
+    check(&collective("Gather", part, &whole.replace("0{", "1{"), 32, "root=2, "), true);
+    check(&collective("Scatter", whole, &part.replace("x0", "x1"), 32, "root=1, "), true);
+    check(&collective("Broadcast", whole, "iS1{4}, iS3{8}", 32, "root=3, "), true);
+    check(&collective("AllToAll", whole, "iS1{4}, iS3{8}", 32, ""), true);
+}
+
+/// What combines runs on the device only; here its order is followed. The large one goes in two rounds.
+#[test]
+fn collectives_that_reduce() {
+    let part = "ideviceIdx.x0{4}, iS2{64}";
+    check(&collective("Allreduce", part, "rdeviceIdx.x1{4}, iS3{64}", 64, ""), false);
+    let large = part.replace("64", "131072");
+    check(&collective("Allreduce", &large, "rdeviceIdx.x1{4}, iS3{131072}", 131_072, ""), false);
+    check(&collective("Reduce", part, "rS1{4}, iS3{64}", 64, "root=1, "), false);
+    let part = "ideviceIdx.x0{4}, iS2{4}, iS4{16}";
+    let scattered = "rS1{4}, ideviceIdx.x3{4}, iS5{16}";
+    check(&collective("ReduceScatter", part, scattered, 64, ""), false);
+}
+
+/// Each rank sends to the next one; the side that offers is first.
+fn ring(protocol: &str, first: &str, second: &str) -> String {
+    let post = |kind: &str| match kind {
+        "send" => format!(
+            "  P2PCommunication 1 (type=send, buffer=T0, peer=( ( rank + 1 ) % 4 ), backend=CUDA, protocol={protocol})\n"
+        ),
+        _ => format!(
+            "  P2PCommunication 2 (type=recv, buffer=T1, peer=( ( rank + 3 ) % 4 ), backend=CUDA, protocol={protocol})\n"
+        ),
+    };
+    format!(
+        "%HostIrContainer {{ (T0_g_float[ideviceIdx.x0{{4}}, iS2{{5}}] (DeviceMesh{{0 1 2 3}})) -> (T1_g_float[ideviceIdx.x1{{4}}, iS3{{5}}] (DeviceMesh{{0 1 2 3}})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=20, zero_init=false, resets_to_zero=false)
+{}{}  Wait Communication {second}
+  Wait Communication {first}
+}} // %HostIrContainer
+",
+        post(if protocol == "get" { "send" } else { "recv" }),
+        post(if protocol == "get" { "recv" } else { "send" }),
+    )
+}
+
+#[test]
+fn messages_on_streams() {
+    check(&ring("get", "1", "2"), true);
+    check(&ring("put", "2", "1"), true);
+}
+
+/// Nobody waits for what was sent: the end of the run does.
+#[test]
+fn what_nobody_waits_for() {
+    check(&ring("get", "1", "2").replace("  Wait Communication 1\n", ""), true);
+}
+
+/// Groups and single messages of a communicator, which are NCCL's in the text.
+#[test]
+fn messages_of_a_communicator() {
+    let text = ring("get", "1", "2").replace(", backend=CUDA, protocol=get", ", backend=NCCL");
+    let group = text.replacen("  P2P", "  StartCoalescing\n  P2P", 1).replacen(
+        "  Wait Communication 2\n  Wait Communication 1\n",
+        "  EndCoalescing 3\n  Wait Communication 3\n",
+        1,
+    );
+    check(&group, true);
+}

@@ -1,0 +1,119 @@
+//! What a library does in another's process: it leaves the current context as it found it, asks about
+//! addresses it did not allocate, and works behind streams it did not make.
+
+use super::Error;
+use super::driver::{Device, Stream, done};
+use cudarc::driver::sys;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Puts the context that is current in this thread back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Current {
+    /// The handle as a number: what holds one may move to another thread before it notes anything.
+    context: usize,
+}
+
+impl Current {
+    /// Notes the current context. The driver's library can be opened.
+    pub(crate) fn save() -> Self {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the pointer is to a handle of this frame. Before the driver is initialised the call fails,
+        // and no context can be current.
+        let status = unsafe { sys::cuCtxGetCurrent(&raw mut context) };
+        Self { context: if status.result().is_ok() { context as usize } else { 0 } }
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
+        // An error leaves nothing to do.
+        let _ = unsafe { sys::cuCtxSetCurrent(self.context as sys::CUcontext) };
+    }
+}
+
+/// A stream of a caller's: the work of a session goes between what was enqueued on it before and what
+/// is enqueued after.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerStream {
+    handle: sys::CUstream,
+}
+
+// SAFETY: streams may be used from any thread; this is a number that names one.
+unsafe impl Send for CallerStream {}
+// SAFETY: as above.
+unsafe impl Sync for CallerStream {}
+
+impl CallerStream {
+    /// A stream by its `CUstream` (or `cudaStream_t`); null is the legacy default stream.
+    ///
+    /// # Safety
+    /// The stream belongs to the primary context of the rank's device and is not destroyed before the calls
+    /// that it is given to have returned.
+    pub unsafe fn from_raw(handle: *mut c_void) -> Self {
+        Self { handle: handle.cast() }
+    }
+
+    /// The stream for work on a device, which is current. Refuses streams of other contexts.
+    pub(crate) fn on(self, device: &Arc<Device>) -> Result<Option<Stream>, Error> {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the stream is alive, as `from_raw` asks for.
+        let status = unsafe { sys::cuStreamGetCtx(self.handle, &raw mut context) };
+        done("cuStreamGetCtx", status.result())?;
+        Ok(device.is_context(context).then(|| Stream::borrowed(device, self.handle)))
+    }
+}
+
+/// What the driver knows of an address.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct About {
+    /// The device whose memory it is.
+    pub(crate) device: Option<usize>,
+    /// Whether it lies in host memory that devices can see.
+    pub(crate) host: bool,
+    /// Whether it was allocated in another context than the device's primary one.
+    pub(crate) elsewhere: bool,
+    /// First byte of the allocation and the byte behind its last, if known.
+    pub(crate) allocation: Option<(u64, u64)>,
+}
+
+/// Asks the driver about an address; `device` is current.
+pub(crate) fn about(device: &Device, address: u64) -> Result<About, Error> {
+    use sys::CUpointer_attribute as A;
+    let (mut context, mut start): (sys::CUcontext, u64) = (std::ptr::null_mut(), 0);
+    let (mut kind, mut managed, mut ordinal, mut size) = (0u32, 0u32, -1i32, 0usize);
+    let mut attributes = [
+        A::CU_POINTER_ATTRIBUTE_CONTEXT,
+        A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        A::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        A::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+    ];
+    let mut places: [*mut c_void; 6] = [
+        (&raw mut context).cast(),
+        (&raw mut kind).cast(),
+        (&raw mut managed).cast(),
+        (&raw mut ordinal).cast(),
+        (&raw mut start).cast(),
+        (&raw mut size).cast(),
+    ];
+    // SAFETY: both arrays have as many entries as the call is told, and each place is of its attribute's
+    // type. Of addresses that the driver does not know it writes zeros.
+    let status = unsafe {
+        sys::cuPointerGetAttributes(6, attributes.as_mut_ptr(), places.as_mut_ptr(), address)
+    };
+    done("cuPointerGetAttributes", status.result())?;
+    let is = |memory: sys::CUmemorytype| kind == memory as u32;
+    let managed = managed & 0xff != 0;
+    let on_device = is(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE);
+    // Managed memory is at home on whichever device reads it.
+    let owner = if managed { Some(device.ordinal()) } else { usize::try_from(ordinal).ok() };
+    Ok(About {
+        device: owner.filter(|_| on_device || managed),
+        host: is(sys::CUmemorytype::CU_MEMORYTYPE_HOST) && !managed,
+        elsewhere: !context.is_null() && !managed && !device.is_context(context),
+        allocation: (size > 0).then(|| (start, start.saturating_add(size as u64))),
+    })
+}

@@ -1,0 +1,250 @@
+//! NVTX: named ranges of a host thread's time, for profilers such as Nsight Systems.
+//!
+//! A profiler names a library in the environment. As NVTX's headers do, we open it, call its
+//! `InitializeInjectionNvtx2` and hand it tables of function pointers, which it fills with functions of
+//! its own (the protocol is that of NVTX 3's `nvtxTypes.h`). Older ones listen to `libnvToolsExt.so.1`.
+//! The tables are the only variables of the library that belong to the process: the profiler's calls
+//! come without a context.
+
+use super::Error;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A place for a function of the profiler.
+type Slot = AtomicPtr<c_void>;
+type Push = unsafe extern "C" fn(*const c_char) -> c_int;
+type Pop = unsafe extern "C" fn() -> c_int;
+type FunctionTable = unsafe extern "C" fn(c_uint, *mut *const *const Slot, *mut c_uint) -> c_int;
+type ExportTable = unsafe extern "C" fn(u32) -> *const c_void;
+type Initialize = unsafe extern "C" fn(ExportTable) -> c_int;
+
+/// Modules of functions, numbered from 1; the first holds those without a domain.
+const MODULES: usize = 6;
+/// Slots of a module, the unused slot 0 included; the largest modules have as many.
+const WIDTH: usize = 16;
+/// `NVTX_CBID_CORE_RangePushA` and `NVTX_CBID_CORE_RangePop`.
+const PUSH: usize = 9;
+const POP: usize = 11;
+/// `NVTX_ETID_CALLBACKS` and `NVTX_ETID_VERSIONINFO`.
+const CALLBACKS: u32 = 1;
+const VERSION: u32 = 3;
+
+static SLOTS: [[Slot; WIDTH]; MODULES] =
+    [const { [const { AtomicPtr::new(ptr::null_mut()) }; WIDTH] }; MODULES];
+
+/// The addresses of all slots; null for slot 0 and behind the last.
+struct Tables([[*const Slot; WIDTH + 1]; MODULES]);
+
+// SAFETY: the addresses never change, and the slots are atomic.
+unsafe impl Sync for Tables {}
+
+static TABLES: Tables = {
+    let mut tables = [[ptr::null(); WIDTH + 1]; MODULES];
+    let mut module = 0;
+    while module < MODULES {
+        let mut slot = 1;
+        while slot < WIDTH {
+            tables[module][slot] = &raw const SLOTS[module][slot];
+            slot += 1;
+        }
+        module += 1;
+    }
+    Tables(tables)
+};
+
+/// `NvtxExportTableCallbacks`.
+#[repr(C)]
+struct Callbacks {
+    size: usize,
+    function_table: FunctionTable,
+}
+
+/// `NvtxExportTableVersionInfo`.
+#[repr(C)]
+struct VersionInfo {
+    size: usize,
+    version: u32,
+    reserved: u32,
+    set_version: unsafe extern "C" fn(u32),
+}
+
+static CALLBACK_TABLE: Callbacks = Callbacks { size: size_of::<Callbacks>(), function_table };
+static VERSION_TABLE: VersionInfo =
+    VersionInfo { size: size_of::<VersionInfo>(), version: 3, reserved: 0, set_version };
+
+unsafe extern "C" fn set_version(_version: u32) {}
+
+unsafe extern "C" fn export_table(id: u32) -> *const c_void {
+    match id {
+        CALLBACKS => (&raw const CALLBACK_TABLE).cast(),
+        VERSION => (&raw const VERSION_TABLE).cast(),
+        _ => ptr::null(),
+    }
+}
+
+unsafe extern "C" fn function_table(
+    module: c_uint,
+    table: *mut *const *const Slot,
+    size: *mut c_uint,
+) -> c_int {
+    let Some(found) = (module as usize).checked_sub(1).and_then(|at| TABLES.0.get(at)) else {
+        return 0;
+    };
+    // SAFETY: the profiler passes null or places for both.
+    unsafe {
+        if !table.is_null() {
+            *table = found.as_ptr();
+        }
+        if !size.is_null() {
+            *size = WIDTH as c_uint;
+        }
+    }
+    1
+}
+
+/// A profiler that takes ranges.
+#[derive(Debug)]
+pub struct Nvtx {
+    push: Push,
+    pop: Pop,
+    _library: Option<libloading::Library>,
+}
+
+impl Nvtx {
+    /// Opens the library that `injection` (of `NVTX_INJECTION64_PATH`) names, else `libnvToolsExt.so.1`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is none, [`Error::Call`] if it does not want to listen.
+    pub fn open(injection: Option<&Path>) -> Result<Self, Error> {
+        let missing = Error::Missing {
+            library: "NVTX library",
+            searched: "NVTX_INJECTION64_PATH, which profilers set, then libnvToolsExt.so.1,",
+        };
+        match injection {
+            Some(path) => {
+                // SAFETY: a profiler's library is made to be opened by any process.
+                let library = unsafe { libloading::Library::new(path) };
+                let library = library.map_err(|_| missing)?;
+                // SAFETY: the protocol gives this name this type.
+                let initialize =
+                    unsafe { library.get::<Initialize>(b"InitializeInjectionNvtx2\0") };
+                let initialize = *initialize.map_err(|error| failed(error.to_string()))?;
+                Self::attach(initialize, Some(library))
+            }
+            None => {
+                // SAFETY: NVIDIA's library, whose functions have these types.
+                unsafe {
+                    let library =
+                        libloading::Library::new("libnvToolsExt.so.1").map_err(|_| missing)?;
+                    let lacks = |error: libloading::Error| failed(error.to_string());
+                    let push = *library.get::<Push>(b"nvtxRangePushA\0").map_err(lacks)?;
+                    let pop = *library.get::<Pop>(b"nvtxRangePop\0").map_err(lacks)?;
+                    Ok(Self { push, pop, _library: Some(library) })
+                }
+            }
+        }
+    }
+
+    fn attach(initialize: Initialize, library: Option<libloading::Library>) -> Result<Self, Error> {
+        // SAFETY: the profiler's function takes the table's function and keeps to its protocol.
+        if unsafe { initialize(export_table) } == 0 {
+            return Err(failed("the profiler refuses".to_owned()));
+        }
+        let [push, pop] = [PUSH, POP].map(|slot| SLOTS[0][slot].load(Ordering::Acquire));
+        if push.is_null() || pop.is_null() {
+            return Err(failed("the profiler takes no ranges".to_owned()));
+        }
+        // SAFETY: what a profiler puts into these slots are functions of these types.
+        let (push, pop) = unsafe {
+            (
+                std::mem::transmute::<*mut c_void, Push>(push),
+                std::mem::transmute::<*mut c_void, Pop>(pop),
+            )
+        };
+        Ok(Self { push, pop, _library: library })
+    }
+
+    /// A range of this thread begins.
+    pub fn push(&self, name: &CStr) {
+        // SAFETY: the profiler copies the text.
+        let _ = unsafe { (self.push)(name.as_ptr()) };
+    }
+
+    /// This thread's innermost range ends.
+    pub fn pop(&self) {
+        // SAFETY: takes nothing.
+        let _ = unsafe { (self.pop)() };
+    }
+}
+
+fn failed(status: String) -> Error {
+    Error::Call { call: "InitializeInjectionNvtx2", status }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    fn see(text: &str) -> c_int {
+        let mut seen = SEEN.lock().unwrap();
+        seen.push(text.to_owned());
+        seen.len() as c_int
+    }
+
+    unsafe extern "C" fn push(name: *const c_char) -> c_int {
+        // SAFETY: the name of a range.
+        see(&unsafe { CStr::from_ptr(name) }.to_string_lossy())
+    }
+
+    unsafe extern "C" fn pop() -> c_int {
+        see("end")
+    }
+
+    /// A profiler as the protocol describes it: asks for all modules, fills two slots of the first.
+    unsafe extern "C" fn profiler(export: ExportTable) -> c_int {
+        // SAFETY: the two export tables have these types.
+        unsafe {
+            let version = &*export(VERSION).cast::<VersionInfo>();
+            let callbacks = &*export(CALLBACKS).cast::<Callbacks>();
+            assert_eq!((version.version, version.size, callbacks.size), (3, 24, 16));
+            assert!(export(2).is_null());
+            let (mut table, mut size) = (ptr::null(), 0);
+            for module in 1..=6 {
+                assert_eq!((callbacks.function_table)(module, &raw mut table, &raw mut size), 1);
+                assert_eq!(size, 16);
+                assert!((*table).is_null() && !(*table.add(15)).is_null());
+            }
+            assert_eq!((callbacks.function_table)(7, ptr::null_mut(), ptr::null_mut()), 0);
+            (callbacks.function_table)(1, &raw mut table, &raw mut size);
+            let [first, second] = [*table.add(9), *table.add(11)];
+            (*first).store(push as *mut c_void, Ordering::Release);
+            (*second).store(pop as *mut c_void, Ordering::Release);
+        }
+        1
+    }
+
+    unsafe extern "C" fn deaf(_export: ExportTable) -> c_int {
+        0
+    }
+
+    #[test]
+    fn ranges_reach_the_profiler() {
+        let nvtx = Nvtx::attach(profiler, None).unwrap();
+        nvtx.push(c"T5 = matmul(T1, T2)");
+        nvtx.pop();
+        assert_eq!(*SEEN.lock().unwrap(), ["T5 = matmul(T1, T2)", "end"]);
+        let error = Nvtx::attach(deaf, None).err().unwrap();
+        assert_eq!(error.to_string(), "InitializeInjectionNvtx2 failed: the profiler refuses");
+    }
+
+    #[test]
+    fn no_profiler() {
+        let error = Nvtx::open(Some(Path::new("/nowhere/profiler.so"))).err().unwrap();
+        assert!(matches!(error, Error::Missing { library: "NVTX library", .. }), "{error}");
+    }
+}

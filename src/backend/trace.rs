@@ -1,0 +1,194 @@
+//! What a run did when: slices of time on tracks, and arrows between them. Plain data; writing it down
+//! is the caller's business.
+//!
+//! A track is a stream of a rank or the queue of one of its communicators. Slices of one track do not
+//! overlap and are in order of time. An arrow leads from what a wait waits for to the wait.
+
+use crate::plan::{InstKind, Origin, Plan};
+
+/// What the times of a trace are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// Measured by the host around each instruction.
+    Host,
+    /// Measured by the devices, put on one clock.
+    Device,
+    /// Worked out from sizes, without running anything ([`super::cpu::Rates`]).
+    Model,
+}
+
+/// What a slice of time went into.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum SliceKind {
+    /// Products, pointwise kernels, reductions, fills.
+    Compute,
+    /// Copies within a rank.
+    Copy,
+    /// Collectives, sends and receives, from the moment this rank takes part to their end.
+    Communication,
+    /// A stream that waits for another one or for a communication.
+    Wait,
+    /// A point of a stream: what others wait for. It takes no time of its own.
+    Mark,
+}
+
+impl SliceKind {
+    /// All kinds.
+    pub const ALL: [SliceKind; 5] = [
+        SliceKind::Compute,
+        SliceKind::Copy,
+        SliceKind::Communication,
+        SliceKind::Wait,
+        SliceKind::Mark,
+    ];
+    /// `compute`, `copy`, ...
+    pub fn name(self) -> &'static str {
+        match self {
+            SliceKind::Compute => "compute",
+            SliceKind::Copy => "copy",
+            SliceKind::Communication => "communication",
+            SliceKind::Wait => "wait",
+            SliceKind::Mark => "mark",
+        }
+    }
+    /// The kind of an instruction; `None` for those that take no time.
+    pub fn of(kind: &InstKind) -> Option<SliceKind> {
+        match kind {
+            InstKind::Copy { .. } => Some(SliceKind::Copy),
+            InstKind::Fill { .. }
+            | InstKind::Gemm(_)
+            | InstKind::Kernel(_)
+            | InstKind::Reduce { .. } => Some(SliceKind::Compute),
+            InstKind::Collective(_)
+            | InstKind::Send { .. }
+            | InstKind::Recv { .. }
+            | InstKind::GroupEnd { .. } => Some(SliceKind::Communication),
+            InstKind::WaitWork { .. } | InstKind::WaitEvent { .. } => Some(SliceKind::Wait),
+            InstKind::Record { .. } => Some(SliceKind::Mark),
+            InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin => None,
+        }
+    }
+}
+
+/// Floating-point operations of an instruction: two for each multiplication and addition of a product,
+/// one for each step and element of a kernel, one for each element that a reduction reads.
+pub fn flop(kind: &InstKind) -> u64 {
+    match kind {
+        InstKind::Gemm(gemm) => {
+            let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
+            2 * gemm.out.len() as u64 * depth as u64
+        }
+        InstKind::Kernel(kernel) => kernel.steps.len() as u64 * kernel.output.len() as u64,
+        InstKind::Reduce { input, .. } => input.len() as u64,
+        _ => 0,
+    }
+}
+
+/// A stream or a communicator's queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Track {
+    /// `stream 0`, `NCCL 0 1 2 3`.
+    pub name: String,
+    /// Whether it is a stream of the plan.
+    pub stream: bool,
+}
+
+/// The tracks of a plan: its streams, then its communicators.
+pub fn tracks(plan: &Plan) -> Vec<Track> {
+    let stream = |number| Track { name: format!("stream {number}"), stream: true };
+    let queues = plan.communicators.iter().map(|(_, communicator)| {
+        let team: Vec<String> = communicator.team.iter().map(u32::to_string).collect();
+        Track { name: format!("{} {}", communicator.backend, team.join(" ")), stream: false }
+    });
+    (0..plan.streams).map(stream).chain(queues).collect()
+}
+
+/// Some time of a track.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Slice {
+    /// The rank, as a position in [`Trace::ranks`].
+    pub rank: u32,
+    /// Its track.
+    pub track: u32,
+    /// Nanoseconds from the start of the run.
+    pub start_ns: u64,
+    /// The same; never before the start.
+    pub end_ns: u64,
+    /// The instruction it is of.
+    pub origin: Origin,
+    /// Other instructions that were done in it: those fused into one kernel, those of one group.
+    pub more: Box<[Origin]>,
+    /// What it went into.
+    pub kind: SliceKind,
+    /// Bytes that this rank read and wrote; of communications, sent and received.
+    pub bytes: u64,
+    /// Floating-point operations ([`flop`]).
+    pub flop: u64,
+}
+
+impl Slice {
+    /// How long it is, in nanoseconds.
+    pub fn ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// From one slice to another one, by their positions in [`Trace::slices`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrow {
+    /// What is waited for: a mark or a communication.
+    pub from: usize,
+    /// The wait.
+    pub to: usize,
+}
+
+/// What all ranks did when.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Trace {
+    /// What the times are.
+    pub clock: Clock,
+    /// The tracks of each rank.
+    pub ranks: Vec<Vec<Track>>,
+    /// Rank by rank; those of one track in order of time.
+    pub slices: Vec<Slice>,
+    /// What waits waited for.
+    pub arrows: Vec<Arrow>,
+    /// How far the clocks of two ranks may be apart, in nanoseconds.
+    pub apart_ns: u64,
+}
+
+/// What one rank did: [`Trace`] with positions among its own slices.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Part {
+    /// Its tracks.
+    pub tracks: Vec<Track>,
+    /// Its slices.
+    pub slices: Vec<Slice>,
+    /// Arrows between them.
+    pub arrows: Vec<Arrow>,
+}
+
+impl Trace {
+    /// Puts the ranks' parts together, in order of rank, and moves the first start to 0.
+    pub fn join(clock: Clock, parts: Vec<Part>) -> Self {
+        let mut trace =
+            Self { clock, ranks: Vec::new(), slices: Vec::new(), arrows: Vec::new(), apart_ns: 0 };
+        for part in parts {
+            let base = trace.slices.len();
+            let arrow = |arrow: &Arrow| Arrow { from: arrow.from + base, to: arrow.to + base };
+            trace.arrows.extend(part.arrows.iter().map(arrow));
+            trace.slices.extend(part.slices);
+            trace.ranks.push(part.tracks);
+        }
+        let first = trace.slices.iter().map(|slice| slice.start_ns).min().unwrap_or(0);
+        for slice in &mut trace.slices {
+            slice.start_ns -= first;
+            slice.end_ns -= first;
+        }
+        trace
+    }
+    /// When the last slice ends, in nanoseconds.
+    pub fn end_ns(&self) -> u64 {
+        self.slices.iter().map(|slice| slice.end_ns).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,178 @@
+//! Where the time of a trace went: idle time of streams, communication that nothing hides.
+
+use super::trace::{Slice, SliceKind, Trace};
+use crate::ir::OpId;
+use std::collections::BTreeMap;
+
+/// Times of one track, in nanoseconds.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct TrackUsage {
+    /// Slices of each kind, in the order of [`SliceKind::ALL`].
+    pub kinds: [u64; SliceKind::ALL.len()],
+    /// From the start of the trace to its end, without computing, copying and communicating.
+    pub idle: u64,
+}
+
+/// Times of one rank, in nanoseconds.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct RankUsage {
+    /// Its tracks.
+    pub tracks: Vec<TrackUsage>,
+    /// Time in which any of its streams computes.
+    pub compute: u64,
+    /// Time in which any communication of it is going on.
+    pub communication: u64,
+    /// Time in which a communication of it is going on and none of its streams computes.
+    pub exposed: u64,
+}
+
+impl RankUsage {
+    /// The part of the communication that computing hides, from 0 to 1; `None` without communication.
+    pub fn hidden(&self) -> Option<f64> {
+        let hidden = self.communication - self.exposed;
+        (self.communication > 0).then(|| hidden as f64 / self.communication as f64)
+    }
+}
+
+/// The use of every rank's time.
+pub fn usage(trace: &Trace) -> Vec<RankUsage> {
+    let end = trace.end_ns();
+    let mut ranks: Vec<RankUsage> = Vec::new();
+    let mut spans: Vec<[Vec<Span>; 2]> = Vec::new();
+    for tracks in &trace.ranks {
+        let tracks = vec![TrackUsage::default(); tracks.len()];
+        ranks.push(RankUsage { tracks, ..RankUsage::default() });
+        spans.push([Vec::new(), Vec::new()]);
+    }
+    for slice in &trace.slices {
+        let rank = slice.rank as usize;
+        let Some(usage) = ranks.get_mut(rank) else { continue };
+        if let Some(track) = usage.tracks.get_mut(slice.track as usize) {
+            track.kinds[slice.kind as usize] += slice.ns();
+        }
+        match slice.kind {
+            SliceKind::Compute => spans[rank][0].push((slice.start_ns, slice.end_ns)),
+            SliceKind::Communication => spans[rank][1].push((slice.start_ns, slice.end_ns)),
+            SliceKind::Copy | SliceKind::Wait | SliceKind::Mark => {}
+        }
+    }
+    for (usage, [compute, communication]) in ranks.iter_mut().zip(spans) {
+        for track in &mut usage.tracks {
+            let busy = [SliceKind::Compute, SliceKind::Copy, SliceKind::Communication];
+            let busy: u64 = busy.iter().map(|kind| track.kinds[*kind as usize]).sum();
+            track.idle = end.saturating_sub(busy);
+        }
+        let (compute, communication) = (union(compute), union(communication));
+        usage.compute = length(&compute);
+        usage.communication = length(&communication);
+        usage.exposed = usage.communication - common(&compute, &communication);
+    }
+    ranks
+}
+
+/// From a start to an end.
+type Span = (u64, u64);
+
+/// The same times without overlaps, in order.
+fn union(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut joined: Vec<Span> = Vec::new();
+    for (start, end) in spans {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+fn length(spans: &[Span]) -> u64 {
+    spans.iter().map(|(start, end)| end - start).sum()
+}
+
+/// How long both go on.
+fn common(a: &[Span], b: &[Span]) -> u64 {
+    let (mut i, mut j, mut total) = (0, 0, 0);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        total += x.1.min(y.1).saturating_sub(x.0.max(y.0));
+        if x.1 <= y.1 { i += 1 } else { j += 1 }
+    }
+    total
+}
+
+/// All slices of one op: how often it ran and how long, over all ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpUsage {
+    /// The op.
+    pub op: OpId,
+    /// Its kind; an op whose slices are of several kinds counts once a kind.
+    pub kind: SliceKind,
+    /// Number of slices.
+    pub count: u64,
+    /// Nanoseconds of all of them.
+    pub total: u64,
+    /// Nanoseconds of the longest.
+    pub longest: u64,
+}
+
+/// The ops that took most time, waits left out; the longest total first.
+pub fn longest_ops(trace: &Trace) -> Vec<OpUsage> {
+    let mut ops: BTreeMap<(OpId, SliceKind), OpUsage> = BTreeMap::new();
+    let works = |slice: &&Slice| !matches!(slice.kind, SliceKind::Wait | SliceKind::Mark);
+    for slice in trace.slices.iter().filter(works) {
+        let (op, kind) = (slice.origin.op, slice.kind);
+        let none = OpUsage { op, kind, count: 0, total: 0, longest: 0 };
+        let usage = ops.entry((op, kind)).or_insert(none);
+        usage.count += 1;
+        usage.total += slice.ns();
+        usage.longest = usage.longest.max(slice.ns());
+    }
+    let mut ops: Vec<OpUsage> = ops.into_values().collect();
+    ops.sort_by_key(|usage| std::cmp::Reverse(usage.total));
+    ops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::trace::{Clock, Part, Track};
+    use crate::plan::{IterationId, Origin};
+
+    fn slice(track: u32, kind: SliceKind, start_ns: u64, end_ns: u64) -> Slice {
+        let origin = Origin { op: OpId(track), iteration: IterationId(0) };
+        let more = Box::default();
+        Slice { rank: 0, track, start_ns, end_ns, origin, more, kind, bytes: 0, flop: 0 }
+    }
+
+    /// Computing from 0 to 10 and 20 to 30 (the latter on two streams), communication from 5 to 25 and
+    /// 28 to 40: 25 to 30 of it, 10 to 20 and 30 to 40 exposed.
+    #[test]
+    fn exposed_communication() {
+        let track = |name: &str| Track { name: name.to_owned(), stream: true };
+        let slices = vec![
+            slice(0, SliceKind::Compute, 0, 10),
+            slice(0, SliceKind::Wait, 10, 20),
+            slice(0, SliceKind::Compute, 20, 28),
+            slice(1, SliceKind::Compute, 22, 30),
+            slice(2, SliceKind::Communication, 5, 25),
+            slice(2, SliceKind::Communication, 28, 40),
+        ];
+        let tracks = vec![track("stream 0"), track("stream 1"), track("NCCL 0 1")];
+        let trace = Trace::join(Clock::Model, vec![Part { tracks, slices, arrows: Vec::new() }]);
+        let found = usage(&trace);
+        assert_eq!((found[0].compute, found[0].communication, found[0].exposed), (20, 32, 20));
+        assert_eq!(found[0].hidden(), Some(12.0 / 32.0));
+        let idle: Vec<u64> = found[0].tracks.iter().map(|track| track.idle).collect();
+        assert_eq!(idle, [22, 32, 8]);
+        let ops: Vec<(u32, u64, u64)> =
+            longest_ops(&trace).iter().map(|op| (op.op.0, op.count, op.total)).collect();
+        assert_eq!(ops, [(2, 2, 32), (0, 2, 18), (1, 1, 8)]);
+    }
+
+    #[test]
+    fn a_trace_of_nothing() {
+        let trace = Trace::join(Clock::Host, vec![Part::default()]);
+        assert_eq!(usage(&trace)[0].hidden(), None);
+        assert!(longest_ops(&trace).is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! `cargo test --test devices`: the programs of all tests on the GPUs of this machine.
+//!
+//! Every RUN line that runs a program runs again with `--backend=cuda`, against what it compares with
+//! there (`--expect`, `--reference`). Lines that expect a failure, look at plans or choose a backend are
+//! left out, and FileCheck is, since messages name the backend. `HIR_GPU_FLAGS` replaces the flags:
+//! by default all communications are copied, so that one GPU runs any number of ranks; with
+//! `HIR_GPU_FLAGS="--backend=cuda --map-backend=UCC=NCCL"` they go over NCCL, and lines with more ranks
+//! than GPUs are told as skipped. Without a GPU there is nothing to run.
+
+use hostir::backend::cuda::driver::{self, Device};
+use hostir_test::directives::{self, Directives};
+use hostir_test::exec::{self, Context};
+use hostir_test::tree;
+use libtest_mimic::{Arguments, Trial};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const COPIES: &str = "--backend=cuda --map-backend=NCCL=CUDA --map-backend=UCC=CUDA";
+/// What a line that is left out has in it.
+const LEFT_OUT: [&str; 8] =
+    ["not ", "! ", "--print-plan", "--check-only", "%dumps", "--help", "--backend", "--version"];
+
+#[allow(clippy::print_stderr, reason = "a test program's own report")]
+fn main() -> ExitCode {
+    let args = Arguments::from_args();
+    let count = driver::devices().unwrap_or(0);
+    // Held until the end: a context takes longer to make than a program to run.
+    let devices: Vec<_> = (0..count).filter_map(|ordinal| Device::open(ordinal).ok()).collect();
+    if devices.is_empty() {
+        eprintln!("note: there is no GPU: what `cargo test --test devices` runs is skipped");
+        return libtest_mimic::run(&args, Vec::new()).exit_code();
+    }
+    let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
+    let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
+    let tally = Arc::new(Tally::default());
+    let trials = tree::files(&tree::root(), ".hir").into_iter().filter_map(|path| {
+        let directives = directives::parse(&tree::read(&path)).ok()?;
+        let runs = directives.runs.iter().any(|run| wanted(&run.command) && runs(&run.command));
+        let (flags, tally) = (flags.clone(), tally.clone());
+        let name = format!("gpu::{}", tree::relative(&path));
+        runs.then(|| Trial::test(name, move || Ok(file(&path, &directives, &flags, &tally)?)))
+    });
+    let conclusion = libtest_mimic::run(&args, trials.collect());
+    let (ran, few) = (tally.ran.load(Ordering::Relaxed), tally.few.load(Ordering::Relaxed));
+    eprintln!("{ran} lines ran on {count} GPUs, {few} need more");
+    conclusion.exit_code()
+}
+
+/// Lines that ran, and lines that need more GPUs.
+#[derive(Default)]
+struct Tally {
+    ran: AtomicUsize,
+    few: AtomicUsize,
+}
+
+fn wanted(command: &str) -> bool {
+    !LEFT_OUT.iter().any(|word| command.contains(word))
+}
+
+fn runs(command: &str) -> bool {
+    command.contains("hir-run")
+}
+
+/// Runs a file's lines in order: those that run no program may make what the next ones read.
+fn file(
+    path: &Path,
+    directives: &Directives,
+    flags: &[String],
+    tally: &Tally,
+) -> Result<(), String> {
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let context = context(scratch.path(), flags);
+    for run in directives.runs.iter().filter(|run| wanted(&run.command)) {
+        let command = directives::substitute(&run.command, path, scratch.path())?;
+        match exec::run_line(&command, &context) {
+            Ok(()) => tally.ran.fetch_add(usize::from(runs(&command)), Ordering::Relaxed),
+            Err(report) if report.contains("H0520") && report.contains(" GPUs") => {
+                tally.few.fetch_add(1, Ordering::Relaxed)
+            }
+            Err(report) => {
+                let place = format!("{}:{}", tree::relative(path), run.line);
+                return Err(format!("{place}: RUN: {}\n{report}", run.command));
+            }
+        };
+    }
+    Ok(())
+}
+
+fn context(scratch: &Path, flags: &[String]) -> Context {
+    let scratch = scratch.to_path_buf();
+    Context { scratch, bless: false, spawn: false, flags: flags.to_vec() }
+}

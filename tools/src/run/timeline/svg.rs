@@ -1,0 +1,240 @@
+//! `--timeline=FILE.svg`: the timeline as a picture.
+//!
+//! Written by hand, since it is rectangles and words: one lane a track, as in the terminal. Lanes with
+//! more slices than dots are drawn by what takes most of each dot, so the size of a picture does not
+//! grow with the run.
+
+use super::super::traced::Names;
+use super::{by_track, dominant, time};
+use hostir::backend::trace::{Arrow, Slice, SliceKind, Trace};
+use hostir::backend::usage::{self, RankUsage};
+use std::fmt::Write as _;
+
+/// Sizes in dots.
+const WIDTH: f64 = 1000.0;
+const LABELS: f64 = 150.0;
+const RIGHT: f64 = 10.0;
+const TOP: f64 = 56.0;
+const LANE: f64 = 20.0;
+const GAP: f64 = 10.0;
+const LETTER: f64 = 6.2;
+/// Arrows that are drawn at most; more would hide what they explain.
+const ARROWS: usize = 400;
+/// Distances between marks of the axis, at least.
+const TICK: f64 = 90.0;
+
+fn color(kind: SliceKind) -> &'static str {
+    match kind {
+        SliceKind::Compute => "#4c78a8",
+        SliceKind::Copy => "#54a24b",
+        SliceKind::Communication => "#f58518",
+        SliceKind::Wait => "#dddddd",
+        SliceKind::Mark => "#888888",
+    }
+}
+
+/// Where things are.
+struct Layout {
+    end: u64,
+    /// By rank and track: the top of the lane.
+    tops: Vec<Vec<Option<f64>>>,
+    bottom: f64,
+}
+
+impl Layout {
+    fn new(trace: &Trace, lanes: &[(usize, usize, Vec<&Slice>)]) -> Self {
+        let mut tops: Vec<Vec<Option<f64>>> =
+            trace.ranks.iter().map(|tracks| vec![None; tracks.len()]).collect();
+        let (mut y, mut last) = (TOP, 0);
+        for (rank, track, _) in lanes {
+            if *rank != last {
+                y += GAP;
+                last = *rank;
+            }
+            tops[*rank][*track] = Some(y);
+            y += LANE;
+        }
+        Self { end: trace.end_ns().max(1), tops, bottom: y }
+    }
+    fn x(&self, ns: u64) -> f64 {
+        LABELS + ns as f64 / self.end as f64 * (WIDTH - LABELS - RIGHT)
+    }
+    fn top(&self, slice: &Slice) -> Option<f64> {
+        *self.tops.get(slice.rank as usize)?.get(slice.track as usize)?
+    }
+}
+
+/// The picture.
+pub(in super::super) fn picture(trace: &Trace, names: &Names<'_>) -> String {
+    let lanes = by_track(trace);
+    let layout = Layout::new(trace, &lanes);
+    let height = layout.bottom + 34.0;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
+    );
+    head(&mut out, trace, names);
+    axis(&mut out, &layout);
+    for (rank, track, slices) in &lanes {
+        let Some(top) = layout.tops[*rank][*track] else { continue };
+        let label = format!("rank {rank}  {}", trace.ranks[*rank][*track].name);
+        words(&mut out, (4.0, top + 14.0), "#333333", &fit(&label, LABELS - 8.0));
+        if slices.len() > WIDTH as usize {
+            coarse(&mut out, slices, top, &layout);
+        } else {
+            slices.iter().for_each(|slice| one(&mut out, slice, top, &layout, names));
+        }
+    }
+    arrows(&mut out, trace, &layout);
+    foot(&mut out, &usage::usage(trace), layout.bottom + 24.0);
+    out.push_str("</svg>\n");
+    out
+}
+
+fn head(out: &mut String, trace: &Trace, names: &Names<'_>) {
+    let program = names.file();
+    let heading = super::heading(trace);
+    words(out, (4.0, 16.0), "#000000", &format!("{program}: {}", heading.trim_end()));
+    let mut x = LABELS;
+    for kind in SliceKind::ALL.into_iter().filter(|kind| *kind != SliceKind::Mark) {
+        rect(out, (x, 24.0, 10.0, 10.0), color(kind), "");
+        words(out, (x + 14.0, 33.0), "#333333", kind.name());
+        x += 14.0 + LETTER * (kind.name().len() + 3) as f64;
+    }
+}
+
+/// Thin lines at round times.
+fn axis(out: &mut String, layout: &Layout) {
+    let least = layout.end as f64 * TICK / (WIDTH - LABELS - RIGHT);
+    let decade = 10f64.powf(least.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
+    let step = step.into_iter().find(|step| *step >= least).unwrap_or(least);
+    let step = (step as u64).max(1);
+    let mut at = 0;
+    while at <= layout.end {
+        let x = layout.x(at);
+        let _ = writeln!(
+            out,
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.0}\" y2=\"{:.0}\" stroke=\"#eeeeee\"/>",
+            TOP - 4.0,
+            layout.bottom
+        );
+        if x < WIDTH - 50.0 {
+            words(out, (x, TOP - 8.0), "#777777", &round(at, step));
+        }
+        at += step;
+    }
+}
+
+/// A time that is a multiple of `step`, without digits that say nothing.
+fn round(ns: u64, step: u64) -> String {
+    let (unit, word) = match step {
+        0..=999 => (1, "ns"),
+        1_000..=999_999 => (1_000, "us"),
+        1_000_000..=999_999_999 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    format!("{} {word}", ns / unit)
+}
+
+fn one(out: &mut String, slice: &Slice, top: f64, layout: &Layout, names: &Names<'_>) {
+    let (x, width) = (layout.x(slice.start_ns), layout.x(slice.end_ns) - layout.x(slice.start_ns));
+    let name = names.slice(slice.rank, slice.origin);
+    let title = format!(
+        "{} ({}:{}, {})",
+        name,
+        names.file(),
+        names.line(slice.origin.op),
+        time(slice.ns())
+    );
+    let (inset, height) =
+        if slice.kind == SliceKind::Wait { (7.0, LANE - 14.0) } else { (2.0, LANE - 4.0) };
+    rect(out, (x, top + inset, width.max(0.5), height), color(slice.kind), &title);
+    let label = fit(&name, width - 6.0);
+    if slice.kind != SliceKind::Wait && label.chars().count() > 3 {
+        words(out, (x + 3.0, top + 14.0), "#ffffff", &label);
+    }
+}
+
+/// A lane of more slices than dots.
+fn coarse(out: &mut String, slices: &[&Slice], top: f64, layout: &Layout) {
+    let dots = (WIDTH - LABELS - RIGHT) as usize;
+    let kinds = dominant(slices, layout.end, dots);
+    let mut x = LABELS;
+    for run in kinds.chunk_by(|a, b| a == b) {
+        if let Some(kind) = run[0] {
+            rect(out, (x, top + 2.0, run.len() as f64, LANE - 4.0), color(kind), "");
+        }
+        x += run.len() as f64;
+    }
+}
+
+/// From the end of what is waited for to the end of the wait, or where the wait begins if that is later.
+fn arrows(out: &mut String, trace: &Trace, layout: &Layout) {
+    let ends = |arrow: &Arrow| {
+        let (from, to) = (trace.slices.get(arrow.from)?, trace.slices.get(arrow.to)?);
+        let (y1, y2) = (layout.top(from)? + LANE / 2.0, layout.top(to)? + LANE / 2.0);
+        let x2 = to.end_ns.min(to.start_ns.max(from.end_ns));
+        Some((layout.x(from.end_ns), y1, layout.x(x2), y2))
+    };
+    let drawn: Vec<_> = trace.arrows.iter().filter_map(ends).collect();
+    if drawn.len() > ARROWS {
+        return;
+    }
+    for (x1, y1, x2, y2) in drawn {
+        let _ = writeln!(
+            out,
+            "<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"#222222\" stroke-opacity=\"0.45\" fill=\"none\"/>\
+             <circle cx=\"{x2:.1}\" cy=\"{y2:.1}\" r=\"1.6\" fill=\"#222222\"/>"
+        );
+    }
+}
+
+fn foot(out: &mut String, usage: &[RankUsage], y: f64) {
+    let communication: u64 = usage.iter().map(|rank| rank.communication).sum();
+    let exposed: u64 = usage.iter().map(|rank| rank.exposed).sum();
+    let all = RankUsage { communication, exposed, ..RankUsage::default() };
+    if let Some(hidden) = all.hidden() {
+        let text = format!(
+            "communication of all ranks together: {}, {} of it exposed; {}% hidden behind computing",
+            time(communication),
+            time(exposed),
+            (hidden * 100.0).floor()
+        );
+        words(out, (LABELS, y), "#333333", &text);
+    }
+}
+
+fn rect(out: &mut String, (x, y, width, height): (f64, f64, f64, f64), fill: &str, title: &str) {
+    let _ = write!(
+        out,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{fill}\""
+    );
+    if title.is_empty() {
+        out.push_str("/>\n");
+    } else {
+        // A thin edge tells neighbours apart.
+        let title = escaped(title);
+        let _ =
+            writeln!(out, " stroke=\"#ffffff\" stroke-width=\"0.7\"><title>{title}</title></rect>");
+    }
+}
+
+fn words(out: &mut String, (x, y): (f64, f64), fill: &str, text: &str) {
+    let text = escaped(text);
+    let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{fill}\">{text}</text>");
+}
+
+/// As much of a text as goes into a width.
+fn fit(text: &str, width: f64) -> String {
+    let letters = (width / LETTER).max(0.0) as usize;
+    if text.chars().count() <= letters {
+        return text.to_owned();
+    }
+    text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
