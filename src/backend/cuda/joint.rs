@@ -74,10 +74,9 @@ impl Joint {
     /// Opens the device of this process: the one that was asked for, else the one whose number is this
     /// process's place among those of its host. Ranks that `talk` over NCCL need a device each.
     pub(super) fn place(&self, found: usize, talk: bool) -> Result<Placed, Vec<Diag>> {
-        let ordinal = match self.device {
-            Some(ordinal) => ordinal,
-            None => self.place_on_host()?,
-        };
+        // Everybody asks, whoever needs to know: the steps are the same on all processes.
+        let on_host = self.place_on_host()?;
+        let ordinal = self.device.unwrap_or(on_host);
         // A launcher may show each process its own device alone.
         let ordinal = if found == 1 { 0 } else { ordinal };
         if ordinal >= found {

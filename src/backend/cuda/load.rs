@@ -419,6 +419,7 @@ impl Loaded<'_> {
                             .map_err(Failure::from)
                             .and_then(|()| work(rank))
                             .map_err(|failure| {
+                                let failure = rank.blame(failure);
                                 rank.abort();
                                 failure.diag(prepared, rank.plan, timeout)
                             })

@@ -69,6 +69,7 @@ pub(super) struct Rank<'p> {
     // Dropped in this order: what is used before what it uses.
     graph: Option<Graph>,
     comms: Vec<(usize, Communicator)>,
+    together: Option<Together>,
     products: Vec<Product>,
     modules: Vec<Module>,
     events: Vec<Event>,
@@ -90,7 +91,6 @@ pub(super) struct Rank<'p> {
     queued: usize,
     /// The other ranks, if they are processes.
     pub(super) peers: Option<Arc<dyn Exchange>>,
-    together: Option<Together>,
     /// Where all ranks' memory lies.
     pub(super) map: Option<Arc<Peers>>,
     /// Bytes of its flags, at the start of its memory.
@@ -439,7 +439,8 @@ impl<'p> Rank<'p> {
             looks += 1;
             if looks.is_multiple_of(64) {
                 for (_, comm) in &self.comms {
-                    comm.in_progress("an NCCL communication")?;
+                    comm.in_progress("an NCCL communication")
+                        .map_err(|error| Failure::from(error).within(self.unfinished()))?;
                 }
                 if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
                     return Err(Failure::peer(error).within(self.unfinished()));

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Between two looks at the children.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long the others may take to end after the first failure, or after a signal.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(5);
 /// Longer lines are passed on in pieces.
 const LINE: u64 = 64 << 10;
 /// Signals that are handed on.
@@ -259,5 +259,43 @@ impl Drop for Family {
         for (child, _) in &mut self.children {
             let _ = child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(first: Option<(u32, i32)>, killed: Option<u32>) -> Result<i32, (&'static str, String)> {
+        let first = first.map(|(rank, raw)| (rank, ExitStatus::from_raw(raw)));
+        conclude(&End { first, killed, signal: 0 }).map_err(|diag| (diag.code, diag.message))
+    }
+
+    /// Raw statuses are those of wait(2): the exit status in the second byte, a signal in the first.
+    #[test]
+    fn statuses_of_ranks() {
+        assert_eq!(end(None, None), Ok(0));
+        assert_eq!(end(Some((1, 5 << 8)), None), Ok(5));
+        assert_eq!(end(Some((1, super::super::FOLLOWED << 8)), None), Ok(3));
+        let (code, message) = end(Some((2, 9)), None).unwrap_err();
+        assert_eq!((code, message.as_str()), ("H0645", "rank 2 was ended by signal 9 (SIGKILL)"));
+        let (_, message) = end(Some((2, super::super::FOLLOWED << 8)), Some(3)).unwrap_err();
+        assert_eq!(message, "rank 3 did not end after the run had failed, and was killed");
+        assert_eq!(conclude(&End { first: None, killed: None, signal: 2 }).unwrap(), 130);
+    }
+
+    #[test]
+    fn the_cause_comes_before_what_followed() {
+        let own = Some((2, ExitStatus::from_raw(3 << 8)));
+        let followed = Some((1, ExitStatus::from_raw(super::super::FOLLOWED << 8)));
+        assert_eq!(worse(followed, own), own);
+        assert_eq!(worse(own, followed), own);
+        assert_eq!(worse(None, followed), followed);
+        assert_eq!(worse(own, None), own);
+    }
+
+    #[test]
+    fn children_that_cannot_start() {
+        assert_eq!(cannot_start(1, &std::io::Error::other("x")).code, "H0649");
     }
 }

@@ -1,7 +1,8 @@
 //! The end of a process that does not notice that its run has failed.
 //!
-//! A call of a library may wait for a process that is gone, and cannot be told to stop. Whoever is still
-//! alive some time after the run failed is stuck in one, and is ended here.
+//! A call of a library may wait for a process that is gone, and cannot be told to stop; other work on this
+//! host (inputs, a comparison) does not look either. Whoever is still alive some time after the run failed
+//! is ended here.
 
 use super::peers::Peers;
 use hostir::backend::exchange::Exchange as _;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a process may take to notice that its run has failed.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Watches until the connections are gone. `status` is what the process exits with.
@@ -27,7 +28,7 @@ pub(super) fn watch(peers: &Arc<Peers>, status: i32) {
                 let message = error.diag().message;
                 let _ = writeln!(
                     std::io::stderr(),
-                    "hir-run: rank {rank} is stuck in a call and ends: {message}"
+                    "hir-run: rank {rank} does not stop and is ended: {message}"
                 );
                 std::process::exit(status);
             }

@@ -547,3 +547,7 @@ impl Drop for Peers {
         self.core.close();
     }
 }
+
+#[cfg(test)]
+#[path = "peers/tests.rs"]
+mod tests;

@@ -60,7 +60,7 @@ pub(super) fn run(
 ) -> Result<String, Failure> {
     let files = std::iter::once(&options.file).chain(&options.others);
     let entries: Vec<Entry> =
-        files.map(|file| entry(file, options, here, io)).collect::<Result<_, _>>()?;
+        files.map(|file| entry(file, options, engine, here, io)).collect::<Result<_, _>>()?;
     let programs: Vec<&Loaded> = entries.iter().map(|entry| &entry.loaded).collect();
     let prepared: Vec<&Prepared> = entries.iter().map(|entry| &entry.prepared).collect();
     spread::compare(here, &programs, &prepared, options)?;
@@ -91,6 +91,7 @@ pub(super) fn run(
 fn entry(
     file: &str,
     options: &Options,
+    engine: &Engine,
     here: Option<&Here>,
     io: &mut Io<'_>,
 ) -> Result<Entry, Failure> {
@@ -99,6 +100,9 @@ fn entry(
     let bound = names::bind(&loaded.program, &options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = super::prepare(&loaded, &options, &bound, &whole)?;
+    if matches!(engine, Engine::Null(_)) {
+        return Ok(Entry { file: file.to_owned(), loaded, prepared, inputs: Vec::new() });
+    }
     let inputs: Vec<Input> = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
     let inputs = inputs::parts(&prepared, &inputs, here.map(|here| here.place.rank));
     Ok(Entry { file: file.to_owned(), loaded, prepared, inputs })
@@ -252,7 +256,8 @@ fn work(prepared: &Prepared) -> (f64, f64) {
 }
 
 fn figure(entry: &Entry, Measured { times, issue }: &Measured) -> Value {
-    let (flop, received) = work(&entry.prepared);
+    // Without inputs nothing was computed: the null backend.
+    let (flop, received) = if entry.inputs.is_empty() { (0.0, 0.0) } else { work(&entry.prepared) };
     let median = times.percentile(50);
     let mut figure = json!({
         "file": entry.file,

@@ -1,14 +1,18 @@
-//! Measured runs of several processes start together.
+//! What a rank does with the other ranks' processes: measured runs start together, failures have one cause.
 //!
 //! Threads of one process meet at a gate. Processes meet over the network, some tens of microseconds
 //! apart, which a device would spend waiting in its first communication. So all devices meet once more,
 //! in an exchange of one number before the clock starts.
 
+use super::super::{Cause, Failure};
 use super::Rank;
 use crate::backend::cuda::sys::Error;
 use crate::backend::cuda::sys::driver::Memory;
 use nccl_rs::{Communicator, Config, DataType, RedOp};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long it may take until it is known which process NCCL complains about.
+const HEARSAY: Duration = Duration::from_secs(1);
 
 /// A communicator of all ranks, and the number they exchange.
 pub(super) struct Together {
@@ -33,6 +37,23 @@ impl Rank<'_> {
         let comm = all.split(Some(0), all.rank(), all.size(), config, deadline)?;
         self.together = comm.map(|comm| Together { comm, number });
         Ok(())
+    }
+
+    /// NCCL notices too when a process is gone, but not which one, and why it went. The other processes
+    /// may say so in a moment.
+    pub(in super::super) fn blame(&self, failure: Failure) -> Failure {
+        let Some(peers) = self.peers.as_ref().filter(|_| matches!(failure.cause, Cause::Nccl(_)))
+        else {
+            return failure;
+        };
+        let deadline = Instant::now() + HEARSAY;
+        while Instant::now() < deadline {
+            if let Some(error) = peers.failed() {
+                return Failure { cause: Cause::Peer(error), ..failure };
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        failure
     }
 
     /// Lets stream 0 go on when all other ranks' streams 0 are here too.
