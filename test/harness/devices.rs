@@ -5,7 +5,8 @@
 //! left out, and FileCheck is, since messages name the backend. `HIR_GPU_FLAGS` replaces the flags:
 //! by default all communications are copied, so that one GPU runs any number of ranks; with
 //! `HIR_GPU_FLAGS="--backend=cuda --map-backend=UCC=NCCL"` they go over NCCL, and lines with more ranks
-//! than GPUs are told as skipped. Without a GPU there is nothing to run.
+//! than GPUs are told as skipped. Without a GPU there is nothing to run. Programs run one after the other;
+//! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other.
 
 use hostir::backend::cuda::driver::{self, Device};
 use hostir_test::directives::{self, Directives};
@@ -24,7 +25,8 @@ const LEFT_OUT: [&str; 8] =
 
 #[allow(clippy::print_stderr, reason = "a test program's own report")]
 fn main() -> ExitCode {
-    let args = Arguments::from_args();
+    let mut args = Arguments::from_args();
+    args.test_threads = Some(1);
     let count = driver::devices().unwrap_or(0);
     // Held until the end: a context takes longer to make than a program to run.
     let devices: Vec<_> = (0..count).filter_map(|ordinal| Device::open(ordinal).ok()).collect();
@@ -35,7 +37,10 @@ fn main() -> ExitCode {
     let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
     let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let tally = Arc::new(Tally::default());
-    let trials = tree::files(&tree::root(), ".hir").into_iter().filter_map(|path| {
+    let shard = shard();
+    let files = tree::files(&tree::root(), ".hir").into_iter().enumerate();
+    let files = files.filter(|(number, _)| number % shard.1 == shard.0).map(|(_, path)| path);
+    let trials = files.filter_map(|path| {
         let directives = directives::parse(&tree::read(&path)).ok()?;
         let runs = directives.runs.iter().any(|run| wanted(&run.command) && runs(&run.command));
         let (flags, tally) = (flags.clone(), tally.clone());
@@ -46,6 +51,16 @@ fn main() -> ExitCode {
     let (ran, few) = (tally.ran.load(Ordering::Relaxed), tally.few.load(Ordering::Relaxed));
     eprintln!("{ran} lines ran on {count} GPUs, {few} need more");
     conclusion.exit_code()
+}
+
+/// `HIR_SHARD=1/4`: the second of four parts of the files. Programs that run beside each other in one
+/// process share the driver's locks and hardware queues, and one that waits for its own ranks can keep
+/// another from going on; processes do not.
+fn shard() -> (usize, usize) {
+    let given = std::env::var("HIR_SHARD").unwrap_or_default();
+    let parts =
+        given.split_once('/').and_then(|(at, of)| Some((at.parse().ok()?, of.parse().ok()?)));
+    parts.filter(|(at, of)| at < of).unwrap_or((0, 1))
 }
 
 /// Lines that ran, and lines that need more GPUs.

@@ -79,7 +79,7 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     let loaded = Loaded::read(&options.file, options.container, io)?;
     let bound = names::bind(&loaded.program, options)?;
     let whole = inputs::read_whole(&bound, io)?;
-    let prepared = prepare(&loaded, options, &bound, &whole)?;
+    let prepared = prepare(&loaded, options, &engine, &bound, &whole)?;
     announce(options, &prepared, &loaded, &engine, io);
     spread::compare(here, &[&loaded], &[&prepared], options)?;
     if options.print_plan {
@@ -144,10 +144,15 @@ fn check_only(
 fn prepare(
     loaded: &Loaded,
     options: &Options,
+    engine: &Engine,
     bound: &names::Bound<'_>,
     whole: &inputs::Whole,
 ) -> Result<Prepared, Failure> {
     let mut sizes = bound.sizes(options);
+    if options.check_only || !matches!(engine, Engine::Cpu) {
+        // Nothing is allocated here, and a device says itself what it has.
+        sizes.memory_limit = u64::MAX;
+    }
     if let Ok(prepared) = exec::prepare(&loaded.program, &sizes, &bound.kept) {
         return Ok(prepared);
     }

@@ -393,7 +393,11 @@ impl<'p> Rank<'p> {
         let issued = self.start();
         let graph = self.streams[0].end_capture();
         issued?;
-        self.graph = Some(graph?);
+        let graph = graph?;
+        // A first launch must not bring anything to the device: other ranks may wait there already.
+        self.streams[0].upload(&graph)?;
+        self.streams[0].synchronize()?;
+        self.graph = Some(graph);
         Ok(())
     }
 

@@ -99,7 +99,7 @@ fn entry(
     let loaded = Loaded::read(file, options.container, io)?;
     let bound = names::bind(&loaded.program, &options)?;
     let whole = inputs::read_whole(&bound, io)?;
-    let prepared = super::prepare(&loaded, &options, &bound, &whole)?;
+    let prepared = super::prepare(&loaded, &options, engine, &bound, &whole)?;
     if matches!(engine, Engine::Null(_)) {
         return Ok(Entry { file: file.to_owned(), loaded, prepared, inputs: Vec::new() });
     }

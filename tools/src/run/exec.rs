@@ -62,8 +62,8 @@ pub(super) fn run_on_gpus(
 ) -> Result<(RunResult, String), Vec<Diag>> {
     let mut program = cuda.load(prepared)?;
     ready(&mut program);
-    let result = program.run(inputs)?;
-    Ok((result, program.about().to_owned()))
+    let result = program.run(inputs);
+    kept(program, result).map(|(result, program)| (result, program.about().to_owned()))
 }
 
 /// Plans and follows, without data.
@@ -96,8 +96,24 @@ pub(super) fn trace_on_gpus(
 ) -> Result<(RunResult, Trace, String), Vec<Diag>> {
     let mut program = cuda.load(prepared)?;
     ready(&mut program);
-    let (result, trace) = program.run_traced(inputs)?;
-    Ok((result, trace, program.about().to_owned()))
+    let result = program.run_traced(inputs);
+    kept(program, result)
+        .map(|((result, trace), program)| (result, trace, program.about().to_owned()))
+}
+
+/// A result with the program it came from. What a device still does after a failure is not known, and to
+/// free what it uses can wait for it without end: the process's own end frees it.
+fn kept<'p, T>(
+    program: cuda::Loaded<'p>,
+    result: Result<T, Vec<Diag>>,
+) -> Result<(T, cuda::Loaded<'p>), Vec<Diag>> {
+    match result {
+        Ok(result) => Ok((result, program)),
+        Err(diags) => {
+            std::mem::forget(program);
+            Err(diags)
+        }
+    }
 }
 
 /// The timeline of a run without data, on a machine that is only thought of.

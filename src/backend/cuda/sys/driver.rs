@@ -175,10 +175,13 @@ impl Drop for Memory {
     }
 }
 
-/// Copies to the device and waits for it.
+/// Copies to the device and waits for it. From ordinary memory the call itself only waits until the bytes
+/// are staged, and streams that do not wait for the default stream would not wait for the rest.
 pub fn upload(to: u64, bytes: &[u8]) -> Result<(), Error> {
     // SAFETY: the driver refuses addresses that are not of the device.
-    done("cuMemcpyHtoD", unsafe { result::memcpy_htod_sync(to, bytes) })
+    done("cuMemcpyHtoD", unsafe { result::memcpy_htod_sync(to, bytes) })?;
+    // SAFETY: the default stream always exists.
+    done("cuStreamSynchronize", unsafe { result::stream::synchronize(std::ptr::null_mut()) })
 }
 
 /// Copies from the device and waits for it.
@@ -324,6 +327,13 @@ impl Stream {
             let _ = result::graph::destroy(graph);
             Ok(Graph { device: self.device.clone(), handle: executable? })
         }
+    }
+
+    /// Brings a recorded graph to the device, which its first launch would do otherwise.
+    pub fn upload(&self, graph: &Graph) -> Result<(), Error> {
+        // SAFETY: both are alive.
+        let uploaded = unsafe { sys::cuGraphUpload(graph.handle, self.handle) };
+        done("cuGraphUpload", uploaded.result())
     }
 
     /// Launches a recorded graph.
