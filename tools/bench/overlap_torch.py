@@ -105,7 +105,7 @@ def checked(case, make, expected):
             told = f"differs from serial by {error:.1e} of its largest element"
             run = run if error < (1e-4 if case.dtype == torch.float32 else 0.03) else None
     except Exception as error:  # a way that fails leaves the others
-        run, told = None, str(error).strip().splitlines()[0][:300]
+        run, told = None, (str(error).strip() or type(error).__name__).splitlines()[0][:300]
     return run if agreed(run is not None) else told
 
 
