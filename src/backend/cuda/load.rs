@@ -85,6 +85,9 @@ fn opened<'p>(
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let messages = messages::messages(prepared, options.routes);
     let mut schedules = schedules(prepared, teams, &messages, site.multiprocessors, options)?;
+    if options.graph && site.devices_differ(joint) && !messages.list.is_empty() {
+        return Err(vec![recorded_copies()]);
+    }
     let wiring = Wiring::new(prepared, &mut schedules, messages, callers);
     let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
     let own: Vec<(&Plan, Schedule)> = own.collect();
@@ -162,6 +165,22 @@ struct Site {
     multiprocessors: u32,
     /// Devices of all processes.
     count: usize,
+}
+
+impl Site {
+    /// Whether ranks are on more than one device.
+    fn devices_differ(&self, joint: &Joint) -> bool {
+        joint.is_several() || self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
+    }
+}
+
+/// Recorded copies between devices, which the driver does not carry out reliably: asked whether such a
+/// graph is done, it may not answer any more.
+fn recorded_copies() -> Diag {
+    let message = "a CUDA graph cannot hold copies between GPUs yet";
+    Diag::global(codes::DEVICE, message).note(
+        "leave `--graph` out, or carry the communications by NCCL (`backend=NCCL`); ranks on one GPU can be recorded",
+    )
 }
 
 /// Finds this process's devices; those that were asked for, if it has all ranks.
