@@ -15,6 +15,7 @@ use crate::options::{OptionSpec, OptionType};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use classes::Classes;
 use extents::{Change, Sizes};
+use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
@@ -106,7 +107,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     cx.count("extents-changed", change.len() as u64);
     apply_extents(edit, &walked, &change);
     cx.count("meshes-resized", apply_meshes(edit, &walked, devices));
-    Ok(())
+    if old == 1 { refuse_moving(edit.program(), &walked) } else { Ok(()) }
 }
 
 /// How many devices the program is for; `None` if it names none.
@@ -156,6 +157,25 @@ fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
     let note = "resize the program before it is lowered";
     let mut diags = Diags::default();
     diags.push(Diag::error(codes::RESIZE_TEAM, program.op_span(id), message).note(note));
+    Err(diags)
+}
+
+/// With one device nothing moves between devices, so a lowered program may hold ops that would with several.
+fn refuse_moving(program: &Program, walked: &Walked) -> Result<(), Diags> {
+    let effect = |id: OpId| program.op(id).kind.spec().effect;
+    let of_lowered = |id: &OpId| matches!(effect(*id), Effect::Communicate | Effect::Control);
+    let Some(&mark) = walked.ops.iter().find(|id| of_lowered(id)) else { return Ok(()) };
+    let moves = |id: &&OpId| program.op(**id).blocks.is_empty() && is_resharding(program, **id);
+    let Some(&id) = walked.ops.iter().find(moves) else { return Ok(()) };
+    let (name, what) = (hostir::ops::name_of(program, id), hostir::ops::name_of(program, mark));
+    let message = format!("on several devices this `{name}` moves data between them");
+    let label = format!("`{what}` belongs to a lowered program");
+    let mut diags = Diags::default();
+    diags.push(
+        Diag::error(codes::RESIZE_TEAM, program.op_span(id), message)
+            .label(program.op_span(mark), label)
+            .note("resize the program before it is lowered"),
+    );
     Err(diags)
 }
 
