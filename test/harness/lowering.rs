@@ -98,6 +98,8 @@ fn lowered_programs_compute_the_same() {
         }
         // For another number of devices: resized and then lowered, or the other way round.
         let (devices, late) = (rng.usize(1..=5), rng.bool());
+        // What is lowered for one device may hold ops that need lowering again for several.
+        let late = late && !generated.text.contains("(DeviceMesh{0})");
         if rng.usize(..4) == 0
             && let Some(other) = resized(&generated, devices, late)
         {
