@@ -106,12 +106,6 @@ fn is_spread(program: &Program, tensor: TensorId, kind: ParallelType) -> bool {
     extent.is_none_or(|extent| extent != 1)
 }
 
-/// Whether an op makes axes of its result from the elements of several axes, or of parts of one: such an
-/// axis has no link although its elements come from the operand.
-fn makes_axes(kind: OpKind) -> bool {
-    matches!(kind, OpKind::View | OpKind::Slice | OpKind::Pad | OpKind::Cat | OpKind::Repeat)
-}
-
 /// Whether an op makes an axis of its result that lies across devices, so that no device holds what the op
 /// reads for it: a view that splits a replicated axis over devices. On a mesh of one device nothing moves.
 pub fn spreads_made_axis(
@@ -121,7 +115,7 @@ pub fn spreads_made_axis(
     links: &[AxisLink],
 ) -> bool {
     let linked = |at: u32| links.iter().any(|link| link.to == (result, at));
-    makes_axes(kind)
+    kind.spec().makes_axes
         && (0..).zip(&logical_axes(program, result).axes).any(|(at, axis)| {
             let device = axis.device().filter(|&device| is_spread(program, result, device));
             device.is_some() && !linked(at)

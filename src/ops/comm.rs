@@ -47,6 +47,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::Yes,
     axes: rules::communication::axes,
+    makes_axes: false,
     verify: rules::communication::verify,
     lower: plan::lower_communication,
 };
@@ -68,6 +69,7 @@ pub const P2P_COMMUNICATION: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::Yes,
     axes: no_axes,
+    makes_axes: false,
     verify: rules::p2p::verify,
     lower: plan::lower_p2p,
 };
@@ -90,6 +92,7 @@ pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::No,
     axes: rules::collective_permute::axes,
+    makes_axes: false,
     verify: rules::collective_permute::verify,
     lower: plan::lower_collective_permute,
 };
@@ -105,6 +108,7 @@ pub const START_COALESCING: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_start_coalescing,
 };
@@ -120,6 +124,7 @@ pub const END_COALESCING: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_end_coalescing,
 };
@@ -135,6 +140,7 @@ pub const WAIT: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_wait,
 };
@@ -150,6 +156,7 @@ pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_share_mem_handles,
 };
@@ -172,6 +179,7 @@ pub const DISPATCH: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: unsupported,
 };
@@ -193,6 +201,7 @@ pub const COMBINE: OpSpec = OpSpec {
     effect: Effect::Communicate,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: unsupported,
 };

@@ -25,6 +25,7 @@ pub const FOR: OpSpec = OpSpec {
     effect: Effect::Control,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: rules::loops::verify,
     lower: plan::lower_for,
 };
@@ -45,6 +46,7 @@ pub const FOR_RANGE: OpSpec = OpSpec {
     effect: Effect::Control,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: rules::loops::verify,
     lower: plan::lower_for_range,
 };
@@ -63,6 +65,7 @@ pub const IF: OpSpec = OpSpec {
     effect: Effect::Control,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: rules::branch::verify,
     lower: plan::lower_if,
 };

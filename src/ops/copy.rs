@@ -22,6 +22,7 @@ pub const SET: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::Yes,
     axes: rules::copy::axes,
+    makes_axes: false,
     verify: rules::copy::verify,
     lower: plan::lower_set,
 };
@@ -41,6 +42,7 @@ pub const SET_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::permute::axes,
+    makes_axes: false,
     verify: rules::permute::verify,
     lower: plan::lower_set_permute,
 };
@@ -59,6 +61,7 @@ pub const SEGMENTER_SET: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::copy::axes,
+    makes_axes: false,
     verify: rules::copy::verify,
     lower: plan::lower_set,
 };
@@ -78,6 +81,7 @@ pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::permute::axes,
+    makes_axes: false,
     verify: rules::permute::verify,
     lower: plan::lower_set_permute,
 };

@@ -18,6 +18,7 @@ pub const FULL: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_full,
 };
@@ -38,6 +39,7 @@ pub const IOTA: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_iota,
 };

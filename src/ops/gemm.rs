@@ -15,6 +15,7 @@ pub const MATMUL: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::Yes,
     axes: rules::matmul::axes,
+    makes_axes: false,
     verify: rules::matmul::verify,
     lower: plan::lower_matmul,
 };
@@ -34,6 +35,7 @@ pub const LINEAR: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::Yes,
     axes: rules::linear::axes,
+    makes_axes: false,
     verify: rules::linear::verify,
     lower: plan::lower_linear,
 };

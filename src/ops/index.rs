@@ -18,6 +18,7 @@ const fn spec(name: &'static str, summary: &'static str, args: &'static [ArgSpec
         effect: Effect::Pure,
         standalone: Standalone::No,
         axes: no_axes,
+        makes_axes: false,
         verify: no_checks,
         lower: unsupported,
     }

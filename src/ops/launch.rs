@@ -16,6 +16,7 @@ pub const POST_ON_STREAM: OpSpec = OpSpec {
     effect: Effect::Opaque,
     standalone: Standalone::No,
     axes: rules::post::axes,
+    makes_axes: false,
     verify: rules::post::verify,
     lower: plan::lower_post_on_stream,
 };
@@ -31,6 +32,7 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     effect: Effect::Opaque,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: unsupported,
 };

@@ -28,6 +28,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
     effect: Effect::Allocate,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: rules::allocate::verify,
     lower: plan::lower_allocate,
 };
@@ -43,6 +44,7 @@ pub const DEALLOCATE: OpSpec = OpSpec {
     effect: Effect::Free,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_deallocate,
 };
@@ -62,6 +64,7 @@ pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
     effect: Effect::Alias,
     standalone: Standalone::No,
     axes: rules::select::axes,
+    makes_axes: false,
     verify: rules::select::verify,
     lower: plan::lower_select,
 };
@@ -81,6 +84,7 @@ pub const SELECT: OpSpec = OpSpec {
     effect: Effect::Alias,
     standalone: Standalone::Yes,
     axes: rules::select::axes,
+    makes_axes: false,
     verify: rules::select::verify,
     lower: plan::lower_select,
 };
@@ -100,6 +104,7 @@ pub const SHARD_BY_STREAM: OpSpec = OpSpec {
     effect: Effect::Alias,
     standalone: Standalone::No,
     axes: rules::shard_by_stream::axes,
+    makes_axes: false,
     verify: rules::shard_by_stream::verify,
     lower: plan::lower_shard_by_stream,
 };
@@ -115,6 +120,7 @@ pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
     effect: Effect::Alias,
     standalone: Standalone::No,
     axes: rules::copy::axes,
+    makes_axes: false,
     verify: rules::copy::verify,
     lower: unsupported,
 };

@@ -19,6 +19,7 @@ pub const POINTWISE: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::Binary,
     axes: rules::pointwise::axes,
+    makes_axes: false,
     verify: rules::pointwise::verify,
     lower: plan::lower_pointwise,
 };

@@ -37,6 +37,7 @@ pub const REDUCTION: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::Yes,
     axes: rules::reduction::axes,
+    makes_axes: false,
     verify: rules::reduction::verify,
     lower: plan::lower_reduction,
 };

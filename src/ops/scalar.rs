@@ -14,6 +14,7 @@ pub const DEFINE: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_set,
 };

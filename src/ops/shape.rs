@@ -19,6 +19,7 @@ pub const BROADCAST: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::broadcast::axes,
+    makes_axes: false,
     verify: rules::broadcast::verify,
     lower: plan::lower_broadcast,
 };
@@ -37,6 +38,7 @@ pub const SQUEEZE: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::squeeze::axes,
+    makes_axes: false,
     verify: rules::squeeze::verify,
     lower: plan::lower_squeeze,
 };
@@ -55,6 +57,7 @@ pub const EXPAND: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::expand::axes,
+    makes_axes: false,
     verify: rules::expand::verify,
     lower: plan::lower_expand,
 };
@@ -70,6 +73,7 @@ pub const REPEAT: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::repeat::axes,
+    makes_axes: true,
     verify: rules::repeat::verify,
     lower: unsupported,
 };
@@ -85,6 +89,7 @@ pub const VIEW: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::view::axes,
+    makes_axes: true,
     verify: rules::view::verify,
     lower: plan::lower_view,
 };
@@ -103,6 +108,7 @@ pub const SLICE: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::Yes,
     axes: rules::slice::axes,
+    makes_axes: true,
     verify: rules::slice::verify,
     lower: plan::lower_slice,
 };
@@ -122,6 +128,7 @@ pub const PAD: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::pad::axes,
+    makes_axes: true,
     verify: rules::pad::verify,
     lower: plan::lower_pad,
 };
@@ -140,6 +147,7 @@ pub const CAT: OpSpec = OpSpec {
     effect: Effect::Pure,
     standalone: Standalone::No,
     axes: rules::cat::axes,
+    makes_axes: true,
     verify: rules::cat::verify,
     lower: plan::lower_cat,
 };

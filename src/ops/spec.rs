@@ -278,6 +278,9 @@ pub struct OpSpec {
     pub standalone: Standalone,
     /// Which axes of operands and results correspond.
     pub axes: fn(&Program, OpId, &mut Vec<AxisLink>),
+    /// Whether it makes axes of its result from the elements of several axes, or of parts of one: such an
+    /// axis has no link although its elements come from the operand.
+    pub makes_axes: bool,
     /// Checks beyond the generic ones.
     pub verify: fn(&Program, OpId, &mut Diags),
     /// Appends its instructions to a rank's plan.

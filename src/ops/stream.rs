@@ -14,6 +14,7 @@ pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
     effect: Effect::Stream,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_get_current_stream,
 };
@@ -29,6 +30,7 @@ pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
     effect: Effect::Stream,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_set_current_stream,
 };
@@ -44,6 +46,7 @@ pub const SYNCHRONIZE: OpSpec = OpSpec {
     effect: Effect::Stream,
     standalone: Standalone::No,
     axes: no_axes,
+    makes_axes: false,
     verify: no_checks,
     lower: plan::lower_synchronize,
 };

@@ -35,7 +35,7 @@ impl Branches {
             decision.posts.iter().any(|post| !same_for_all(program, **control, &post.team))
         };
         let control = *around.iter().find(splits)?;
-        let name = program.op(id).kind.spec().name;
+        let name = hostir::ops::name_of(program, id);
         let message = format!(
             "this `{name}` needs all devices of {}, but the rank decides which of them come here",
             program.tensor_name(decision.output)
