@@ -15,7 +15,7 @@ use super::gemm;
 use super::memory;
 use super::messages::{Messages, Route, Routes};
 use super::sys::blas::Shape;
-use crate::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
+use crate::plan::{CommSlot, Gemm, Inst, InstKind, Plan, View, WorkSlot};
 use std::collections::BTreeMap;
 
 /// What an address is relative to.
@@ -311,6 +311,7 @@ impl<'p> Builder<'p> {
         let stream = inst.stream.0 as usize;
         match item {
             Fused::Inst(_) => self.inst(inst),
+            Fused::Gemm { gemm, .. } => self.gemm(gemm, stream),
             Fused::Kernel { kernel, .. } => self.job(codegen::pointwise(kernel)?, stream),
             Fused::Reduce { kernel, op, axes, output, .. } => {
                 let sms = self.settings.multiprocessors;
@@ -330,13 +331,7 @@ impl<'p> Builder<'p> {
                 let sms = self.settings.multiprocessors;
                 self.job(codegen::reduce(*op, axes, input, output, sms)?, stream)
             }
-            InstKind::Gemm(gemm) => match gemm::products(gemm, self.settings.tf32) {
-                Some(products) => {
-                    products.into_iter().for_each(|product| self.product(product, stream));
-                    Ok(())
-                }
-                None => self.job(codegen::gemm(gemm)?, stream),
-            },
+            InstKind::Gemm(gemm) => self.gemm(gemm, stream),
             InstKind::Collective(collective) => self.collective(collective, stream),
             InstKind::Send { comm, peer, view, work, .. } => {
                 let part = comm::Part::whole(view);
@@ -405,6 +400,16 @@ impl<'p> Builder<'p> {
             );
         }
         Ok(())
+    }
+
+    fn gemm(&mut self, gemm: &Gemm, stream: usize) -> Result<(), String> {
+        match gemm::products(gemm, self.settings.tf32) {
+            Some(products) => {
+                products.into_iter().for_each(|product| self.product(product, stream));
+                Ok(())
+            }
+            None => self.job(codegen::gemm(gemm)?, stream),
+        }
     }
 
     fn product(&mut self, product: gemm::Product, stream: usize) {

@@ -135,6 +135,10 @@ impl Builder<'_> {
             Some(Fused::Reduce { kernel, output, of, .. }) => {
                 self.fused(kernel, output, of, kernel.steps.len() + 1)
             }
+            Some(Fused::Gemm { of, .. }) => {
+                let copies = of.iter().filter_map(|&at| self.plan.insts.get(at));
+                Work { more: copies.map(|inst| inst.origin).collect(), ..self.single(at) }
+            }
             Some(Fused::Inst(_)) | None => self.single(at),
         }
     }
