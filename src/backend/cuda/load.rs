@@ -84,7 +84,7 @@ fn opened<'p>(
     let site = site(prepared, joint, &options.devices, over_nccl)?;
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let messages = messages::messages(prepared, options.routes);
-    let mut schedules = schedules(prepared, teams, &messages, site.multiprocessors, options)?;
+    let mut schedules = schedules(prepared, teams, &messages, &site, options)?;
     if options.graph && site.devices_differ(joint) && !messages.list.is_empty() {
         return Err(vec![recorded_copies()]);
     }
@@ -163,6 +163,8 @@ struct Site {
     ordinals: Vec<usize>,
     /// Of the first rank's device.
     multiprocessors: u32,
+    /// Whether all ranks' devices multiply 8-bit floats.
+    fp8: bool,
     /// Devices of all processes.
     count: usize,
 }
@@ -192,17 +194,18 @@ fn site(
 ) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
         let found = found().map_err(|diag| vec![diag])?;
-        let Placed { device, ordinal, multiprocessors } = joint.place(found, over_nccl)?;
+        let Placed { device, ordinal, multiprocessors, fp8 } = joint.place(found, over_nccl)?;
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
-        return Ok(Site { devices, ordinals, multiprocessors, count });
+        return Ok(Site { devices, ordinals, multiprocessors, fp8, count });
     }
     let ordinals =
         ordinals(prepared.plans.len(), asked, over_nccl, found).map_err(|diag| vec![diag])?;
     let devices: Result<Vec<_>, Error> = ordinals.iter().map(|&at| Device::open(at)).collect();
     let devices = devices.map_err(|error| vec![global(&error)])?;
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
+    let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
     let count = devices.len();
-    Ok(Site { devices, ordinals, multiprocessors, count })
+    Ok(Site { devices, ordinals, multiprocessors, fp8, count })
 }
 
 /// The number of devices, at least one.
@@ -266,10 +269,11 @@ fn schedules(
     prepared: &Prepared,
     teams: &[(String, Team)],
     messages: &Messages,
-    multiprocessors: u32,
+    site: &Site,
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
-    let settings = Settings { tf32: options.tf32, multiprocessors, routes: options.routes };
+    let Site { multiprocessors, fp8, .. } = *site;
+    let settings = Settings { tf32: options.tf32, fp8, multiprocessors, routes: options.routes };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;

@@ -156,3 +156,11 @@ table["product"] = ("F32", [32, 16], product.astype("<f4").tobytes())
 table["dot"] = ("F32", [32, 16], (product - bias).astype("<f4").tobytes())
 table["bfloat"] = ("BF16", [32, 16], bfloat16(product))
 safetensors("fp8.safetensors", table)
+
+# ---- bitwise reductions over two devices ----
+bits = ((np.arange(20) * 2654435761) % 2**31).astype("<i4").reshape(2, 2, 5)
+bits[0, 0, 0] = -1
+table = {"x": ("I32", [2, 2, 5], bits.tobytes())}
+for name, function in [("bor", np.bitwise_or), ("band", np.bitwise_and), ("bxor", np.bitwise_xor)]:
+    table[name] = ("I32", [2, 5], function(bits[0], bits[1]).tobytes())
+safetensors("bits.safetensors", table)

@@ -27,7 +27,8 @@ fn between(prepared: &Prepared) -> Messages {
 }
 
 fn scheduled(prepared: &Prepared) -> Schedule {
-    let settings = Settings { tf32: false, multiprocessors: 132, routes: Routes::default() };
+    let settings =
+        Settings { tf32: false, fp8: true, multiprocessors: 132, routes: Routes::default() };
     let found = schedule(&prepared.plans[0], &comm::teams(prepared), &between(prepared), settings);
     found.unwrap_or_else(|refusal| panic!("{}", refusal.what))
 }
