@@ -11,6 +11,7 @@
 //! the copy (or may write what was read) and finds the first one low. Flags are set with release and read with acquire at the
 //! scope of the system (PTX ISA, memory consistency model), since the other side is another device.
 
+use super::text::AFTER;
 use std::fmt::Write;
 
 /// Threads of a block.
@@ -101,7 +102,7 @@ pub fn exchange(raises: usize, copies: usize, awaits: usize) -> String {
         let _ = writeln!(body, "  }}");
     }
     format!(
-        "{HEAD}extern \"C\" __global__ void __launch_bounds__({THREADS}) hir({}) {{\n{body}}}\n",
+        "{HEAD}extern \"C\" __global__ void __launch_bounds__({THREADS}) hir({}) {{\n{AFTER}{body}}}\n",
         params.join(", ")
     )
 }

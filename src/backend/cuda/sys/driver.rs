@@ -50,6 +50,8 @@ pub struct Device {
     ordinal: usize,
     device: sys::CUdevice,
     context: sys::CUcontext,
+    /// Whether its kernels wait for the ones in front of them themselves.
+    overlaps: bool,
 }
 
 // SAFETY: contexts may be used from any thread once they are made current there.
@@ -64,8 +66,9 @@ impl Device {
         // SAFETY: the device exists; the context is released when this value is dropped.
         let context =
             done("cuDevicePrimaryCtxRetain", unsafe { result::primary_ctx::retain(device) })?;
-        let device = Self { ordinal, device, context };
+        let mut device = Self { ordinal, device, context, overlaps: false };
         device.make_current()?;
+        device.overlaps = device.architecture()? >= 90;
         Ok(Arc::new(device))
     }
 
@@ -295,22 +298,47 @@ impl Stream {
         done("cuMemsetD8Async", unsafe { result::memset_d8_async(to, byte, bytes, self.handle) })
     }
 
-    /// Launches a kernel whose parameters are all device addresses.
+    /// Launches a generated kernel, whose parameters are all 64-bit numbers. Where the device can, the launch
+    /// overlaps with the end of a kernel in front of it: generated kernels wait for that themselves.
     pub fn launch(
         &self,
         function: Function,
         grid: [u32; 3],
         block: [u32; 3],
-        addresses: &[u64],
+        words: &[u64],
     ) -> Result<(), Error> {
         let mut pointers: smallvec::SmallVec<[*mut c_void; 16]> =
-            addresses.iter().map(|address| std::ptr::from_ref(address).cast_mut().cast()).collect();
-        let (grid, block) = ((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]));
-        // SAFETY: the function is of a loaded module and has as many parameters, each a pointer, as
-        // its generator says; the driver copies them before it returns.
-        done("cuLaunchKernel", unsafe {
-            result::launch_kernel(function.handle, grid, block, 0, self.handle, &mut pointers)
-        })
+            words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
+        let serial = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
+        let mut overlap = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: serial,
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid[0],
+            gridDimY: grid[1],
+            gridDimZ: grid[2],
+            blockDimX: block[0],
+            blockDimY: block[1],
+            blockDimZ: block[2],
+            sharedMemBytes: 0,
+            hStream: self.handle,
+            attrs: &raw mut overlap,
+            numAttrs: u32::from(self.device.overlaps),
+        };
+        // SAFETY: the function is of a loaded module and has as many parameters, each of 64 bits, as its
+        // generator says; the driver copies them before it returns.
+        let launched = unsafe {
+            let parameters = pointers.as_mut_ptr();
+            sys::cuLaunchKernelEx(
+                &raw const config,
+                function.handle,
+                parameters,
+                std::ptr::null_mut(),
+            )
+        };
+        done("cuLaunchKernelEx", launched.result())
     }
 
     /// Everything issued from here on is recorded instead of done, on streams that wait for this one
