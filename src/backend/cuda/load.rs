@@ -1,12 +1,13 @@
 //! The prepare phase, and runs of all ranks.
 
 pub(super) mod bound;
+mod connect;
 mod traced;
 
 use super::bind::route;
 use super::comm::{self, Team};
 use super::gate::Gate;
-use super::joint::{self, Joint, Placed};
+use super::joint::{Joint, Placed};
 use super::memory::Layout;
 use super::messages::{self, Messages};
 use super::peers;
@@ -56,7 +57,7 @@ pub(super) fn load<'p>(
     loaded.tune()?;
     clock.lap("tune");
     if messages::over_nccl(&teams, options.routes) {
-        let version = connect(&mut loaded, &teams, options);
+        let version = connect::connect(&mut loaded, &teams, options);
         loaded.about.push_str(&joint.end("connect", version)?);
     }
     clock.lap("connect");
@@ -364,34 +365,6 @@ fn sort<T>(results: Vec<Result<T, Diag>>) -> Result<Vec<T>, Vec<Diag>> {
         }
     }
     if bad.is_empty() { Ok(good) } else { Err(bad) }
-}
-
-/// Joins the communicators; NCCL's version for messages.
-fn connect(
-    loaded: &mut Loaded<'_>,
-    teams: &[(String, Team)],
-    options: &Options,
-) -> Result<String, Vec<Diag>> {
-    let nccl = |error: nccl_rs::Error| {
-        let code = match error {
-            nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_) => codes::DEVICE,
-            _ => codes::DEVICE_CALL,
-        };
-        vec![Diag::global(code, error.to_string()).note("`HIR_NCCL_LIB` names the library to open")]
-    };
-    let library = nccl_rs::Library::open(options.nccl.clone()).map_err(nccl)?;
-    let joint = loaded.joint.clone();
-    let id =
-        joint.of_first("connect: id", || Ok(library.unique_id().map_err(nccl)?.bytes.to_vec()))?;
-    let id = nccl_rs::UniqueId {
-        bytes: id.try_into().map_err(|_| vec![joint::senseless("connect: id")])?,
-    };
-    let world = loaded.prepared.plans.len() as u32;
-    let deadline = Instant::now() + options.timeout;
-    let teams = (teams, options.routes);
-    loaded.each(|rank| Ok(rank.connect(&library, id, world, teams, deadline)?))?;
-    let (major, minor, patch) = library.version().map_err(nccl)?;
-    Ok(format!(", NCCL {major}.{minor}.{patch}"))
 }
 
 impl Loaded<'_> {

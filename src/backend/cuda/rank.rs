@@ -1,13 +1,12 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
 
 mod addresses;
+pub(super) mod connect;
 pub(super) mod ports;
 mod ranges;
 mod traced;
 
-use super::comm::Team;
 use super::memory::{self, Layout};
-use super::messages::{Route, Routes};
 use super::peers::Peers;
 use super::schedule::{Call, Schedule};
 use super::sys::Error;
@@ -210,41 +209,6 @@ impl<'p> Rank<'p> {
     }
 
     // ---- preparation ----
-
-    /// Joins the communicators: the world of all ranks, and from it each team that has members to talk to.
-    pub(super) fn connect(
-        &mut self,
-        library: &Arc<nccl_rs::Library>,
-        id: nccl_rs::UniqueId,
-        world: u32,
-        (teams, routes): (&[(String, Team)], Routes),
-        deadline: Instant,
-    ) -> Result<(), nccl_rs::Error> {
-        self.device.make_current().map_err(|error| nccl_rs::Error::Call {
-            call: "cuCtxSetCurrent",
-            text: error.to_string(),
-        })?;
-        let rank = self.plan.rank;
-        let all = Communicator::join(library, id, world, rank, deadline)?;
-        let config = nccl_rs::Config { blocking: true };
-        for (entry, (backend, team)) in teams.iter().enumerate() {
-            if team.ranks.len() < 2 || routes.of(backend) != Some(Route::Nccl) {
-                continue;
-            }
-            let place = team.ranks.iter().position(|&other| other == rank);
-            let (color, key) = (place.map(|_| 0), place.unwrap_or(0) as u32);
-            let size = team.ranks.len() as u32;
-            if let Some(comm) = all.split(color, key, size, config, deadline)? {
-                self.comms.push((entry, comm));
-            }
-        }
-        self.join_together(&all, deadline)?;
-        // Members of teams of one have no communicator and make no calls of NCCL.
-        self.comms.sort_by_key(|(entry, _)| {
-            self.schedule.members.iter().position(|(other, _)| other == entry)
-        });
-        Ok(())
-    }
 
     /// Carries out every different communication once, so that the run makes no connection.
     pub(super) fn rehearse(&mut self) -> Result<(), Failure> {
