@@ -3,6 +3,7 @@
 pub(super) mod bound;
 mod connect;
 mod traced;
+mod tune;
 
 use super::bind::route;
 use super::comm::{self, Team};
@@ -11,9 +12,9 @@ use super::joint::{Joint, Placed};
 use super::memory::Layout;
 use super::messages::{self, Messages};
 use super::peers;
+use super::pool::Pool;
 use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings};
-use super::sys::blas::Shape;
 use super::sys::driver::{self, Device};
 use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
@@ -34,6 +35,11 @@ pub struct Loaded<'p> {
     about: String,
     phases: Vec<(&'static str, f64)>,
     joint: Joint,
+    pool: Arc<Pool>,
+    /// Teams whose communicators the next programs may have.
+    lent: Vec<connect::Lent>,
+    /// Whether everything went well so far.
+    sound: bool,
 }
 
 /// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
@@ -43,18 +49,20 @@ pub(super) fn load<'p>(
     options: &Options,
     callers: bool,
 ) -> Result<Loaded<'p>, Vec<Diag>> {
+    let mut clock = Clock::new();
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
     let joint = Joint::new(prepared, options)?;
-    let mut clock = Clock::new();
+    clock.lap("follow");
     let teams = comm::teams(prepared);
     let opened = opened(prepared, &teams, &joint, options, callers, &mut clock);
     let (mut loaded, wiring) = joint.end("load", opened)?;
+    clock.lap("load");
     // From here on every rank's memory exists.
     let wired = loaded.address(wiring);
     joint.end("memory", wired)?;
-    clock.lap("load");
-    loaded.tune()?;
+    clock.lap("address");
+    tune::tune(&mut loaded, &options.pool)?;
     clock.lap("tune");
     if messages::over_nccl(&teams, options.routes) {
         let version = connect::connect(&mut loaded, &teams, options);
@@ -69,6 +77,7 @@ pub(super) fn load<'p>(
         clock.lap("capture");
     }
     loaded.phases = clock.laps;
+    loaded.sound = true;
     Ok(loaded)
 }
 
@@ -82,7 +91,8 @@ fn opened<'p>(
     clock: &mut Clock,
 ) -> Result<(Loaded<'p>, Wiring), Vec<Diag>> {
     let over_nccl = messages::over_nccl(teams, options.routes);
-    let site = site(prepared, joint, &options.devices, over_nccl)?;
+    let site = site(prepared, joint, options, over_nccl)?;
+    clock.lap("devices");
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let messages = messages::messages(prepared, options.routes);
     let mut schedules = schedules(prepared, teams, &messages, site.multiprocessors, options)?;
@@ -97,10 +107,20 @@ fn opened<'p>(
     clock.lap("compile");
     let ordinals = site.ordinals.clone();
     drop(site);
-    let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options.timeout)?;
+    let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options)?;
     ranks.iter_mut().for_each(|rank| rank.peers = joint.exchange());
-    let (timeout, phases, joint) = (options.timeout, Vec::new(), joint.clone());
-    Ok((Loaded { prepared, ranks, timeout, about, phases, joint }, wiring))
+    let loaded = Loaded {
+        prepared,
+        ranks,
+        timeout: options.timeout,
+        about,
+        phases: Vec::new(),
+        joint: joint.clone(),
+        pool: options.pool.clone(),
+        lent: Vec::new(),
+        sound: false,
+    };
+    Ok((loaded, wiring))
 }
 
 /// Where every rank's buffers will lie, and what goes between them.
@@ -188,7 +208,7 @@ fn recorded_copies() -> Diag {
 fn site(
     prepared: &Prepared,
     joint: &Joint,
-    asked: &[usize],
+    options: &Options,
     over_nccl: bool,
 ) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
@@ -197,9 +217,10 @@ fn site(
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
         return Ok(Site { devices, ordinals, multiprocessors, count });
     }
-    let ordinals =
-        ordinals(prepared.plans.len(), asked, over_nccl, found).map_err(|diag| vec![diag])?;
-    let devices: Result<Vec<_>, Error> = ordinals.iter().map(|&at| Device::open(at)).collect();
+    let ordinals = ordinals(prepared.plans.len(), &options.devices, over_nccl, found)
+        .map_err(|diag| vec![diag])?;
+    let devices: Result<Vec<_>, Error> =
+        ordinals.iter().map(|&at| options.pool.device(at)).collect();
     let devices = devices.map_err(|error| vec![global(&error)])?;
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
     let count = devices.len();
@@ -296,18 +317,20 @@ fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Res
     Ok(images)
 }
 
-/// Compiles a kernel, or finds it in the store.
+/// Finds a kernel among those of this process or in the store, or compiles it.
 fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
-    let (major, minor) = nvrtc::version()?;
-    let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
-    if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
-        return Ok(image);
-    }
-    let image = nvrtc::compile(text, architecture)?;
-    if let Some(store) = &options.store {
-        store.put(&key, &image);
-    }
-    Ok(image)
+    options.pool.image(architecture, text, || {
+        let (major, minor) = nvrtc::version()?;
+        let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
+        if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
+            return Ok(image);
+        }
+        let image = nvrtc::compile(text, architecture)?;
+        if let Some(store) = &options.store {
+            store.put(&key, &image);
+        }
+        Ok(image)
+    })
 }
 
 /// FNV-1a of a text.
@@ -323,7 +346,7 @@ fn open<'p>(
     wiring: &Wiring,
     ordinals: &[usize],
     images: &Images,
-    timeout: Duration,
+    options: &Options,
 ) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
     let results: Vec<Result<Rank<'p>, Diag>> = std::thread::scope(|scope| {
         let threads: Vec<_> = own
@@ -334,8 +357,8 @@ fn open<'p>(
                     let at = plan.rank as usize;
                     let flags = wiring.messages.flag_bytes(plan.rank);
                     let place = (wiring.layouts[at].clone(), flags, &wiring.outside[at][..]);
-                    Rank::new(plan, schedule, place, ordinal, images)
-                        .map_err(|error| Failure::from(error).diag(prepared, plan, timeout))
+                    Rank::new(plan, schedule, place, ordinal, (images, &options.pool))
+                        .map_err(|error| Failure::from(error).diag(prepared, plan, options.timeout))
                 })
             })
             .collect();
@@ -421,6 +444,7 @@ impl Loaded<'_> {
             threads.into_iter().map(joined).collect()
         });
         let result = self.joint.end("step", sort(results).map(|_| ()));
+        self.sound &= result.is_ok();
         if result.is_err() && self.joint.is_several() {
             // A communicator that waits for a process which is gone must not be left in peace either.
             self.ranks.iter_mut().for_each(Rank::abort);
@@ -432,21 +456,6 @@ impl Loaded<'_> {
     fn address(&mut self, wiring: Wiring) -> Result<(), Vec<Diag>> {
         let map = peers::map(&self.ranks, &self.joint, wiring.layouts, wiring.messages)?;
         self.each(|rank| Ok(rank.address(&map)?))
-    }
-
-    /// Chooses an algorithm for each product. Ranks that compute the same product have to round alike,
-    /// or replicas would differ: the first rank's choice is everybody's.
-    fn tune(&mut self) -> Result<(), Vec<Diag>> {
-        self.each(|rank| Ok(rank.tune()?))?;
-        let mut choices: Vec<(Shape, usize)> = Vec::new();
-        for (shape, choice) in self.ranks.iter().flat_map(Rank::choices) {
-            if !choices.iter().any(|(other, _)| other == shape) {
-                choices.push((shape.clone(), choice));
-            }
-        }
-        let choices = self.joint.choices(choices)?;
-        self.ranks.iter_mut().for_each(|rank| rank.follow(&choices));
-        Ok(())
     }
 
     /// Waits for everything that was issued.
@@ -532,6 +541,14 @@ impl Loaded<'_> {
             Ok(())
         })?;
         self.joint.most(most.into_inner().unwrap_or_default())
+    }
+}
+
+impl Drop for Loaded<'_> {
+    fn drop(&mut self) {
+        if self.sound && self.ranks.iter().all(Rank::is_quiet) {
+            self.leave();
+        }
     }
 }
 

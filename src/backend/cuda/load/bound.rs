@@ -208,6 +208,8 @@ impl Bound<'_> {
     /// Notes a failure, and tells it to the other processes of the run.
     fn ended(&mut self, done: Result<(), Vec<Diag>>, failed: &AtomicBool) -> Result<(), Vec<Diag>> {
         let Err(diags) = &done else { return done };
+        // Whether it was a failure or not: nothing of this program is for others now.
+        self.loaded.sound = false;
         if failed.load(Ordering::Acquire) {
             self.failed = true;
             let ours = diags.first().is_some_and(|diag| diag.code != codes::PROCESS);

@@ -1,8 +1,6 @@
 //! A rank's communicators: the world of all ranks, and from it each team that has members to talk to.
 
 use super::Rank;
-use crate::backend::cuda::comm::Team;
-use crate::backend::cuda::messages::{Route, Routes};
 use nccl_rs::{Communicator, Config, Error, Library, Patience, UniqueId};
 use std::sync::Arc;
 
@@ -10,16 +8,17 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(in super::super) struct World<'a> {
     pub(in super::super) library: &'a Arc<Library>,
-    pub(in super::super) id: UniqueId,
+    /// Of a new world; there is one already without it.
+    pub(in super::super) id: Option<UniqueId>,
     /// Number of ranks.
     pub(in super::super) size: u32,
-    /// All teams of the program, with the backends of their communications.
-    pub(in super::super) teams: &'a [(String, Team)],
-    pub(in super::super) routes: Routes,
+    /// Teams that need communicators, by their place among the program's: their ranks in order.
+    pub(in super::super) teams: &'a [(usize, &'a [u32])],
 }
 
 impl Rank<'_> {
-    /// Joins the communicators. Who gives up leaves nothing half made.
+    /// Joins the communicators, and leaves that of the world in [`Rank::world`]. Who gives up leaves nothing
+    /// half made.
     pub(in super::super) fn connect(
         &mut self,
         world: World<'_>,
@@ -29,39 +28,44 @@ impl Rank<'_> {
             .make_current()
             .map_err(|error| Error::Call { call: "cuCtxSetCurrent", text: error.to_string() })?;
         let World { library, id, size, .. } = world;
-        let all = Communicator::join(library, id, size, self.plan.rank, patience)?;
-        let made = self.split(&all, world, patience);
+        let all = match (self.world.take(), id) {
+            (Some(all), _) => all,
+            (None, Some(id)) => Communicator::join(library, id, size, self.plan.rank, patience)?,
+            (None, None) => return Ok(()),
+        };
+        let made = self.split(&all, world.teams, patience);
         let made = made.and_then(|()| self.join_together(&all, patience));
         if let Err(error) = made {
             // Ends what a thread of NCCL's may still be at.
             let _ = all.abort();
             return Err(error);
         }
-        // Members of teams of one have no communicator and make no calls of NCCL.
-        self.comms.sort_by_key(|(entry, _)| {
-            self.schedule.members.iter().position(|(other, _)| other == entry)
-        });
+        self.world = Some(all);
         Ok(())
     }
 
     fn split(
         &mut self,
         all: &Communicator,
-        world: World<'_>,
+        teams: &[(usize, &[u32])],
         patience: Patience<'_>,
     ) -> Result<(), Error> {
         let config = Config { blocking: true };
-        for (entry, (backend, team)) in world.teams.iter().enumerate() {
-            if team.ranks.len() < 2 || world.routes.of(backend) != Some(Route::Nccl) {
-                continue;
-            }
-            let place = team.ranks.iter().position(|&other| other == self.plan.rank);
+        for (entry, ranks) in teams {
+            let place = ranks.iter().position(|&other| other == self.plan.rank);
             let (color, key) = (place.map(|_| 0), place.unwrap_or(0) as u32);
-            let size = team.ranks.len() as u32;
-            if let Some(comm) = all.split(color, key, size, config, patience)? {
-                self.comms.push((entry, comm));
+            if let Some(comm) = all.split(color, key, ranks.len() as u32, config, patience)? {
+                self.comms.push((*entry, comm));
             }
         }
         Ok(())
+    }
+
+    /// Puts the communicators into the order in which this rank's calls know them. Members of teams of one
+    /// have none and make no calls of NCCL.
+    pub(in super::super) fn sort_comms(&mut self) {
+        self.comms.sort_by_key(|(entry, _)| {
+            self.schedule.members.iter().position(|(other, _)| other == entry)
+        });
     }
 }
