@@ -71,6 +71,14 @@ pub(super) fn run_on_null(prepared: &Prepared, null: &null::Null) -> Result<RunR
     null.run(prepared, Vec::new())
 }
 
+/// [`run_on_null`] with this process's part of the model's timeline.
+pub(super) fn trace_on_null(
+    prepared: &Prepared,
+    null: &null::Null,
+) -> Result<(RunResult, Trace), Vec<Diag>> {
+    null.run_traced(prepared, Vec::new())
+}
+
 /// Runs all ranks; inputs are by rank and position.
 pub(super) fn run(
     prepared: &Prepared,

@@ -46,7 +46,7 @@ impl Rank<'_> {
     }
 
     /// Lets stream 0 go on when all other ranks' streams 0 are here too.
-    pub(super) fn start_together(&mut self) -> Result<(), nccl_rs::Error> {
+    pub(in super::super) fn start_together(&mut self) -> Result<(), nccl_rs::Error> {
         let Some(Together { comm, number }) = &mut self.together else { return Ok(()) };
         let (at, stream) = (number.address(), self.streams[0].nccl());
         comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream)
