@@ -12,7 +12,7 @@ use super::joint::{Joint, Placed};
 use super::memory::Layout;
 use super::messages::{self, Messages};
 use super::peers;
-use super::pool::Pool;
+use super::pool::{Link, Pool};
 use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings};
 use super::sys::driver::{self, Device};
@@ -38,6 +38,8 @@ pub struct Loaded<'p> {
     pool: Arc<Pool>,
     /// Teams whose communicators the next programs may have.
     lent: Vec<connect::Lent>,
+    /// The world of its ranks, if the next programs may have that too.
+    world: Option<Link>,
     /// Whether everything went well so far.
     sound: bool,
 }
@@ -118,6 +120,7 @@ fn opened<'p>(
         joint: joint.clone(),
         pool: options.pool.clone(),
         lent: Vec::new(),
+        world: None,
         sound: false,
     };
     Ok((loaded, wiring))
@@ -444,7 +447,9 @@ impl Loaded<'_> {
             threads.into_iter().map(joined).collect()
         });
         let result = self.joint.end("step", sort(results).map(|_| ()));
-        self.sound &= result.is_ok();
+        if result.is_err() {
+            self.spoil();
+        }
         if result.is_err() && self.joint.is_several() {
             // A communicator that waits for a process which is gone must not be left in peace either.
             self.ranks.iter_mut().for_each(Rank::abort);

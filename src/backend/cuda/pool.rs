@@ -27,8 +27,10 @@ const TOO_LARGE: u64 = 4;
 const SMALL_ARENA: u64 = 256 << 20;
 /// Most idle handles of cuBLASLt.
 const HANDLES: u64 = 64;
-/// Most idle communicators, counted as ranks. Each has buffers of its own on its device.
-const COMMUNICATORS: u64 = 128;
+/// Most idle communicators, counted as ranks, and of them those of worlds. Each that has carried something
+/// has buffers of its own on its device, up to some hundred megabytes.
+const COMMUNICATORS: u64 = 32;
+const WORLDS: u64 = 8;
 /// Most modules, and most images.
 const MODULES: usize = 1024;
 /// Most products whose algorithm is remembered.
@@ -66,7 +68,7 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            worlds: Shelf::new(COMMUNICATORS / 4),
+            worlds: Shelf::new(WORLDS),
             teams: Shelf::new(COMMUNICATORS),
             handles: Shelf::new(HANDLES),
             arenas: Shelf::new(IDLE_BYTES),
@@ -158,6 +160,14 @@ impl Pool {
     pub(super) fn put_world(&self, link: Link, world: Vec<Communicator>) {
         let gone = self.lock().worlds.put(link, world.len() as u64, world);
         drop(gone);
+    }
+
+    /// Nobody gets a world's communicators any more: something that was split off it failed. They stay
+    /// where they are, since what their devices still do is not known: to free what lies there can wait
+    /// for it without end, and to abort them could reach other programs that came from the same world.
+    pub(super) fn discard(&self, link: &Link) {
+        let gone = self.lock().worlds.empty(link);
+        std::mem::forget(gone);
     }
 
     /// Takes a team's communicators back; those of all members, or none.

@@ -212,6 +212,7 @@ impl Bound<'_> {
         self.loaded.sound = false;
         if failed.load(Ordering::Acquire) {
             self.failed = true;
+            self.loaded.spoil();
             let ours = diags.first().is_some_and(|diag| diag.code != codes::PROCESS);
             if let Some(exchange) = self.loaded.joint.exchange().filter(|_| ours) {
                 exchange.fail(&exchange::report(diags));

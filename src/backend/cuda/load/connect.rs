@@ -48,6 +48,7 @@ pub(super) fn connect(
             .iter()
             .map(|(entry, ranks)| (*entry, ranks.to_vec(), link(&loaded.ranks, ranks, options)));
         loaded.lent = lent.collect();
+        loaded.world = Some(link(&loaded.ranks, &all(loaded), options));
         borrow(loaded, &mut teams, pool);
     }
     if !teams.is_empty() || pool.is_none() {
@@ -56,6 +57,10 @@ pub(super) fn connect(
     loaded.ranks.iter_mut().for_each(Rank::sort_comms);
     let (major, minor, patch) = library.version().map_err(told)?;
     Ok(format!(", NCCL {major}.{minor}.{patch}"))
+}
+
+fn all(loaded: &Loaded<'_>) -> Vec<u32> {
+    loaded.prepared.plans.iter().map(|plan| plan.rank).collect()
 }
 
 /// Where a team of ranks of this process leads.
@@ -88,8 +93,8 @@ fn make(
     pool: Option<&Arc<Pool>>,
     options: &Options,
 ) -> Result<(), Vec<Diag>> {
-    let size = loaded.prepared.plans.len() as u32;
-    let all: Vec<u32> = (0..size).collect();
+    let all = all(loaded);
+    let size = all.len() as u32;
     let pool = pool.map(|pool| (pool, link(&loaded.ranks, &all, options)));
     let old = pool.as_ref().and_then(|(pool, link)| pool.world(link));
     let id = if old.is_some() { None } else { Some(id(loaded, library)?) };
@@ -143,6 +148,15 @@ fn join(
 }
 
 impl Loaded<'_> {
+    /// Something failed: nothing of this program is for others, nor is the world that its communicators were
+    /// split off.
+    pub(super) fn spoil(&mut self) {
+        self.sound = false;
+        if let Some(link) = self.world.take() {
+            self.pool.discard(&link);
+        }
+    }
+
     /// Leaves what the next programs can use. Nothing has failed and nothing is under way.
     pub(super) fn leave(&mut self) {
         for (entry, members, link) in std::mem::take(&mut self.lent) {
