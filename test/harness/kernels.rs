@@ -46,6 +46,14 @@ fn nvrtc_compiles_the_kernels_of_all_tests() {
 }
 
 #[test]
+fn nvrtc_compiles_exchanges() {
+    nvrtc::with("nvrtc_compiles_exchanges", || {
+        let texts = [(1, 1, 1), (0, 1, 0), (7, 8, 7)].map(|(r, m, w)| codegen::exchange(r, m, w));
+        nvrtc::compile_all(texts.iter().map(String::as_str), 90);
+    });
+}
+
+#[test]
 fn every_instruction_of_the_tests_has_a_kernel() {
     let found = collect();
     assert!(found.programs > 100, "only {} programs were planned", found.programs);
@@ -191,6 +199,7 @@ fn run(prepared: &Prepared) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
 fn joined_job(plan: &Plan, fused: Fused) -> Result<Job, String> {
     match fused {
         Fused::Inst(position) => job(&plan.insts[position].kind),
+        Fused::Gemm { gemm, .. } => codegen::gemm(&gemm),
         Fused::Kernel { kernel, .. } => codegen::pointwise(&kernel),
         Fused::Reduce { kernel, op, axes, output, .. } => {
             codegen::reduce_of(&kernel, op, &axes, &output, SMS)

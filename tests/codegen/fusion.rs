@@ -84,14 +84,66 @@ fn launches(fused: &[Fused], plan: &Plan) -> usize {
         Fused::Inst(position) => {
             !matches!(plan.insts[*position].kind, InstKind::Alloc { .. } | InstKind::Free { .. })
         }
-        Fused::Kernel { .. } | Fused::Reduce { .. } => true,
+        Fused::Kernel { .. } | Fused::Reduce { .. } | Fused::Gemm { .. } => true,
     };
     fused.iter().filter(runs).count()
 }
 
+/// Square matrices in rows `T4` and `T5`, and copies around products of them.
+fn copies() -> Vec<Program> {
+    let ports = "(T0_g_float[iS0{6}, iS1{6}], T1_g_float[iS2{6}, iS3{6}]) -> (T2_g_float[iS4{2}, iS5{6}, iS6{6}])";
+    let part = |number: usize, whole: &str, axis: &str, at: usize| {
+        format!(
+            "  T{number}_l_float[iS{number}0{{6}}, iS{number}1{{6}}]\n     = HirAliasSelect( {whole}, axis = {axis}, index = {at} )\n"
+        )
+    };
+    let rows = "  T4_g_float[iS7{2}, iS8{6}, iS9{6}] = ALLOCATE(buffer=T4, mem_type=global, size=72, zero_init=false, resets_to_zero=false)\n  T2 = ALLOCATE(buffer=T2, mem_type=global, size=72, zero_init=false, resets_to_zero=false)\n";
+    let parts = [part(5, "T4", "iS7{2}", 0), part(6, "T4", "iS7{2}", 1)].concat();
+    let results = [part(7, "T2", "iS4{2}", 0), part(8, "T2", "iS4{2}", 1)].concat();
+    let set =
+        |to: usize, from: usize| format!("  T{to}\n     = Set( T{from}, cache_op=Streaming )\n");
+    let product = |to: usize, a: usize, b: usize| {
+        format!("  T{to}\n     = matmul(T{a},\n              T{b})\n")
+    };
+    let all = |lines: &[String]| [rows, &parts, &results, &lines.concat()].concat();
+    vec![
+        // The factor of one product and the result of the other.
+        program("factor", ports, &all(&[set(5, 0), product(7, 5, 1), product(8, 1, 0)]), 2),
+        program("both factors", ports, &all(&[set(5, 0), product(7, 5, 5), product(8, 5, 1)]), 2),
+        program("result", ports, &all(&[product(6, 0, 1), set(8, 6), product(7, 1, 0)]), 2),
+        program(
+            "chain",
+            ports,
+            &all(&[set(5, 0), product(6, 5, 1), set(7, 6), product(8, 0, 1)]),
+            2,
+        ),
+        // The copy is read by what is no product, ...
+        program(
+            "read",
+            ports,
+            &all(&[product(6, 0, 1), set(7, 6), "  T8\n     = T6\n     + T6;\n".to_owned()]),
+            3,
+        ),
+        // ... its place is written in between, or read by the product itself,
+        program(
+            "place",
+            ports,
+            &all(&[set(8, 1), product(6, 8, 1), product(7, 0, 1), set(8, 6)]),
+            4,
+        ),
+        // and what was copied is overwritten before the product reads the copy.
+        program(
+            "source",
+            ports,
+            &all(&[product(7, 0, 1), set(5, 7), product(7, 1, 0), product(8, 5, 1)]),
+            4,
+        ),
+    ]
+}
+
 #[test]
 fn joined_kernels_compute_the_same() {
-    for Program { name, text, left } in programs() {
+    for Program { name, text, left } in programs().into_iter().chain(copies()) {
         let plain = prepared(&text);
         let mut joined = plain.clone();
         joined.plans[0] = fused::applied(&plain.plans[0]);
@@ -135,6 +187,7 @@ fn job(plan: &Plan) -> Job {
     for fused in fuse(plan) {
         let job = match fused {
             Fused::Inst(position) => cases::job(&plan.insts[position].kind, SMS),
+            Fused::Gemm { gemm, .. } => codegen::gemm(&gemm),
             Fused::Kernel { kernel, .. } => codegen::pointwise(&kernel),
             Fused::Reduce { kernel, op, axes, output, .. } => {
                 codegen::reduce_of(&kernel, op, &axes, &output, SMS)

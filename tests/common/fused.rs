@@ -10,6 +10,9 @@ pub(crate) fn applied(plan: &Plan) -> Plan {
     for fused in fuse(plan) {
         match fused {
             Fused::Inst(position) => joined.insts.push(plan.insts[position].clone()),
+            Fused::Gemm { gemm, at, .. } => {
+                joined.insts.push(Inst { kind: InstKind::Gemm(gemm), ..plan.insts[at].clone() });
+            }
             Fused::Kernel { kernel, of } => {
                 let last = &plan.insts[*of.last().unwrap()];
                 joined.insts.push(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });

@@ -99,7 +99,9 @@ class Launches:
             print("skipped torchrun: it is not installed")
         if shutil.which("mpirun"):
             mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", n, *run]
-            self.together("mpirun", [(mpirun, {})])
+            # On one machine nothing is started remotely, but Open MPI looks for ssh all the same.
+            agent = {name: "/bin/false" for name in ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")}
+            self.together("mpirun", [(mpirun, agent)])
         else:
             print("skipped mpirun: it is not installed")
         slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0", "SLURM_NTASKS": n, "SLURM_NNODES": "1"}

@@ -28,6 +28,8 @@ pub(super) struct Placed {
     pub(super) ordinal: usize,
     /// Of rank 0's device: ranks that compute the same have to divide it alike.
     pub(super) multiprocessors: u32,
+    /// Whether no two processes have the same device.
+    pub(super) apart: bool,
 }
 
 impl Joint {
@@ -98,12 +100,14 @@ impl Joint {
         let mut message = uuid.to_vec();
         message.extend(own.to_le_bytes());
         let all = self.gather("devices", &message)?;
+        let shared = shared(&all);
+        let apart = shared.is_ok();
         if talk {
-            shared(&all).map_err(|diag| vec![diag])?;
+            shared.map_err(|diag| vec![diag])?;
         }
         let multiprocessors = all.first().and_then(|first| first.get(16..20)?.try_into().ok());
         let multiprocessors = multiprocessors.map_or(own, u32::from_le_bytes);
-        Ok(Placed { device, ordinal, multiprocessors })
+        Ok(Placed { device, ordinal, multiprocessors, apart })
     }
 
     /// The host of this process; empty if there is only one.

@@ -96,11 +96,12 @@ fn opened<'p>(
     let site = site(prepared, joint, options, over_nccl)?;
     clock.lap("devices");
     let about = about(&site).map_err(|error| vec![global(&error)])?;
+    let recorded = options.graph && site.is_several();
     let messages = messages::messages(prepared, options.routes);
-    let mut schedules = schedules(prepared, teams, &messages, site.multiprocessors, options)?;
-    if options.graph && site.devices_differ(joint) && !messages.list.is_empty() {
+    if recorded && !site.apart && !messages.list.is_empty() {
         return Err(vec![recorded_copies()]);
     }
+    let mut schedules = schedules(prepared, teams, &messages, &site, options)?;
     let wiring = Wiring::new(prepared, &mut schedules, messages, callers);
     let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
     let own: Vec<(&Plan, Schedule)> = own.collect();
@@ -189,21 +190,23 @@ struct Site {
     multiprocessors: u32,
     /// Devices of all processes.
     count: usize,
+    /// Whether every rank has a device of its own.
+    apart: bool,
 }
 
 impl Site {
-    /// Whether ranks are on more than one device.
-    fn devices_differ(&self, joint: &Joint) -> bool {
-        joint.is_several() || self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
+    /// Whether this process's ranks are on more than one device.
+    fn is_several(&self) -> bool {
+        self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }
 }
 
-/// Recorded copies between devices, which the driver does not carry out reliably: asked whether such a
-/// graph is done, it may not answer any more.
+/// Ranks that share devices and exchange between devices, in graphs of one process: see
+/// [`schedule::Settings::push`].
 fn recorded_copies() -> Diag {
-    let message = "a CUDA graph cannot hold copies between GPUs yet";
+    let message = "in one process a CUDA graph cannot hold copies between GPUs that ranks share";
     Diag::global(codes::DEVICE, message).note(
-        "leave `--graph` out, or carry the communications by NCCL (`backend=NCCL`); ranks on one GPU can be recorded",
+        "leave `--graph` out, use `--processes`, or let each rank have a GPU of its own, or all the same one",
     )
 }
 
@@ -216,9 +219,9 @@ fn site(
 ) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
         let found = found().map_err(|diag| vec![diag])?;
-        let Placed { device, ordinal, multiprocessors } = joint.place(found, over_nccl)?;
+        let Placed { device, ordinal, multiprocessors, apart } = joint.place(found, over_nccl)?;
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
-        return Ok(Site { devices, ordinals, multiprocessors, count });
+        return Ok(Site { devices, ordinals, multiprocessors, count, apart });
     }
     let ordinals = ordinals(prepared.plans.len(), &options.devices, over_nccl, found)
         .map_err(|diag| vec![diag])?;
@@ -227,7 +230,8 @@ fn site(
     let devices = devices.map_err(|error| vec![global(&error)])?;
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
     let count = devices.len();
-    Ok(Site { devices, ordinals, multiprocessors, count })
+    let apart = (1..count).all(|at| !ordinals[..at].contains(&ordinals[at]));
+    Ok(Site { devices, ordinals, multiprocessors, count, apart })
 }
 
 /// The number of devices, at least one.
@@ -291,10 +295,13 @@ fn schedules(
     prepared: &Prepared,
     teams: &[(String, Team)],
     messages: &Messages,
-    multiprocessors: u32,
+    site: &Site,
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
-    let settings = Settings { tf32: options.tf32, multiprocessors, routes: options.routes };
+    let Site { multiprocessors, apart, .. } = *site;
+    let push = options.graph && site.is_several();
+    let routes = options.routes;
+    let settings = Settings { tf32: options.tf32, multiprocessors, routes, apart, push };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;

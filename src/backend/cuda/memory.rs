@@ -114,10 +114,10 @@ impl Region {
     }
 }
 
-/// The instruction that an item stands at: its own, or the last one that it is made of.
+/// The instruction that an item stands at: its own, or the last one of a kernel.
 pub(super) fn place(item: &Fused) -> usize {
     match item {
-        Fused::Inst(at) => *at,
+        Fused::Inst(at) | Fused::Gemm { at, .. } => *at,
         Fused::Kernel { of, .. } | Fused::Reduce { of, .. } => of.last().copied().unwrap_or(0),
     }
 }
@@ -128,6 +128,9 @@ fn views<'a>(plan: &'a Plan, item: &'a Fused) -> SmallVec<[&'a View; 4]> {
         Fused::Inst(at) => {
             let kind = &plan.insts[*at].kind;
             kind.reads().into_iter().chain(kind.writes()).collect()
+        }
+        Fused::Gemm { gemm, .. } => {
+            [&gemm.a, &gemm.b, &gemm.out].into_iter().chain(&gemm.bias).collect()
         }
         Fused::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),
         Fused::Reduce { kernel, output, .. } => kernel.inputs.iter().chain([output]).collect(),

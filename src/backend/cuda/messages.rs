@@ -13,10 +13,11 @@
 //! A flag is raised and lowered once in a run, so the flags are down again when it ends: runs follow each
 //! other without a barrier, and a run that was captured as a graph can be replayed.
 //!
-//! Collectives are pulls. Each member starts with the member behind it, so that no two pull from one at
-//! the same time. Reductions pull into staging memory and combine in team order, which is what the CPU
-//! backend does: all members round alike. A large Allreduce goes in two rounds: everybody reduces one
-//! part, then pulls the others' parts.
+//! Groups of messages and collectives that only move data are pushes, which take a few microseconds less than pulls. Reductions
+//! pull into staging memory, which only its owner addresses, and combine in team order, which is what the
+//! CPU backend does: all members round alike. A large Allreduce goes in two rounds: everybody reduces one
+//! part, then pushes it to the others. In each round a member starts with the member behind it, so that no
+//! two copy from or to one at the same time.
 
 use super::codegen;
 use super::comm::{Part, Team};
@@ -91,6 +92,8 @@ pub(super) struct Message {
     pub(super) offer: usize,
     /// Number of the `done` flag among the flags of the side that offers.
     pub(super) done: usize,
+    /// Number of the word among the flags of the side that copies in which a kernel's blocks count themselves.
+    pub(super) counter: usize,
 }
 
 impl Message {
@@ -211,8 +214,8 @@ impl Messages {
 
     fn message(&mut self, from: u32, to: u32, source: Part, target: Target, put: bool) -> usize {
         let (copier, offerer) = if put { (from, to) } else { (to, from) };
-        let (offer, done) = (self.flag(copier), self.flag(offerer));
-        self.list.push(Message { from, to, source, target, put, offer, done });
+        let (offer, done, counter) = (self.flag(copier), self.flag(offerer), self.flag(copier));
+        self.list.push(Message { from, to, source, target, put, offer, done, counter });
         self.list.len() - 1
     }
 
@@ -227,10 +230,20 @@ impl Messages {
     fn pairs(&mut self, prepared: &Prepared, routes: Routes) {
         let mut lanes: BTreeMap<Lane<'_>, (Vec<End<'_>>, Vec<End<'_>>)> = BTreeMap::new();
         for plan in &prepared.plans {
+            // A group offers everything before it copies anything, so its senders may push.
+            let mut grouped = false;
             for (at, inst) in plan.iter().enumerate() {
                 let (comm, peer, view, put, sends) = match &inst.kind {
+                    InstKind::GroupBegin => {
+                        grouped = true;
+                        continue;
+                    }
+                    InstKind::GroupEnd { .. } => {
+                        grouped = false;
+                        continue;
+                    }
                     InstKind::Send { comm, put, peer, view, .. } => {
-                        (*comm, *peer, view, *put, true)
+                        (*comm, *peer, view, *put || grouped, true)
                     }
                     InstKind::Recv { comm, put, peer, view, .. } => {
                         (*comm, *peer, view, *put, false)
@@ -337,7 +350,8 @@ impl Messages {
         }
     }
 
-    /// One more round in which members pull what `moved` says: what goes from one to another.
+    /// One more round in which members push what `moved` says: what goes from one to another. Each member
+    /// starts with the member behind it, so that no two push to one at the same time.
     fn round(
         &mut self,
         members: &[Member<'_>],
@@ -346,15 +360,15 @@ impl Messages {
     ) {
         let count = members.len();
         let mut new = vec![Round::default(); count];
-        for to in 0..count {
-            new[to].local = moved(to, to).filter(|(from, to)| !same_place(from, to));
+        for from in 0..count {
+            new[from].local = moved(from, from).filter(|(from, to)| !same_place(from, to));
             for step in 1..count {
-                let from = (to + step) % count;
+                let to = (from + step) % count;
                 let Some((source, target)) = moved(from, to) else { continue };
                 let (sender, receiver) = (members[from].rank, members[to].rank);
-                let message = self.message(sender, receiver, source, Target::Part(target), false);
-                new[to].copies.push(message);
-                new[from].offers.push(message);
+                let message = self.message(sender, receiver, source, Target::Part(target), true);
+                new[from].copies.push(message);
+                new[to].offers.push(message);
             }
         }
         rounds.iter_mut().zip(new).for_each(|(rounds, round)| rounds.push(round));

@@ -75,6 +75,8 @@ pub(super) struct Rank<'p> {
     modules: Vec<Arc<Module>>,
     events: Vec<Event>,
     timers: Vec<Event>,
+    /// The end of what was issued.
+    end: Event,
     streams: Vec<Stream>,
     blas: Option<Handle>,
     memory: Arena,
@@ -140,6 +142,7 @@ impl<'p> Rank<'p> {
         let events = (0..schedule.events).map(|_| Event::new(&device, false));
         let events: Vec<Event> = events.collect::<Result<_, _>>()?;
         let timers = [Event::new(&device, true)?, Event::new(&device, true)?];
+        let end = Event::new(&device, false)?;
         let blas = if schedule.shapes.is_empty() { None } else { Some(pool.handle(&device)?) };
         let mut rank = Self {
             plan,
@@ -150,6 +153,7 @@ impl<'p> Rank<'p> {
             modules: Vec::new(),
             events,
             timers: timers.into(),
+            end,
             streams,
             blas,
             memory,
@@ -360,10 +364,14 @@ impl<'p> Rank<'p> {
     }
 
     /// Waits for the end of what was issued. After `timeout` the communicators are aborted.
+    ///
+    /// It asks an event rather than the stream: asked about a stream with a recorded run that waits for
+    /// another device, the driver does not answer before the run ends.
     pub(super) fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + timeout;
         let mut looks = 0u32;
-        while !self.streams[0].is_done()? {
+        self.streams[0].record(&self.end)?;
+        while !self.end.is_reached()? {
             looks += 1;
             if looks.is_multiple_of(64) {
                 for (_, comm) in &self.comms {
@@ -439,7 +447,7 @@ impl<'p> Rank<'p> {
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.
     pub(super) fn timed(&mut self, timeout: Duration) -> Result<f64, Failure> {
-        self.start_together()?;
+        self.start_together(timeout)?;
         self.streams[0].record(&self.timers[0])?;
         self.start()?;
         self.streams[0].record(&self.timers[1])?;

@@ -7,6 +7,7 @@
 //! run can be timed, captured as a graph, and followed by the caller's own work.
 
 mod copies;
+mod exchange;
 
 use super::codegen::{self, Fused, Job, Param};
 use super::comm::{self, Team};
@@ -14,7 +15,7 @@ use super::gemm;
 use super::memory;
 use super::messages::{Messages, Route, Routes};
 use super::sys::blas::Shape;
-use crate::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
+use crate::plan::{CommSlot, Gemm, Inst, InstKind, Plan, View, WorkSlot};
 use std::collections::BTreeMap;
 
 /// What an address is relative to.
@@ -45,6 +46,33 @@ pub(super) enum Call {
     Signal { signals: Vec<Signal> },
     /// Copies what message number `message` of [`Messages::list`] carries.
     Transfer { message: usize },
+    /// Exchanges small messages in one kernel.
+    Exchange(Box<Exchange>),
+}
+
+/// Raises flags, then copies, then waits for flags: what the kernel of [`codegen::exchange`] does in one
+/// launch, and a stream in several operations.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub(super) struct Exchange {
+    /// The kernel's number in [`Schedule::texts`].
+    pub(super) text: usize,
+    /// Blocks of each copy.
+    pub(super) blocks: u32,
+    /// Flags of others to raise first: rank and number.
+    pub(super) raises: Vec<(u32, usize)>,
+    /// What is copied, in any order.
+    pub(super) moves: Vec<Move>,
+    /// Own flags to wait for, and lower, at the end.
+    pub(super) awaits: Vec<usize>,
+}
+
+/// A copy of an exchange.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Move {
+    /// What a message of [`Messages::list`] carries, between its flags.
+    Message(usize),
+    /// From one place of the rank's memory to another.
+    Local(Box<[comm::Part; 2]>),
 }
 
 /// One operation on a flag of a message.
@@ -101,6 +129,12 @@ pub(super) struct Settings {
     pub(super) multiprocessors: u32,
     /// What carries communications.
     pub(super) routes: Routes,
+    /// Whether no two ranks share a device: a kernel may wait for another rank's.
+    pub(super) apart: bool,
+    /// Whether copy engines only push. The driver may carry out a copy of a graph on the device that it
+    /// reads from. In a graph of another device of the process that copy would keep the device from its
+    /// own graph's work, and two such graphs each other.
+    pub(super) push: bool,
 }
 
 /// The schedule of a rank.
@@ -119,6 +153,7 @@ pub(super) fn schedule(
     }
     builder.join();
     builder.settle();
+    builder.exchanges();
     Ok(Schedule { items, ..builder.schedule })
 }
 
@@ -167,6 +202,8 @@ struct Builder<'p> {
     works: BTreeMap<u32, usize>,
     /// Works whose messages others copy: who waits for them waits for the others.
     offered: BTreeMap<u32, Vec<usize>>,
+    /// The stream of copies that others need not wait for.
+    aside: Option<usize>,
     /// Sends and receives of the open group.
     group: Option<Vec<Item>>,
     /// How many collectives each communicator has had.
@@ -205,6 +242,7 @@ impl<'p> Builder<'p> {
             events: BTreeMap::new(),
             works: BTreeMap::new(),
             offered: BTreeMap::new(),
+            aside: None,
             group: None,
             collectives: BTreeMap::new(),
             text_ids: BTreeMap::new(),
@@ -229,10 +267,20 @@ impl<'p> Builder<'p> {
 
     fn join(&mut self) {
         for stream in 1..self.schedule.streams {
-            if self.forked[stream] {
+            // What is aside was waited for already.
+            if self.forked[stream] && self.aside != Some(stream) {
                 let end = self.record(stream);
                 self.wait(end, 0);
             }
+        }
+    }
+
+    /// The mark behind all that a stream has to do.
+    fn end(&mut self, stream: usize) -> usize {
+        let last = self.schedule.steps.iter().rev().find(|step| step.stream == stream);
+        match last.map(|step| &step.call) {
+            Some(&Call::Record { event }) => event,
+            _ => self.record(stream),
         }
     }
 
@@ -263,6 +311,7 @@ impl<'p> Builder<'p> {
         let stream = inst.stream.0 as usize;
         match item {
             Fused::Inst(_) => self.inst(inst),
+            Fused::Gemm { gemm, .. } => self.gemm(gemm, stream),
             Fused::Kernel { kernel, .. } => self.job(codegen::pointwise(kernel)?, stream),
             Fused::Reduce { kernel, op, axes, output, .. } => {
                 let sms = self.settings.multiprocessors;
@@ -282,13 +331,7 @@ impl<'p> Builder<'p> {
                 let sms = self.settings.multiprocessors;
                 self.job(codegen::reduce(*op, axes, input, output, sms)?, stream)
             }
-            InstKind::Gemm(gemm) => match gemm::products(gemm, self.settings.tf32) {
-                Some(products) => {
-                    products.into_iter().for_each(|product| self.product(product, stream));
-                    Ok(())
-                }
-                None => self.job(codegen::gemm(gemm)?, stream),
-            },
+            InstKind::Gemm(gemm) => self.gemm(gemm, stream),
             InstKind::Collective(collective) => self.collective(collective, stream),
             InstKind::Send { comm, peer, view, work, .. } => {
                 let part = comm::Part::whole(view);
@@ -333,14 +376,19 @@ impl<'p> Builder<'p> {
         self.job(codegen::copy(src, dst)?, stream)
     }
 
+    /// The number of a kernel.
+    fn text(&mut self, text: String) -> usize {
+        let next = self.schedule.texts.len();
+        *self.text_ids.entry(text).or_insert_with_key(|text| {
+            self.schedule.texts.push(text.clone());
+            next
+        })
+    }
+
     fn job(&mut self, job: Job, stream: usize) -> Result<(), String> {
         self.schedule.scratch[stream] = self.schedule.scratch[stream].max(job.scratch);
         for launch in job.launches {
-            let next = self.schedule.texts.len();
-            let text = *self.text_ids.entry(launch.text).or_insert_with_key(|text| {
-                self.schedule.texts.push(text.clone());
-                next
-            });
+            let text = self.text(launch.text);
             let places = launch.params.into_iter().map(|param| match param {
                 Param::View(view) => Place::View(view),
                 Param::Scratch(offset) => Place::Scratch(offset),
@@ -352,6 +400,16 @@ impl<'p> Builder<'p> {
             );
         }
         Ok(())
+    }
+
+    fn gemm(&mut self, gemm: &Gemm, stream: usize) -> Result<(), String> {
+        match gemm::products(gemm, self.settings.tf32) {
+            Some(products) => {
+                products.into_iter().for_each(|product| self.product(product, stream));
+                Ok(())
+            }
+            None => self.job(codegen::gemm(gemm)?, stream),
+        }
     }
 
     fn product(&mut self, product: gemm::Product, stream: usize) {

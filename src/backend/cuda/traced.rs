@@ -23,8 +23,13 @@ pub(super) enum Probe {
 pub(super) fn probes(plan: &Plan, schedule: &Schedule) -> Vec<Probe> {
     // By event: the instruction of its mark.
     let mut marked = vec![None; schedule.events];
+    let tracks = trace::tracks(plan).len();
     let probe = |step: &Step| {
         let Some(inst) = plan.insts.get(step.inst) else { return Probe::None };
+        // A copy beside others of its communication is no track's.
+        if step.stream >= tracks {
+            return Probe::None;
+        }
         let own = step.stream == inst.stream.0 as usize;
         match (&step.call, &inst.kind) {
             (Call::Record { event }, kind) => {
@@ -129,6 +134,10 @@ impl Builder<'_> {
             }
             Some(Fused::Reduce { kernel, output, of, .. }) => {
                 self.fused(kernel, output, of, kernel.steps.len() + 1)
+            }
+            Some(Fused::Gemm { of, .. }) => {
+                let copies = of.iter().filter_map(|&at| self.plan.insts.get(at));
+                Work { more: copies.map(|inst| inst.origin).collect(), ..self.single(at) }
             }
             Some(Fused::Inst(_)) | None => self.single(at),
         }

@@ -50,9 +50,11 @@ fn views(call: &Call) -> SmallVec<[&View; 4]> {
         Call::Copy { views, .. } => views.iter().collect(),
         Call::Product { operands, .. } => operands.iter().flatten().collect(),
         // What messages read and write never moves.
-        Call::Record { .. } | Call::Wait { .. } | Call::Signal { .. } | Call::Transfer { .. } => {
-            SmallVec::new()
-        }
+        Call::Record { .. }
+        | Call::Wait { .. }
+        | Call::Signal { .. }
+        | Call::Transfer { .. }
+        | Call::Exchange(_) => SmallVec::new(),
         Call::Communicate { calls, .. } => calls.iter().flat_map(parts).collect(),
     }
 }

@@ -15,6 +15,7 @@
 
 mod alias;
 mod copy;
+mod exchange;
 mod functions;
 mod fuse;
 mod gemm;
@@ -28,6 +29,7 @@ mod types;
 
 pub(crate) use alias::disjoint;
 pub use copy::{copy, fill};
+pub use exchange::{THREADS as EXCHANGE_THREADS, WORDS as EXCHANGE_WORDS, exchange};
 pub use fuse::{Fused, fuse};
 pub use gemm::gemm;
 pub use pointwise::{members, pointwise};

@@ -52,7 +52,7 @@ impl Loaded<'_> {
                 let anchor = rank.anchor(&probes, &gate)?;
                 gate.wait();
                 joint.meet().map_err(Failure::peer)?;
-                rank.start_together()?;
+                rank.start_together(timeout)?;
                 rank.run_probed(&probes, timeout)?;
                 Ok((rank.slices(&probes, anchor)?, anchor.error))
             };

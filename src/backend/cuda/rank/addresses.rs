@@ -1,10 +1,11 @@
 //! From steps of a schedule to calls with addresses.
 
 use super::{Rank, Raw, Ready, WORKSPACE};
+use crate::backend::cuda::codegen;
 use crate::backend::cuda::comm::{self, Part, data_type};
-use crate::backend::cuda::messages::Target;
+use crate::backend::cuda::messages::{Message, Target};
 use crate::backend::cuda::peers::Peers;
-use crate::backend::cuda::schedule::{Call, Place, Signal, Step};
+use crate::backend::cuda::schedule::{Call, Exchange, Move, Place, Signal, Step};
 use crate::backend::cuda::sys::Error;
 use crate::backend::cuda::sys::blas::Operands;
 use crate::backend::cuda::sys::driver::Memory;
@@ -82,13 +83,60 @@ impl Rank<'_> {
             }
             Call::Transfer { message } => {
                 let message = &map.messages.list[*message];
-                let from = map.part(message.from, &message.source)?;
-                let to = match &message.target {
-                    Target::Part(part) => map.part(message.to, part)?,
-                    Target::Staging(bytes) => self.scratch(step.stream, *bytes),
-                };
+                let [from, to] = self.ends(message, step.stream, map)?;
                 Ready::Transfer { to, from, bytes: message.bytes() }
             }
+            Call::Exchange(exchange) => self.exchange(exchange, step.stream, map)?,
+        })
+    }
+
+    /// Where a message comes from and where it goes.
+    fn ends(&self, message: &Message, stream: usize, map: &Peers) -> Result<[u64; 2], Error> {
+        let from = map.part(message.from, &message.source)?;
+        let to = match &message.target {
+            Target::Part(part) => map.part(message.to, part)?,
+            Target::Staging(bytes) => self.scratch(stream, *bytes),
+        };
+        Ok([from, to])
+    }
+
+    /// The launch of an exchange, with its parameters as [`codegen::exchange`] orders them.
+    fn exchange(
+        &mut self,
+        exchange: &Exchange,
+        stream: usize,
+        map: &Peers,
+    ) -> Result<Ready, Error> {
+        let (start, own) = (self.addresses.len(), self.plan.rank);
+        for &(rank, flag) in &exchange.raises {
+            self.addresses.push(map.flag(rank, flag)?);
+        }
+        for one in &exchange.moves {
+            let words: [u64; codegen::EXCHANGE_WORDS] = match one {
+                Move::Message(message) => {
+                    let message = &map.messages.list[*message];
+                    let [from, to] = self.ends(message, stream, map)?;
+                    let (offer, counter) =
+                        (map.flag(own, message.offer)?, map.flag(own, message.counter)?);
+                    let done = map.flag(message.offerer(), message.done)?;
+                    [offer, from, to, message.bytes() as u64, done, counter]
+                }
+                Move::Local(parts) => {
+                    let [from, to] = parts.each_ref().map(|part| self.part(part));
+                    let bytes = parts[0].count * parts[0].view.dtype.size();
+                    [0, from, to, bytes as u64, 0, 0]
+                }
+            };
+            self.addresses.extend(words);
+        }
+        for &flag in &exchange.awaits {
+            self.addresses.push(map.flag(own, flag)?);
+        }
+        Ok(Ready::Launch {
+            function: self.functions[exchange.text],
+            grid: [exchange.blocks, exchange.moves.len() as u32, 1],
+            block: [codegen::EXCHANGE_THREADS, 1, 1],
+            addresses: start..self.addresses.len(),
         })
     }
 

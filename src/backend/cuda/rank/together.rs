@@ -2,7 +2,7 @@
 //!
 //! Threads of one process meet at a gate. Processes meet over the network, some tens of microseconds
 //! apart, which a device would spend waiting in its first communication. So all devices meet once more,
-//! in an exchange of one number before the clock starts.
+//! in an exchange of one number, before the clock starts.
 
 use super::super::{Cause, Failure};
 use super::Rank;
@@ -45,11 +45,13 @@ impl Rank<'_> {
         blamed(self.peers.as_deref(), failure)
     }
 
-    /// Lets stream 0 go on when all other ranks' streams 0 are here too.
-    pub(in super::super) fn start_together(&mut self) -> Result<(), nccl_rs::Error> {
+    /// Waits until all other ranks are here too. Nothing is issued meanwhile: work that waits on the device
+    /// would start all at once, and not in the order of a run.
+    pub(in super::super) fn start_together(&mut self, timeout: Duration) -> Result<(), Failure> {
         let Some(Together { comm, number }) = &mut self.together else { return Ok(()) };
         let (at, stream) = (number.address(), self.streams[0].nccl());
-        comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream)
+        comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream)?;
+        self.wait(timeout)
     }
 }
 

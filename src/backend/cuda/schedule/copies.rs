@@ -1,56 +1,73 @@
 //! Communications that are copied: flags and copies on a stream ([`super::messages`] has the protocol).
 
 use super::super::messages::{self, Message, Round};
-use super::{Builder, Call, Signal};
+use super::exchange::bytes;
+use super::{Builder, Exchange, Move};
+use crate::backend::cuda::comm::Part;
 use crate::plan::WorkSlot;
 
-impl Builder<'_> {
-    /// Sets or awaits a flag, in one call with what came just before it.
-    fn signal(&mut self, signal: Signal, stream: usize) {
-        let at = self.at;
-        match self.schedule.steps.last_mut() {
-            Some(step) if step.stream == stream && step.inst == at => {
-                if let Call::Signal { signals } = &mut step.call {
-                    return signals.push(signal);
-                }
-            }
-            _ => {}
-        }
-        self.push(Call::Signal { signals: vec![signal] }, stream);
-    }
+/// Own parts of so many bytes are copied beside what comes from others, on a stream of their own.
+const ASIDE: usize = 4 << 20;
 
+impl Builder<'_> {
     fn one(&self, message: usize) -> &Message {
         &self.messages.list[message]
     }
 
     fn offer(&mut self, message: usize, stream: usize) {
         let message = self.one(message);
-        let (rank, flag) = (message.copier(), message.offer);
-        self.signal(Signal::Raise { rank, flag }, stream);
+        let raises = vec![(message.copier(), message.offer)];
+        self.exchange(Exchange { raises, ..Exchange::default() }, stream);
     }
 
     /// Copies what the other side offers.
     fn copy_message(&mut self, number: usize, stream: usize) {
-        let message = self.one(number);
-        let (own, other, done) = (message.offer, message.offerer(), message.done);
-        let empty = message.bytes() == 0;
-        self.signal(Signal::Await { flag: own }, stream);
-        if !empty {
-            self.push(Call::Transfer { message: number }, stream);
-        }
-        self.signal(Signal::Lower { flag: own }, stream);
-        self.signal(Signal::Raise { rank: other, flag: done }, stream);
+        let moves = vec![Move::Message(number)];
+        self.exchange(Exchange { moves, ..Exchange::default() }, stream);
     }
 
     /// Waits until the others have copied what was offered.
     fn taken(&mut self, offers: &[usize], stream: usize) {
-        let flags: Vec<usize> = offers.iter().map(|&message| self.one(message).done).collect();
-        for &flag in &flags {
-            self.signal(Signal::Await { flag }, stream);
+        if offers.is_empty() {
+            return;
         }
-        for flag in flags {
-            self.signal(Signal::Lower { flag }, stream);
+        let awaits = offers.iter().map(|&message| self.one(message).done).collect();
+        self.exchange(Exchange { awaits, ..Exchange::default() }, stream);
+    }
+
+    /// Copies what stays on the rank. Gives a mark to wait for if it is copied on another stream.
+    fn local(
+        &mut self,
+        (from, to): &(Part, Part),
+        beside: bool,
+        stream: usize,
+    ) -> Result<Option<usize>, String> {
+        if bytes(from) < ASIDE || !beside {
+            let moves = vec![Move::Local(Box::new([from.clone(), to.clone()]))];
+            self.exchange(Exchange { moves, ..Exchange::default() }, stream);
+            return Ok(None);
         }
+        let aside = self.aside();
+        let before = self.end(stream);
+        self.wait(before, aside);
+        self.copy(&messages::range(from), &messages::range(to), aside)?;
+        Ok(Some(self.record(aside)))
+    }
+
+    /// The stream of copies that others need not wait for.
+    fn aside(&mut self) -> usize {
+        if let Some(stream) = self.aside {
+            return stream;
+        }
+        let stream = self.schedule.streams;
+        self.schedule.streams += 1;
+        self.schedule.scratch.push(0);
+        self.marks_of.push(0);
+        self.forked.push(false);
+        self.reached.push(vec![0; stream]);
+        self.reached.iter_mut().for_each(|marks| marks.push(0));
+        self.aside = Some(stream);
+        stream
     }
 
     /// A whole communication on one stream.
@@ -59,10 +76,14 @@ impl Builder<'_> {
         for round in rounds {
             round.offers.iter().for_each(|&message| self.offer(message, stream));
             open.extend(&round.offers);
-            if let Some((from, to)) = &round.local {
-                self.copy(&messages::range(from), &messages::range(to), stream)?;
+            let mut aside = None;
+            if let Some(parts) = &round.local {
+                aside = self.local(parts, !round.copies.is_empty(), stream)?;
             }
             round.copies.iter().for_each(|&message| self.copy_message(message, stream));
+            if let Some(end) = aside {
+                self.wait(end, stream);
+            }
             if let Some(combine) = &round.combine {
                 if combine.settles {
                     self.taken(&std::mem::take(&mut open), stream);

@@ -7,8 +7,13 @@ use super::*;
 use crate::backend::trace::Trace;
 use crate::plan::{Prepared, Sizes, prepare};
 
-const SETTINGS: Settings =
-    Settings { tf32: false, multiprocessors: 132, routes: Routes { nccl: Route::Nccl, ucc: None } };
+const SETTINGS: Settings = Settings {
+    tf32: false,
+    multiprocessors: 132,
+    routes: Routes { nccl: Route::Nccl, ucc: None },
+    apart: true,
+    push: false,
+};
 
 fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {
     let (programs, diags) = crate::load(text);

@@ -27,7 +27,13 @@ fn between(prepared: &Prepared) -> Messages {
 }
 
 fn scheduled(prepared: &Prepared) -> Schedule {
-    let settings = Settings { tf32: false, multiprocessors: 132, routes: Routes::default() };
+    let settings = Settings {
+        tf32: false,
+        multiprocessors: 132,
+        routes: Routes::default(),
+        apart: true,
+        push: false,
+    };
     let found = schedule(&prepared.plans[0], &comm::teams(prepared), &between(prepared), settings);
     found.unwrap_or_else(|refusal| panic!("{}", refusal.what))
 }

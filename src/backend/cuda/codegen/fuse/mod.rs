@@ -4,14 +4,18 @@
 //! them, and its result is never stored. What is read twice, or repeated along an axis, is computed
 //! again if that is cheap. Nothing moves across what another stream could see or change: events,
 //! communications, writes to what the kernel reads. Memory that the kernel reads is freed after its new
-//! place.
+//! place. Copies to and from products go too, where they can ([`redirect`]).
 
 mod absorb;
+mod redirect;
 
 use super::alias;
 use crate::ir::DType;
-use crate::plan::{BufferId, BufferKind, Function, InstKind, Kernel, Plan, RedOp, Step, View};
+use crate::plan::{
+    BufferId, BufferKind, Function, Gemm, InstKind, Kernel, Plan, RedOp, Step, View,
+};
 use absorb::absorb;
+use redirect::{Redirected, redirect};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
@@ -38,6 +42,15 @@ pub enum Fused {
         /// Where to.
         output: View,
         /// Positions of the instructions in it; it has the stream and the origin of the last one.
+        of: Vec<usize>,
+    },
+    /// A product that reads or writes elsewhere than in the plan, so that copies are not needed.
+    Gemm {
+        /// The product.
+        gemm: Box<Gemm>,
+        /// Its position, which gives stream and origin.
+        at: usize,
+        /// Positions of the copies.
         of: Vec<usize>,
     },
 }
@@ -73,28 +86,37 @@ struct Fusion<'p> {
     dead: FxHashSet<BufferId>,
     /// Where a buffer is read last, if that is later than in the plan.
     needed: FxHashMap<BufferId, usize>,
+    redirected: Redirected,
 }
 
 impl<'p> Fusion<'p> {
     fn new(plan: &'p Plan) -> Self {
+        let redirected = redirect(plan);
         let mut readers: FxHashMap<BufferId, Vec<usize>> = FxHashMap::default();
         let mut writers: FxHashMap<BufferId, usize> = FxHashMap::default();
         let mut items = Vec::new();
         for (position, inst) in plan.insts.iter().enumerate() {
-            for view in inst.kind.reads() {
+            if redirected.gone.contains(&position) {
+                items.push(Item { kernel: None, of: Vec::new(), gone: true });
+                continue;
+            }
+            let product = redirected.products.get(&position);
+            let product = product.map(|(gemm, _)| InstKind::Gemm(Box::new(gemm.clone())));
+            let kind = product.as_ref().unwrap_or(&inst.kind);
+            for view in kind.reads() {
                 let list = readers.entry(view.buffer).or_default();
                 if list.last() != Some(&position) {
                     list.push(position);
                 }
             }
-            if let Some(view) = inst.kind.writes() {
+            if let Some(view) = kind.writes() {
                 *writers.entry(view.buffer).or_default() += 1;
             }
-            items.push(Item { kernel: elements(&inst.kind), of: vec![position], gone: false });
+            items.push(Item { kernel: elements(kind), of: vec![position], gone: false });
         }
         let outputs = plan.outputs.iter().flatten().map(|view| view.buffer).collect();
         let (dead, needed) = (FxHashSet::default(), FxHashMap::default());
-        Self { plan, items, readers, writers, outputs, dead, needed }
+        Self { plan, items, readers, writers, outputs, dead, needed, redirected }
     }
 
     /// Moves a kernel into all that read its result, if they can take it.
@@ -164,11 +186,9 @@ impl<'p> Fusion<'p> {
             | InstKind::Fill { .. }
             | InstKind::Gemm(_)
             | InstKind::Kernel(_)
-            | InstKind::Reduce { .. } => {
-                let written = inst.kind.writes();
-                written
-                    .is_none_or(|out| kernel.inputs.iter().all(|view| alias::disjoint(view, out)))
-            }
+            | InstKind::Reduce { .. } => self
+                .written(between)
+                .is_none_or(|out| kernel.inputs.iter().all(|view| alias::disjoint(view, out))),
             InstKind::Collective(_)
             | InstKind::Send { .. }
             | InstKind::Recv { .. }
@@ -177,6 +197,15 @@ impl<'p> Fusion<'p> {
             | InstKind::WaitWork { .. }
             | InstKind::Record { .. }
             | InstKind::WaitEvent { .. } => inst.stream != own && inst.kind.writes().is_none(),
+        }
+    }
+
+    /// What the instruction at a position writes by now.
+    fn written(&self, position: usize) -> Option<&View> {
+        match self.redirected.products.get(&position) {
+            Some((gemm, _)) => Some(&gemm.out),
+            None if self.redirected.gone.contains(&position) => None,
+            None => self.plan.insts[position].kind.writes(),
         }
     }
 
@@ -206,6 +235,9 @@ impl<'p> Fusion<'p> {
         let of = std::mem::take(&mut item.of);
         if item.gone {
             return None;
+        }
+        if let Some((gemm, of)) = self.redirected.products.remove(&position) {
+            return Some(Fused::Gemm { gemm: Box::new(gemm), at: position, of });
         }
         let Some(kernel) = item.kernel.take().filter(|_| of.len() > 1) else {
             return Some(Fused::Inst(position));

@@ -3,7 +3,7 @@
 use super::super::super::comm;
 use super::super::super::memory::{self, Layout};
 use super::super::super::messages::{self, Messages, Route, Routes, Target};
-use super::super::{Call, Schedule, Settings, Signal, schedule};
+use super::super::{Call, Exchange, Move, Schedule, Settings, Signal, schedule};
 use crate::backend::{Backend as _, cpu};
 use crate::data::HostTensor;
 use crate::plan::{Prepared, Sizes, View, prepare};
@@ -29,13 +29,13 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(text: &str) -> Self {
+    fn new(text: &str, (apart, push): (bool, bool)) -> Self {
         let (programs, diags) = crate::load(text);
         assert!(diags.is_empty(), "{diags:?}");
         let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
         let teams = comm::teams(&prepared);
         let messages = messages::messages(&prepared, ROUTES);
-        let settings = Settings { tf32: false, multiprocessors: 132, routes: ROUTES };
+        let settings = Settings { tf32: false, multiprocessors: 132, routes: ROUTES, apart, push };
         let device = |plan: &crate::plan::Plan| {
             let schedule = schedule(plan, &teams, &messages, settings)
                 .unwrap_or_else(|refusal| panic!("{}", refusal.what));
@@ -117,12 +117,11 @@ impl Machine {
                 let waits = match signals[0] {
                     Signal::Await { flag } => !self.devices[rank].flags[flag],
                     Signal::Raise { rank: other, flag } => {
-                        let raised = &mut self.devices[other as usize].flags[flag];
-                        assert!(!std::mem::replace(raised, true), "a flag is raised twice");
+                        self.raise(other, flag);
                         false
                     }
                     Signal::Lower { flag } => {
-                        self.devices[rank].flags[flag] = false;
+                        self.lower(rank, flag);
                         false
                     }
                 };
@@ -136,6 +135,13 @@ impl Machine {
                 }
             }
             Call::Transfer { message } => self.transfer(message),
+            Call::Exchange(mut exchange) => {
+                let Some(ended) = self.exchange(rank, &mut exchange) else { return false };
+                if !ended {
+                    self.devices[rank].schedule.steps[step].call = Call::Exchange(exchange);
+                    return true;
+                }
+            }
             Call::Copy { views, bytes } => {
                 let [from, to] = views.each_ref().map(|view| self.address(rank, view, 0));
                 self.devices[rank].memory.copy_within(from..from + bytes, to);
@@ -145,6 +151,52 @@ impl Machine {
         }
         self.devices[rank].queues[stream].1 += 1;
         true
+    }
+
+    fn raise(&mut self, rank: u32, flag: usize) {
+        let raised = &mut self.devices[rank as usize].flags[flag];
+        assert!(!std::mem::replace(raised, true), "a flag is raised twice");
+    }
+
+    /// Lowers an own flag if it is raised.
+    fn lower(&mut self, rank: usize, flag: usize) -> bool {
+        std::mem::replace(&mut self.devices[rank].flags[flag], false)
+    }
+
+    /// Does one thing of an exchange's kernel, whose copies and last waits are blocks of their own. Says
+    /// whether that was the last one, and nothing if it cannot go on.
+    fn exchange(&mut self, rank: usize, exchange: &mut Exchange) -> Option<bool> {
+        if !exchange.raises.is_empty() {
+            exchange.raises.drain(..).for_each(|(other, flag)| self.raise(other, flag));
+            return Some(false);
+        }
+        for at in 0..exchange.moves.len() {
+            match exchange.moves[at].clone() {
+                Move::Message(number) => {
+                    let (offer, done, other) = {
+                        let message = &self.messages.list[number];
+                        (message.offer, message.done, message.offerer())
+                    };
+                    if !self.devices[rank].flags[offer] {
+                        continue;
+                    }
+                    self.transfer(number);
+                    self.lower(rank, offer);
+                    self.raise(other, done);
+                }
+                Move::Local(parts) => {
+                    let [from, to] =
+                        parts.each_ref().map(|part| self.address(rank, &part.view, part.start));
+                    let bytes = parts[0].count * parts[0].view.dtype.size();
+                    self.devices[rank].memory.copy_within(from..from + bytes, to);
+                }
+            }
+            exchange.moves.remove(at);
+            return Some(exchange.moves.is_empty() && exchange.awaits.is_empty());
+        }
+        let at = exchange.awaits.iter().position(|&flag| self.devices[rank].flags[flag])?;
+        self.lower(rank, exchange.awaits.remove(at));
+        Some(exchange.moves.is_empty() && exchange.awaits.is_empty())
     }
 
     fn transfer(&mut self, message: usize) {
@@ -179,9 +231,15 @@ fn inputs(prepared: &Prepared, salt: u8) -> Vec<Vec<HostTensor>> {
     plans.map(|(rank, plan)| plan.inputs.iter().map(|view| part(rank, view)).collect()).collect()
 }
 
-/// Runs a program twice in each order, with changing data; `moves` compares what it moves with the CPU.
+/// Runs a program twice in each order, with changing data, by kernels, by copy engines, and as in a graph;
+/// `moves` compares what it moves with the CPU.
 fn check(text: &str, moves: bool) {
-    let mut machine = Machine::new(text);
+    for how in [(true, false), (false, false), (true, true)] {
+        run(&mut Machine::new(text, how), text, moves);
+    }
+}
+
+fn run(machine: &mut Machine, text: &str, moves: bool) {
     let fresh: Vec<Schedule> =
         machine.devices.iter().map(|device| device.schedule.clone()).collect();
     for (round, last) in [false, true, false, true].into_iter().enumerate() {
@@ -286,4 +344,67 @@ fn messages_of_a_communicator() {
         1,
     );
     check(&group, true);
+}
+
+/// How often a rank makes each kind of call for messages: exchanges, signals, transfers.
+fn calls(text: &str, apart: bool) -> [usize; 3] {
+    let machine = Machine::new(text, (apart, false));
+    let steps = &machine.devices[1].schedule.steps;
+    let count = |is: fn(&Call) -> bool| steps.iter().filter(|step| is(&step.call)).count();
+    [
+        count(|call| matches!(call, Call::Exchange(_))),
+        count(|call| matches!(call, Call::Signal { .. })),
+        count(|call| matches!(call, Call::Transfer { .. })),
+    ]
+}
+
+/// An offer, a copy and the last wait of small messages are one kernel, unless ranks share devices.
+#[test]
+fn small_messages_are_one_kernel() {
+    for (protocol, first, second) in [("get", "1", "2"), ("put", "2", "1")] {
+        let text = ring(protocol, first, second);
+        assert_eq!(calls(&text, true), [1, 0, 0], "{protocol}");
+        assert_eq!(calls(&text, false), [0, 4, 1], "{protocol}");
+        let large = text.replace("{5}", "{1048577}").replace("size=20", "size=1048577");
+        assert_eq!(calls(&large, true), [0, 4, 1], "{protocol}");
+    }
+    let (whole, part) = ("iS1{4}, iS2{8}", "ideviceIdx.x0{4}, iS2{8}");
+    assert_eq!(calls(&collective("Allgather", part, whole, 32, ""), true), [1, 0, 0]);
+}
+
+/// What arrives is sent on: the two copies are two kernels.
+#[test]
+fn what_is_sent_on_has_arrived() {
+    let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS2{5}] (DeviceMesh{0 1 2 3})) -> (T2_g_float[ideviceIdx.x1{4}, iS3{5}] (DeviceMesh{0 1 2 3})) :
+  T1_g_float[ideviceIdx.x6{4}, iS7{5}] (DeviceMesh{0 1 2 3}) = ALLOCATE(buffer=T1_g_float[ideviceIdx.x6{4}, iS7{5}] (DeviceMesh{0 1 2 3}), mem_type=global, size=20, zero_init=false, resets_to_zero=false)
+  T2 = ALLOCATE(buffer=T2, mem_type=global, size=20, zero_init=false, resets_to_zero=false)
+  P2PCommunication 1 (type=send, buffer=T0, peer=( ( rank + 1 ) % 4 ), backend=CUDA)
+  P2PCommunication 2 (type=recv, buffer=T1, peer=( ( rank + 3 ) % 4 ), backend=CUDA)
+  Wait Communication 1
+  Wait Communication 2
+  P2PCommunication 3 (type=send, buffer=T1, peer=( ( rank + 1 ) % 4 ), backend=CUDA)
+  P2PCommunication 4 (type=recv, buffer=T2, peer=( ( rank + 3 ) % 4 ), backend=CUDA)
+  Wait Communication 3
+  Wait Communication 4
+} // %HostIrContainer
+";
+    check(text, true);
+    assert_eq!(calls(text, true), [2, 0, 0]);
+}
+
+/// The own part of a large Allgather is copied beside what comes from the others.
+#[test]
+fn large_own_parts_go_aside() {
+    let part = "ideviceIdx.x0{4}, iS2{2097152}";
+    let text = collective("Allgather", part, "iS1{4}, iS2{2097152}", 8_388_608, "");
+    let machine = Machine::new(&text, (true, false));
+    for device in &machine.devices {
+        let stream = |is: fn(&Call) -> bool| {
+            device.schedule.steps.iter().find(|step| is(&step.call)).map(|step| step.stream)
+        };
+        let copies = stream(|call| matches!(call, Call::Copy { .. }));
+        assert_eq!(copies, Some(device.schedule.streams - 1));
+        assert_ne!(copies, stream(|call| matches!(call, Call::Transfer { .. })));
+    }
+    check(&text, true);
 }
