@@ -2,6 +2,8 @@
 
 use crate::ir::DType;
 
+pub mod fp8;
+
 /// A dense row-major tensor. The bytes are 8-byte aligned.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostTensor {
@@ -67,7 +69,7 @@ impl HostTensor {
     pub fn as_mut_slice<T: bytemuck::Pod>(&mut self) -> &mut [T] {
         bytemuck::cast_slice_mut(self.bytes_mut())
     }
-    /// Element `index` (row-major) as a double; complex types give the real part, FP8/FP4 give NaN.
+    /// Element `index` (row-major) as a double; complex types give the real part, FP4 gives NaN.
     pub fn get_f64(&self, index: usize) -> f64 {
         match self.dtype {
             DType::Double | DType::ComplexDouble => {
@@ -86,7 +88,8 @@ impl HostTensor {
             DType::UInt16 => f64::from(self.as_slice::<u16>()[index]),
             DType::Int8 => f64::from(self.as_slice::<i8>()[index]),
             DType::UInt8 | DType::Bool => f64::from(self.bytes()[index]),
-            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => f64::NAN,
+            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => fp8::decoder(self.dtype)
+                .map_or(f64::NAN, |decode| decode(self.bytes()[index]).into()),
             DType::Float4E2M1 | DType::Float4E2M1x2 => f64::NAN,
         }
     }
@@ -110,7 +113,11 @@ impl HostTensor {
             DType::Int8 => self.as_mut_slice::<i8>()[index] = value as i8,
             DType::UInt8 => self.bytes_mut()[index] = value as u8,
             DType::Bool => self.bytes_mut()[index] = u8::from(value != 0.0),
-            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => {}
+            DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => {
+                if let Some(encode) = fp8::encoder(self.dtype) {
+                    self.bytes_mut()[index] = encode(value as f32);
+                }
+            }
             DType::Float4E2M1 | DType::Float4E2M1x2 => {}
         }
     }

@@ -15,6 +15,8 @@ const DTYPES: &[(&str, DType)] = &[
     ("float", DType::Float),
     ("__half", DType::Half),
     ("__bfloat", DType::BFloat16),
+    ("__e4m3", DType::Float8E4M3),
+    ("__e5m2", DType::Float8E5M2),
     ("int64_t", DType::Int),
     ("int", DType::Int32),
     ("bool", DType::Bool),

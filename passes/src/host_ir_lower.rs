@@ -61,6 +61,12 @@ where its result should lie gets its *operands* moved, which computes the same w
             help: "As in `stream-parallel-type`",
         },
         OptionSpec {
+            name: "own_part",
+            ty: OptionType::Choice(&["first", "last"]),
+            default: Some("first"),
+            help: "As in `stream-parallel-type`",
+        },
+        OptionSpec {
             name: "inter_stream_synchronization",
             ty: OptionType::Bool,
             default: Some("false"),
@@ -118,6 +124,7 @@ fn steps(options: &Options) -> String {
         "allgather",
         "offset_stream_indexing_by_rank",
         "matmul_reduce_scatter",
+        "own_part",
         "inter_stream_synchronization",
         "communicator_backend",
         "p2p_protocol",

@@ -134,14 +134,19 @@ fn emit(
     out.push(build.for_stream(domain, ops));
 }
 
-/// The part that an iteration works on: `StreamIdx`, with an offset `( ( rank + StreamIdx ) % i0 )`.
+/// The part that an iteration works on: `StreamIdx`, with an offset `( ( rank + StreamIdx ) % i0 )`, or
+/// `( ( ( rank + StreamIdx ) + 1 ) % i0 )` if the own part comes last.
 fn part_index(build: &mut Build<'_, '_>, config: &Config, found: &Loop) -> ExprId {
     let index = build.stream_index();
     if !found.is_offset(config) {
         return index;
     }
     let (rank, stop) = (build.name("rank"), build.program().domain(found.domain).extent);
-    let sum = build.binary(BinaryOp::Add, rank, index);
+    let mut sum = build.binary(BinaryOp::Add, rank, index);
+    if config.own_last {
+        let one = build.int(1);
+        sum = build.binary(BinaryOp::Add, sum, one);
+    }
     build.binary(BinaryOp::Mod, sum, stop)
 }
 

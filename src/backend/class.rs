@@ -18,11 +18,9 @@ pub(super) fn class(dtype: DType) -> Option<Class> {
     match dtype {
         DType::Double => Some(Class::F64),
         DType::Float | DType::Half | DType::BFloat16 => Some(Class::F32),
+        DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 => Some(Class::F32),
         DType::Int | DType::Index | DType::Int32 | DType::Bool => Some(Class::I64),
-        DType::Float8E4M3
-        | DType::Float8E5M2
-        | DType::Float8E8M0
-        | DType::Float4E2M1
+        DType::Float4E2M1
         | DType::Float4E2M1x2
         | DType::Int8
         | DType::Int16

@@ -208,6 +208,9 @@ fn promote(a: DType, b: DType) -> DType {
         DType::Bool,
         DType::Int32,
         DType::Int,
+        DType::Float8E8M0,
+        DType::Float8E4M3,
+        DType::Float8E5M2,
         DType::Half,
         DType::BFloat16,
         DType::Float,
@@ -217,6 +220,9 @@ fn promote(a: DType, b: DType) -> DType {
         |dtype: DType| order.iter().position(|&other| other == dtype).unwrap_or(order.len());
     match (a, b) {
         (DType::Half, DType::BFloat16) | (DType::BFloat16, DType::Half) => DType::Float,
+        _ if a != b && a.size() == 1 && b.size() == 1 && a.is_float() && b.is_float() => {
+            DType::Float
+        }
         _ if place(a) >= place(b) => a,
         _ => b,
     }
@@ -361,7 +367,7 @@ fn emit_gemm(
     let Some(b) = expanded(&b, &full([k, n])) else {
         return Err(cx.shape_error(tensors[1], &b_shape, tensors[2], &out_shape));
     };
-    if a.dtype != b.dtype {
+    if a.dtype != b.dtype && !(a.dtype.is_fp8_factor() && b.dtype.is_fp8_factor()) {
         let message = format!(
             "{} is `{}` and {} is `{}`; a product needs one type",
             cx.name(tensors[0]),

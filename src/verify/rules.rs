@@ -54,9 +54,9 @@ rules! {
     /// ShardByStream.
     shard_by_stream: links::shard_by_stream, shapes::one_dtype;
     /// matmul.
-    matmul: gemm_links::matmul, shapes::one_dtype;
+    matmul: gemm_links::matmul, shapes::product_dtypes;
     /// linear.
-    linear: gemm_links::linear, shapes::one_dtype;
+    linear: gemm_links::linear, shapes::product_dtypes;
     /// Communication.
     communication: comm_links::communication, shapes::one_dtype, comms::communication;
     /// CollectivePermute.

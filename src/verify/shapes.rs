@@ -77,6 +77,26 @@ pub(super) fn one_dtype(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
+/// V32 for products: two 8-bit floats may differ, and give them or any wider float up to `float`; the
+/// bias has the result's type.
+pub(super) fn product_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let is = |tensor: TensorId| program.tensor(tensor).dtype;
+    let mut tensors = op.input_tensors();
+    let (Some(a), Some(b), Some(result)) =
+        (tensors.next(), tensors.next(), op.output_tensors().next())
+    else {
+        return;
+    };
+    let wide = matches!(is(result), DType::Float | DType::Half | DType::BFloat16);
+    if !is(a).is_fp8_factor() || !is(b).is_fp8_factor() || !(wide || is(result).is_fp8_factor()) {
+        return one_dtype(program, id, diags);
+    }
+    if let Some(bias) = tensors.next().filter(|&bias| is(bias) != is(result)) {
+        dtype(program, id, (bias, result), diags);
+    }
+}
+
 fn dtype(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut Diags) {
     let of = |tensor| {
         format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name())

@@ -10,11 +10,14 @@ use hostir::plan::{
 };
 
 /// Types that kernels compute with.
-pub(crate) const TYPES: [DType; 7] = [
+pub(crate) const TYPES: [DType; 10] = [
     DType::Double,
     DType::Float,
     DType::Half,
     DType::BFloat16,
+    DType::Float8E4M3,
+    DType::Float8E5M2,
+    DType::Float8E8M0,
     DType::Int,
     DType::Int32,
     DType::Bool,
@@ -146,6 +149,9 @@ pub(crate) fn compare(case: &Case, got: &[HostTensor], tolerance: f64) -> Result
         let step = match got.dtype() {
             DType::Half => 1e-3,
             DType::BFloat16 => 8e-3,
+            DType::Float8E4M3 => 0.126,
+            DType::Float8E5M2 => 0.251,
+            DType::Float8E8M0 => 1.001,
             DType::Double => 1e-12,
             _ => tolerance,
         };

@@ -21,6 +21,7 @@ static dim3 threadIdx, blockIdx, gridDim, blockDim;
 
 template <typename To, typename From> static To bits(From x) { To y; memcpy(&y, &x, sizeof y); return y; }
 static float __uint_as_float(unsigned int x) { return bits<float>(x); }
+static unsigned int __float_as_uint(float x) { return bits<unsigned int>(x); }
 static float __int_as_float(int x) { return bits<float>(x); }
 static double __longlong_as_double(long long x) { return bits<double>(x); }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }

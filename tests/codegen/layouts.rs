@@ -29,6 +29,10 @@ pub(crate) fn pointwise() -> Vec<(Case, f64)> {
         (DType::Bool, DType::Double),
         (DType::Int, DType::Half),
         (DType::Float, DType::Bool),
+        (DType::Float8E4M3, DType::BFloat16),
+        (DType::Float8E5M2, DType::Half),
+        (DType::Float, DType::Float8E4M3),
+        (DType::Float8E5M2, DType::Float8E4M3),
     ] {
         let mut memory = Memory::default();
         let input = memory.random(from, &[40, 56], RANGE);

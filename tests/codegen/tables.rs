@@ -205,7 +205,9 @@ fn reduction(op: RedOp, dtype: DType, shape: [usize; 2], axis: usize) -> Case {
 pub(crate) fn members() -> Vec<(Case, Job, Vec<f64>)> {
     let mut cases = Vec::new();
     let rows: [[f64; 4]; 3] = [[1.0, 2.0, 3.0, 1.0], [4.0, -2.0, 1.0, 1.0], [1.0, 0.0, 8.0, 1.0]];
-    for dtype in TYPES.into_iter().filter(|&dtype| dtype != DType::Bool) {
+    // `__e8m0` has no negative numbers and no 3.
+    let whole = |dtype: &DType| !matches!(dtype, DType::Bool | DType::Float8E8M0);
+    for dtype in TYPES.into_iter().filter(whole) {
         for op in OPS.into_iter().filter(|&op| takes(op, dtype)) {
             let mut memory = Memory::default();
             let inputs: Vec<View> = rows.iter().map(|row| memory.values(dtype, row)).collect();

@@ -52,10 +52,13 @@ pub(super) struct Config {
     pub(super) inter_stream_synchronization: bool,
     pub(super) messages: Messages,
     pub(super) backend: String,
+    /// Whether a rank works on its own part in the last iteration of a loop with an offset, not the first.
+    pub(super) own_last: bool,
 }
 
 const OFFSET: &str = "offset_stream_indexing_by_rank";
 const SCATTER: &str = "matmul_reduce_scatter";
+const OWN: &str = "own_part";
 
 /// The options as users see them.
 pub(super) const OPTIONS: &[OptionSpec] = &[
@@ -90,6 +93,12 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         help: "Take partial products into the loop and scatter their sum: parts are exchanged (p2p), or each iteration reduces one part to its device (reduce)",
     },
     OptionSpec {
+        name: OWN,
+        ty: OptionType::Choice(&["first", "last"]),
+        default: Some("first"),
+        help: "When a rank works on its own part in a loop that starts at another part on each rank (allgather=ring, matmul_reduce_scatter=p2p); last lets a scatter's messages go while later parts are computed",
+    },
+    OptionSpec {
         name: "inter_stream_synchronization",
         ty: OptionType::Bool,
         default: Some("false"),
@@ -122,6 +131,8 @@ impl Config {
             "graph" => Merge::Graph,
             _ => Merge::Adjacent,
         };
+        let own_last = options.word(OWN) == "last";
+        let offset = allgather == Allgather::Ring || reduce_scatter == Some(ReduceScatter::P2p);
         let backend = options.word("communicator_backend").to_owned();
         let messages = match (backend.as_str(), options.word("p2p_protocol")) {
             ("CUDA", "put") => Messages::CudaPut,
@@ -137,6 +148,12 @@ impl Config {
             let note = "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies";
             cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
         }
+        if options.is_given(OWN) && !offset {
+            let message =
+                format!("`{OWN}={}` has no effect: no loop has an offset", options.word(OWN));
+            let note = "loops start at another part on each rank with `allgather=ring` or `matmul_reduce_scatter=p2p`";
+            cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
+        }
         Ok(Self {
             split_initial_sync: options.bool("split_initial_sync"),
             allgather,
@@ -145,6 +162,7 @@ impl Config {
             inter_stream_synchronization: options.bool("inter_stream_synchronization"),
             messages,
             backend,
+            own_last,
         })
     }
 }

@@ -27,6 +27,10 @@ own part from rank `( D + rank - i ) % D`; the reduction of the first axis stand
 `matmul_reduce_scatter=reduce` a `reduction` to `[reduced stream, device, ..]` joins it: in iteration i all
 ranks compute what rank i keeps, and a Reduce adds it up there. Both need devices 0 to D-1.
 
+`own_part=last` moves the offset of `ring` and `p2p` by one: in iteration i rank r works on part
+`( rank + i + 1 ) % D`, so that its own part comes last. A rank that scatters then sends what it has computed
+while it computes the next part; nvFuser's order leaves the last message to be waited for.
+
 `communicator_backend=CUDA` exchanges parts by copies on the current stream: ShareMemHandles, then with
 `p2p_protocol=get` the send and the receive, with `put` the receive and the send (both say `protocol=put`),
 and a Wait for what is received; the Wait for what is sent stands at the end of the iteration. Results of

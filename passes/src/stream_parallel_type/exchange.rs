@@ -34,7 +34,7 @@ pub(super) fn gather(
         }
         Allgather::Ring => {
             let domain = domain_id(build.program(), output, stream.printed);
-            let to = opposite(build, domain);
+            let to = opposite(build, config, domain);
             let from = slices.index;
             let made = exchange(build, config, input, part, (from, to), (to, rank));
             out.push(made.op);
@@ -148,12 +148,16 @@ fn chain_streams(build: &mut Build<'_, '_>) -> OpId {
 }
 
 /// `( ( ( i0 + rank ) - StreamIdx ) % i0 )`: the rank that works on the own part when this one works on part
-/// `( ( rank + StreamIdx ) % i0 )`.
-pub(super) fn opposite(build: &mut Build<'_, '_>, domain: DomainId) -> ExprId {
+/// `( ( rank + StreamIdx ) % i0 )`. If the own part comes last, both are one further.
+pub(super) fn opposite(build: &mut Build<'_, '_>, config: &Config, domain: DomainId) -> ExprId {
     let (index, rank) = (build.stream_index(), build.name("rank"));
     let stop = build.program().domain(domain).extent;
     let sum = build.binary(BinaryOp::Add, stop, rank);
-    let difference = build.binary(BinaryOp::Sub, sum, index);
+    let mut difference = build.binary(BinaryOp::Sub, sum, index);
+    if config.own_last {
+        let one = build.int(1);
+        difference = build.binary(BinaryOp::Sub, difference, one);
+    }
     build.binary(BinaryOp::Mod, difference, stop)
 }
 

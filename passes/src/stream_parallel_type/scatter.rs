@@ -89,7 +89,7 @@ pub(super) fn exchange(
     check_messages(program, config, id)?;
     let (part, whose) = (axis(program, input, SECOND), axis(program, output, FIRST));
     let domain = domain_id(program, input, part.printed);
-    let from = opposite(build, domain);
+    let from = opposite(build, config, domain);
     let sent = body::slice(build, input, part, slices, out);
     let received = body::new_slice(build, output, whose);
     let place = domain_id(build.program(), output, whose.printed);

@@ -17,7 +17,7 @@ struct Factor<'a, T: Clone> {
     dims: Vec<Dim>,
 }
 
-/// `out = a @ b + bias` for every batch. `half` and `bfloat16` compute in floats and round once.
+/// `out = a @ b + bias` for every batch. Floats narrower than `float` compute in floats and round once.
 pub(super) fn run(memory: &mut Memory, plan: &Plan, gemm: &Gemm) -> Result<(), Fault> {
     let shape = gemm.out.shape();
     let bias = match &gemm.bias {

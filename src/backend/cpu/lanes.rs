@@ -1,11 +1,12 @@
 //! Element values while a kernel computes: doubles, floats or 64-bit integers.
 //!
-//! `float`, `half` and `bfloat16` compute in floats, integers and `bool` in 64 bits; results are
+//! `float` and the narrower floats compute in floats, integers and `bool` in 64 bits; results are
 //! rounded (or wrapped) once to their type.
 
 use super::Fault;
 use super::storage::{Memory, values_of};
 pub(super) use crate::backend::class::Class;
+use crate::data::fp8;
 use crate::ir::DType;
 use crate::plan::{Plan, Scalar, View};
 
@@ -14,7 +15,7 @@ use crate::plan::{Plan, Scalar, View};
 pub(super) enum Lanes {
     /// `double`.
     F64(Vec<f64>),
-    /// `float`, `half`, `bfloat16`.
+    /// `float`, `half`, `bfloat16` and 8-bit floats.
     F32(Vec<f32>),
     /// Integers and `bool`.
     I64(Vec<i64>),
@@ -48,7 +49,11 @@ impl Lanes {
                 let values: Vec<u8> = memory.read(plan, view)?;
                 Lanes::I64(values.iter().map(|&value| i64::from(value != 0)).collect())
             }
-            dtype => return Err(Fault::Type(dtype)),
+            dtype => {
+                let decode = fp8::decoder(dtype).ok_or(Fault::Type(dtype))?;
+                let codes: Vec<u8> = memory.read(plan, view)?;
+                Lanes::F32(codes.into_iter().map(decode).collect())
+            }
         })
     }
 
@@ -73,7 +78,13 @@ impl Lanes {
                 memory.write(plan, view, &values)
             }
             (_, Lanes::F64(values)) => memory.write(plan, view, &values),
-            (_, Lanes::F32(values)) => memory.write(plan, view, &values),
+            (dtype, Lanes::F32(values)) => match fp8::encoder(dtype) {
+                None => memory.write(plan, view, &values),
+                Some(encode) => {
+                    let codes: Vec<u8> = values.into_iter().map(encode).collect();
+                    memory.write(plan, view, &codes)
+                }
+            },
             (_, Lanes::I64(values)) => memory.write(plan, view, &values),
         }
     }
@@ -106,6 +117,12 @@ impl Lanes {
             (DType::Int32, Lanes::I64(v)) => {
                 Lanes::I64(v.into_iter().map(|x| i64::from(x as i32)).collect())
             }
+            (dtype, Lanes::F32(v)) => match (fp8::encoder(dtype), fp8::decoder(dtype)) {
+                (Some(encode), Some(decode)) => {
+                    Lanes::F32(v.into_iter().map(|x| decode(encode(x))).collect())
+                }
+                _ => Lanes::F32(v),
+            },
             (_, lanes) => lanes,
         })
     }
@@ -149,7 +166,10 @@ impl Lanes {
                 Lanes::I64(values.iter().map(|&value| i64::from(value)).collect())
             }
             DType::Bool => Lanes::I64(bytes.iter().map(|&value| i64::from(value != 0)).collect()),
-            dtype => return Err(Fault::Type(dtype)),
+            dtype => {
+                let decode = fp8::decoder(dtype).ok_or(Fault::Type(dtype))?;
+                Lanes::F32(bytes.iter().map(|&code| decode(code)).collect())
+            }
         })
     }
 
@@ -170,7 +190,10 @@ impl Lanes {
             }
             (DType::Bool, Lanes::I64(v)) => v.into_iter().map(|x| u8::from(x != 0)).collect(),
             (_, Lanes::F64(v)) => bytemuck::cast_slice(&v).to_vec(),
-            (_, Lanes::F32(v)) => bytemuck::cast_slice(&v).to_vec(),
+            (dtype, Lanes::F32(v)) => match fp8::encoder(dtype) {
+                None => bytemuck::cast_slice(&v).to_vec(),
+                Some(encode) => v.into_iter().map(encode).collect(),
+            },
             (_, Lanes::I64(v)) => bytemuck::cast_slice(&v).to_vec(),
         })
     }

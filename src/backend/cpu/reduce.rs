@@ -7,7 +7,7 @@ use crate::plan::{Plan, RedOp, View};
 use rayon::prelude::*;
 
 /// `output[kept] = fold over reduced of input[kept, reduced]`, in row-major order of the reduced axes.
-/// `float` accumulates in doubles, `half` and `bfloat16` in floats.
+/// `float` accumulates in doubles, narrower floats in floats.
 pub(super) fn run(
     memory: &mut Memory,
     plan: &Plan,

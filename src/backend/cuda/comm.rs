@@ -4,6 +4,8 @@
 //! receives): those are groups of sends and receives. What a member has to do may depend on who else
 //! sends or receives, which the plans of all ranks tell.
 
+pub(super) mod gathered;
+
 use crate::ir::DType;
 use crate::plan::{Collective, CollectiveKind, InstKind, Plan, Prepared, RedOp, Scalar, View};
 use nccl_rs::DataType;
@@ -113,6 +115,13 @@ pub(super) enum Call {
     },
     Recv {
         part: Part,
+        peer: u32,
+    },
+    /// Receives into staging memory, so many bytes from its start.
+    Stage {
+        bytes: usize,
+        count: usize,
+        dtype: DType,
         peer: u32,
     },
     /// Nobody else takes part.
@@ -306,7 +315,8 @@ pub(super) fn data_type(dtype: DType) -> Result<DataType, String> {
         DType::BFloat16 => DataType::Bfloat16,
         DType::Int | DType::Index => DataType::Int64,
         DType::Int32 => DataType::Int32,
-        DType::Bool => DataType::Uint8,
+        // Bytes that are only moved: `gathered` reduces 8-bit floats.
+        DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 | DType::Bool => DataType::Uint8,
         dtype => return Err(format!("a communication of `{}`", dtype.name())),
     })
 }

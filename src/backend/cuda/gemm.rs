@@ -4,6 +4,8 @@
 //! column-major product of the transposed matrices in the other order, `out'[n, m] = b'[n, k] * a'[k, m]`,
 //! and a row-major matrix read as column-major is its own transpose: nothing moves.
 
+pub(super) mod fp8;
+
 use super::memory::ALIGNMENT;
 use super::sys::blas::{Bias, Element, Layout, Shape};
 use crate::ir::DType;
@@ -25,7 +27,40 @@ pub(super) fn element(dtype: DType) -> Option<Element> {
         DType::Float => Some(Element::F32),
         DType::Half => Some(Element::F16),
         DType::BFloat16 => Some(Element::Bf16),
+        DType::Float8E4M3 => Some(Element::E4m3),
+        DType::Float8E5M2 => Some(Element::E5m2),
         _ => None,
+    }
+}
+
+/// The element types of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Types {
+    /// Of the result and the bias.
+    element: Element,
+    /// Of the library's left and right factor: ours `b` and `a`.
+    factors: [Element; 2],
+    tf32: bool,
+}
+
+impl Types {
+    /// The types, if the library computes with them: all the same; `float` from either type of 16 bits;
+    /// and from 8-bit floats, unless both are `__e5m2`, any type between.
+    fn of(gemm: &Gemm, tf32: bool) -> Option<Self> {
+        use Element as E;
+        let out = gemm.out.dtype;
+        if gemm.bias.as_ref().is_some_and(|bias| bias.dtype != out) {
+            return None;
+        }
+        let (element, factors) = (element(out)?, [element(gemm.b.dtype)?, element(gemm.a.dtype)?]);
+        let known = match (factors, element) {
+            ([E::E5m2, E::E5m2], _) | (_, E::E4m3 | E::E5m2) => false,
+            ([E::E4m3 | E::E5m2, E::E4m3 | E::E5m2], E::F32 | E::F16 | E::Bf16) => true,
+            ([E::F16, E::F16] | [E::Bf16, E::Bf16], E::F32) => true,
+            (factors, element) => factors == [element; 2],
+        };
+        let tf32 = tf32 && factors == [E::F32; 2];
+        known.then_some(Self { element, factors, tf32 })
     }
 }
 
@@ -33,18 +68,13 @@ pub(super) fn element(dtype: DType) -> Option<Element> {
 pub(super) fn products(gemm: &Gemm, tf32: bool) -> Option<Vec<Product>> {
     let views = [Some(&gemm.b), Some(&gemm.a), gemm.bias.as_ref(), Some(&gemm.out)];
     let views = views.map(|view| view.cloned());
-    let dtype = gemm.out.dtype;
-    if views
-        .iter()
-        .flatten()
-        .any(|view| view.dtype != dtype || view.is_empty() || view.dims.len() < 2)
-    {
+    if views.iter().flatten().any(|view| view.is_empty() || view.dims.len() < 2) {
         return None;
     }
-    let element = element(dtype)?;
+    let types = Types::of(gemm, tf32)?;
     let views = fold_rows(views);
     let (outer, inner) = batches(&views);
-    let make = |offsets: &[usize; 4]| product(&views, offsets, inner, element, tf32);
+    let make = |offsets: &[usize; 4]| product(&views, offsets, inner, types);
     each_offset(&outer).iter().map(make).collect()
 }
 
@@ -141,8 +171,7 @@ fn product(
     views: &[Option<View>; 4],
     offsets: &[usize; 4],
     (batch, strides): Batch,
-    element: Element,
-    tf32: bool,
+    Types { element, factors, tf32 }: Types,
 ) -> Option<Product> {
     let layout = |at: usize| -> Option<(Layout, bool)> {
         let (turned, rows, columns, leading) = matrix(views[at].as_ref()?)?;
@@ -172,6 +201,7 @@ fn product(
     let alignments = [0, 1, 2, 3].map(|at| alignment(operands[at].as_ref()));
     let shape = Shape {
         element,
+        factors,
         tf32,
         a: layout(0)?,
         b: layout(1)?,
@@ -180,7 +210,30 @@ fn product(
         batch: i32::try_from(batch).ok()?,
         alignments,
     };
-    Some(Product { shape, operands })
+    takes(&shape).then_some(Product { shape, operands })
+}
+
+/// Whether the library takes a shape: any, but for 8-bit floats ([`fp8`]).
+fn takes(shape: &Shape) -> bool {
+    if !shape.factors.iter().all(|factor| matches!(factor, Element::E4m3 | Element::E5m2)) {
+        return true;
+    }
+    let whole = |elements: i64| elements % fp8::ROW as i64 == 0;
+    let rows = |layout: &Layout| whole(layout.leading) && whole(layout.batch_stride);
+    let ((a, turned), (b, straight)) = (&shape.a, &shape.b);
+    let added = match &shape.bias {
+        Bias::None | Bias::Rows => true,
+        Bias::Matrix(matrix) => rows(matrix),
+    };
+    *turned
+        && !straight
+        && whole(a.rows as i64)
+        && whole(a.columns as i64)
+        && rows(a)
+        && rows(b)
+        && rows(&shape.d)
+        && added
+        && shape.alignments.iter().all(|&alignment| alignment as usize >= fp8::ROW)
 }
 
 /// The largest power of two, up to that of buffers, that divides a view's address.

@@ -30,6 +30,8 @@ pub(super) struct Placed {
     pub(super) multiprocessors: u32,
     /// Whether no two processes have the same device.
     pub(super) apart: bool,
+    /// Whether all ranks' devices multiply 8-bit floats.
+    pub(super) fp8: bool,
 }
 
 impl Joint {
@@ -94,11 +96,13 @@ impl Joint {
                 "start as many processes on a host as it has GPUs; `CUDA_VISIBLE_DEVICES` may hide some",
             )]);
         }
-        let opened = Device::open(ordinal)
-            .and_then(|device| Ok((device.uuid()?, device.multiprocessors()?, device)));
-        let (uuid, own, device) = opened.map_err(|error| vec![load::global(&error)])?;
+        let opened = Device::open(ordinal).and_then(|device| {
+            Ok((device.uuid()?, device.multiprocessors()?, device.multiplies_fp8()?, device))
+        });
+        let (uuid, own, fp8, device) = opened.map_err(|error| vec![load::global(&error)])?;
         let mut message = uuid.to_vec();
         message.extend(own.to_le_bytes());
+        message.push(u8::from(fp8));
         let all = self.gather("devices", &message)?;
         let shared = shared(&all);
         let apart = shared.is_ok();
@@ -107,7 +111,8 @@ impl Joint {
         }
         let multiprocessors = all.first().and_then(|first| first.get(16..20)?.try_into().ok());
         let multiprocessors = multiprocessors.map_or(own, u32::from_le_bytes);
-        Ok(Placed { device, ordinal, multiprocessors, apart })
+        let fp8 = all.iter().all(|one| one.get(20) == Some(&1));
+        Ok(Placed { device, ordinal, multiprocessors, fp8, apart })
     }
 
     /// The host of this process; empty if there is only one.

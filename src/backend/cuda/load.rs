@@ -188,6 +188,8 @@ struct Site {
     ordinals: Vec<usize>,
     /// Of the first rank's device.
     multiprocessors: u32,
+    /// Whether all ranks' devices multiply 8-bit floats.
+    fp8: bool,
     /// Devices of all processes.
     count: usize,
     /// Whether every rank has a device of its own.
@@ -219,9 +221,10 @@ fn site(
 ) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
         let found = found().map_err(|diag| vec![diag])?;
-        let Placed { device, ordinal, multiprocessors, apart } = joint.place(found, over_nccl)?;
+        let Placed { device, ordinal, multiprocessors, fp8, apart } =
+            joint.place(found, over_nccl)?;
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
-        return Ok(Site { devices, ordinals, multiprocessors, count, apart });
+        return Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart });
     }
     let ordinals = ordinals(prepared.plans.len(), &options.devices, over_nccl, found)
         .map_err(|diag| vec![diag])?;
@@ -229,9 +232,10 @@ fn site(
         ordinals.iter().map(|&at| options.pool.device(at)).collect();
     let devices = devices.map_err(|error| vec![global(&error)])?;
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
+    let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
     let count = devices.len();
     let apart = (1..count).all(|at| !ordinals[..at].contains(&ordinals[at]));
-    Ok(Site { devices, ordinals, multiprocessors, count, apart })
+    Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart })
 }
 
 /// The number of devices, at least one.
@@ -298,10 +302,10 @@ fn schedules(
     site: &Site,
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
-    let Site { multiprocessors, apart, .. } = *site;
+    let Site { multiprocessors, fp8, apart, .. } = *site;
     let push = options.graph && site.is_several();
     let routes = options.routes;
-    let settings = Settings { tf32: options.tf32, multiprocessors, routes, apart, push };
+    let settings = Settings { tf32: options.tf32, fp8, multiprocessors, routes, apart, push };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;

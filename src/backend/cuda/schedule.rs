@@ -8,14 +8,15 @@
 
 mod copies;
 mod exchange;
+mod gathered;
+mod products;
 
 use super::codegen::{self, Fused, Job, Param};
 use super::comm::{self, Team};
-use super::gemm;
 use super::memory;
 use super::messages::{Messages, Route, Routes};
 use super::sys::blas::Shape;
-use crate::plan::{CommSlot, Gemm, Inst, InstKind, Plan, View, WorkSlot};
+use crate::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
 use std::collections::BTreeMap;
 
 /// What an address is relative to.
@@ -27,6 +28,16 @@ pub(super) enum Place {
     Scratch(usize),
 }
 
+impl Place {
+    /// The view, if it is one.
+    pub(super) fn view(&self) -> Option<&View> {
+        match self {
+            Place::View(view) => Some(view),
+            Place::Scratch(_) => None,
+        }
+    }
+}
+
 /// One call.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Call {
@@ -35,7 +46,7 @@ pub(super) enum Call {
     /// Copies bytes from the first view to the second.
     Copy { views: Box<[View; 2]>, bytes: usize },
     /// Runs product number `shape` of [`Schedule::shapes`]; the operands are those of the library.
-    Product { shape: usize, operands: Box<[Option<View>; 4]> },
+    Product { shape: usize, operands: Box<[Option<Place>; 4]> },
     /// Marks a stream.
     Record { event: usize },
     /// Waits for a mark.
@@ -125,6 +136,8 @@ pub(super) struct Refusal {
 pub(super) struct Settings {
     /// Whether `float` products may use TF32.
     pub(super) tf32: bool,
+    /// Whether the devices multiply 8-bit floats.
+    pub(super) fp8: bool,
     /// Multiprocessors of the device.
     pub(super) multiprocessors: u32,
     /// What carries communications.
@@ -402,25 +415,6 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    fn gemm(&mut self, gemm: &Gemm, stream: usize) -> Result<(), String> {
-        match gemm::products(gemm, self.settings.tf32) {
-            Some(products) => {
-                products.into_iter().for_each(|product| self.product(product, stream));
-                Ok(())
-            }
-            None => self.job(codegen::gemm(gemm)?, stream),
-        }
-    }
-
-    fn product(&mut self, product: gemm::Product, stream: usize) {
-        let known = self.schedule.shapes.iter().position(|shape| *shape == product.shape);
-        let shape = known.unwrap_or_else(|| {
-            self.schedule.shapes.push(product.shape);
-            self.schedule.shapes.len() - 1
-        });
-        self.push(Call::Product { shape, operands: Box::new(product.operands) }, stream);
-    }
-
     // ---- communications ----
 
     /// What carries a communicator's communications.
@@ -455,6 +449,9 @@ impl<'p> Builder<'p> {
         let number = self.collectives.entry(entry).or_default();
         let sides = self.teams[entry].1.sides.get(*number).cloned().unwrap_or_default();
         *number += 1;
+        if let Some(gathered) = comm::gathered::gathered(collective, place, &sides) {
+            return self.gathered(entry, gathered, [queue, stream], collective.work);
+        }
         let calls = comm::calls(collective, place, &sides)?;
         if let Some((view, value)) = comm::neutral(collective, place, &sides) {
             self.job(codegen::fill(view, value)?, stream)?;

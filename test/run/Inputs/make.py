@@ -80,3 +80,87 @@ np.save(path("steps.npy"), np.array([[1, 1], [2, 2], [3, 3]], "<f4"))
 
 # Six numbers as `iota` counts them, of which a Reduce with one sender makes nothing else.
 np.save(path("root.npy"), np.arange(6, dtype="<f4"))
+
+
+# ---- 8-bit floats: codes by the definition of their formats, the nearest found by search ----
+def codes(exponent_bits, mantissa_bits, bias, count):
+    """The numbers that codes 0, 1, ... are."""
+    numbers = []
+    for code in range(count):
+        exponent, mantissa = code >> mantissa_bits, code % (1 << mantissa_bits)
+        fraction = mantissa / 2**mantissa_bits
+        numbers.append(fraction * 2.0 ** (1 - bias) if exponent == 0 else (1 + fraction) * 2.0 ** (exponent - bias))
+    return numbers
+
+
+def nearest(numbers, behind, value):
+    """The code of the nearest number, the even one of two; `behind` stands for all that is too large."""
+    if np.isnan(value):
+        return 0x7F
+    sign = 0x80 if np.signbit(value) else 0
+    distances = [abs(number - min(abs(value), behind)) for number in numbers + [behind]]
+    best = min(range(len(distances)), key=lambda code: (distances[code], code % 2))
+    return sign | best
+
+
+e4m3, e5m2 = codes(4, 3, 7, 0x7F), codes(5, 2, 15, 0x7C)
+special = [0.0, -0.0, 448, 449, 464, 465, 480, -448, -464, -500, np.inf, -np.inf, np.nan, 57344, 61439, 61440, 1e9]
+small = [2.0**-9, 2.0**-10, 1.5 * 2.0**-10, 3 * 2.0**-10, 5 * 2.0**-10, 2.0**-6, 2.0**-16, 2.0**-17, 3 * 2.0**-17]
+middle = [1, 1.0625, 1.125, 1.1875, -1.3, 3.14159, 17, 18, 19, 100, 208, 216, 224, 0.1, 0.3, -0.7]
+values = np.array(special + small + [-x for x in small] + middle, dtype="<f4")
+
+
+def meaning(numbers, byte, infinite):
+    """The float that a code is."""
+    low = byte & 0x7F
+    number = numbers[low] if low < len(numbers) else np.inf if infinite and low == len(numbers) else np.nan
+    return -number if byte & 0x80 else number
+
+
+# The exponent of a power of two and a half: whole, down, up.
+scales = np.array([1, 1.25, 1.5, 1.75, 2, 3, 2.0**-126, 2.0**127, 0.5, 2.0**100], dtype="<f4")
+scale_codes = bytes([127, 127, 128, 128, 128, 129, 1, 254, 126, 227])
+# A product of small integers: exact in every type, with its bias.
+left = np.arange(32 * 48).reshape(32, 48) % 7 - 3.0
+right = np.arange(16 * 48).reshape(16, 48) % 5 - 2.0
+bias = np.arange(16) % 3 - 1.0
+product = left @ right.T + bias
+table = {}
+for name, numbers, behind, infinite, kind in [
+    ("e4m3", e4m3, 480.0, False, "F8_E4M3"),
+    ("e5m2", e5m2, 65536.0, True, "F8_E5M2"),
+]:
+    encode = lambda array: bytes(nearest(numbers, behind, float(x)) for x in array.flatten())
+    rounded = encode(values)
+    back = np.array([meaning(numbers, byte, infinite) for byte in rounded], dtype="<f4")
+    with np.errstate(divide="ignore"):
+        inverse = (np.float32(1) / back).astype("<f4")
+    table[name] = (kind, [len(values)], rounded)
+    table[f"{name}.back"] = ("F32", [len(values)], back.tobytes())
+    table[f"{name}.inverse"] = ("F32", [len(values)], inverse.tobytes())
+    table[f"{name}.left"] = (kind, [32, 48], encode(left))
+    table[f"{name}.right"] = (kind, [16, 48], encode(right))
+    table[f"{name}.turned"] = (kind, [48, 16], encode(right.T))
+    table[f"{name}.product"] = (kind, [32, 16], encode(product))
+    table[f"{name}.sums"] = (kind, [48], encode(left.sum(axis=0)))
+    table[f"{name}.tripled"] = (kind, [32, 48], encode(left * 3))
+    table[f"{name}.parts"] = (kind, [2, 16, 48], encode(left))
+    table[f"{name}.summed"] = (kind, [16, 48], encode(left[:16] + left[16:]))
+    table[f"{name}.largest"] = (kind, [16, 48], encode(np.maximum(left[:16], left[16:])))
+table["values"] = ("F32", [len(values)], values.tobytes())
+table["scales"] = ("F32", [len(scales)], scales.tobytes())
+table["e8m0"] = ("F8_E8M0", [len(scales)], scale_codes)
+table["e8m0.back"] = ("F32", [len(scales)], (2.0 ** (np.frombuffer(scale_codes, "u1") - 127.0)).astype("<f4").tobytes())
+table["bias"] = ("F32", [16], bias.astype("<f4").tobytes())
+table["product"] = ("F32", [32, 16], product.astype("<f4").tobytes())
+table["dot"] = ("F32", [32, 16], (product - bias).astype("<f4").tobytes())
+table["bfloat"] = ("BF16", [32, 16], bfloat16(product))
+safetensors("fp8.safetensors", table)
+
+# ---- bitwise reductions over two devices ----
+bits = ((np.arange(20) * 2654435761) % 2**31).astype("<i4").reshape(2, 2, 5)
+bits[0, 0, 0] = -1
+table = {"x": ("I32", [2, 2, 5], bits.tobytes())}
+for name, function in [("bor", np.bitwise_or), ("band", np.bitwise_and), ("bxor", np.bitwise_xor)]:
+    table[name] = ("I32", [2, 5], function(bits[0], bits[1]).tobytes())
+safetensors("bits.safetensors", table)

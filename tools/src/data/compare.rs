@@ -10,7 +10,9 @@
 //! | float                   | 1e-4                | sums of 16 thousand terms round to about 3e-5    |
 //! | half                    | 5e-3                | ten roundings (2^-11): each partial sum is stored |
 //! | bfloat16                | 4e-2                | ten roundings (2^-8)                             |
-//! | integer, bool, 8-bit    | 0                   | exact                                            |
+//! | e4m3                    | 2^-3                | two roundings (2^-4)                             |
+//! | e5m2                    | 2^-2                | two roundings (2^-3)                             |
+//! | integer, bool, e8m0     | 0                   | exact                                            |
 //!
 //! A NaN equals only a NaN, an infinity only itself. A reference may be a float of another width (a
 //! double reference of a bfloat16 output); the tolerances are then the coarser one's.
@@ -103,7 +105,13 @@ fn kind(dtype: DType) -> DType {
 
 /// Whether elements are compared as real numbers with a tolerance.
 fn real(dtype: DType) -> bool {
-    matches!(dtype, DType::Double | DType::Float | DType::Half | DType::BFloat16)
+    dtype == DType::Double || narrow(dtype)
+}
+
+/// Whether it is a real number that a float holds.
+fn narrow(dtype: DType) -> bool {
+    let eight = matches!(dtype, DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0);
+    eight || matches!(dtype, DType::Float | DType::Half | DType::BFloat16)
 }
 
 /// Relative error of a type's results (see the table above).
@@ -113,6 +121,8 @@ fn relative(dtype: DType) -> f64 {
         DType::Float | DType::ComplexFloat => 1e-4,
         DType::Half => 5e-3,
         DType::BFloat16 => 4e-2,
+        DType::Float8E4M3 => 0.125,
+        DType::Float8E5M2 => 0.25,
         _ => 0.0,
     }
 }
@@ -145,7 +155,7 @@ fn part(tensor: &HostTensor, index: usize) -> f64 {
     match tensor.dtype() {
         DType::ComplexFloat => f64::from(tensor.as_slice::<f32>()[index]),
         DType::ComplexDouble => tensor.as_slice::<f64>()[index],
-        dtype if dtype.size() == 1 && dtype.is_float() => f64::from(tensor.bytes()[index]),
+        DType::Float4E2M1 | DType::Float4E2M1x2 => f64::from(tensor.bytes()[index]),
         _ => tensor.get_f64(index),
     }
 }
@@ -196,7 +206,6 @@ fn scan(found: &HostTensor, expected: &HostTensor, tolerance: Tolerance) -> Comp
         expected: part(expected, index),
         difference,
     });
-    let narrow = |dtype| matches!(dtype, DType::Float | DType::Half | DType::BFloat16);
     let wide = !narrow(found.dtype()) || !narrow(expected.dtype());
     Comparison { elements: found.len(), mismatches, worst, tolerance, wide }
 }
@@ -267,6 +276,20 @@ mod tests {
         let result = default(&at(i64::MAX), &at(i64::MAX - 1));
         assert_eq!((result.mismatches, result.worst.unwrap().difference), (1, 1.0));
         assert_eq!(default(&at(i64::MIN), &at(i64::MAX)).mismatches, 1);
+    }
+
+    #[test]
+    fn eight_bits_are_compared_as_numbers() {
+        // 16, 18 and 20 are neighbours of `__e4m3`; 16, 20 and 24 of `__e5m2`.
+        let near = |dtype, found: f64| default(&of(dtype, &[found]), &of(DType::Float, &[16.0]));
+        let e4m3 = near(DType::Float8E4M3, 18.0);
+        assert_eq!((e4m3.is_equal(), e4m3.tolerance.rtol, e4m3.wide), (true, 0.125, false));
+        assert!(!near(DType::Float8E4M3, 22.0).is_equal());
+        assert!(near(DType::Float8E5M2, 20.0).is_equal());
+        assert!(!near(DType::Float8E5M2, 28.0).is_equal());
+        // Powers of two are exact.
+        assert!(near(DType::Float8E8M0, 16.0).is_equal());
+        assert!(!near(DType::Float8E8M0, 32.0).is_equal());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::Side;
 use super::check::{Strided, VECTOR};
 use crate::backend::cuda::memory::ALIGNMENT;
 use crate::backend::cuda::messages::Messages;
-use crate::backend::cuda::schedule::{Call, Schedule};
+use crate::backend::cuda::schedule::{Call, Place, Schedule};
 use crate::plan::{BufferId, BufferKind, Plan, View};
 
 /// Where a plan keeps an input or output.
@@ -97,7 +97,7 @@ fn alignments(plan: &Plan, schedule: &Schedule) -> Vec<u64> {
     let mut found = vec![VECTOR; plan.buffers.len()];
     for step in &schedule.steps {
         let Call::Product { operands, .. } = &step.call else { continue };
-        for view in operands.iter().flatten() {
+        for view in operands.iter().flatten().filter_map(Place::view) {
             let bytes = view.offset * view.dtype.size();
             let promised = if bytes == 0 { ALIGNMENT } else { 1 << bytes.trailing_zeros().min(8) };
             let needed = &mut found[view.buffer.0 as usize];

@@ -40,15 +40,11 @@ impl Touching {
 /// The views that a call reads or writes.
 fn views(call: &Call) -> SmallVec<[&View; 4]> {
     match call {
-        Call::Launch { places, .. } => places
-            .iter()
-            .filter_map(|place| match place {
-                Place::View(view) => Some(view),
-                Place::Scratch(_) => None,
-            })
-            .collect(),
+        Call::Launch { places, .. } => places.iter().filter_map(Place::view).collect(),
         Call::Copy { views, .. } => views.iter().collect(),
-        Call::Product { operands, .. } => operands.iter().flatten().collect(),
+        Call::Product { operands, .. } => {
+            operands.iter().flatten().filter_map(Place::view).collect()
+        }
         // What messages read and write never moves.
         Call::Record { .. }
         | Call::Wait { .. }
@@ -72,5 +68,6 @@ fn parts(call: &comm::Call) -> SmallVec<[&View; 2]> {
         C::Reduce { send, recv, .. } => both(Some(send), recv.as_ref()),
         C::Broadcast { send, recv, .. } => both(send.as_ref(), recv.as_ref()),
         C::Send { part, .. } | C::Recv { part, .. } => both(Some(part), None),
+        C::Stage { .. } => SmallVec::new(),
     }
 }

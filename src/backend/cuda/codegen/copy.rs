@@ -6,6 +6,7 @@ use super::pointwise::job;
 use super::space::{Operand, Space};
 use super::text::Writer;
 use super::{Job, alias};
+use crate::data::fp8;
 use crate::ir::DType;
 use crate::plan::{Scalar, View};
 
@@ -110,7 +111,10 @@ fn pattern(dtype: DType, value: Scalar) -> Result<Vec<u8>, String> {
         DType::ComplexFloat => [single.to_le_bytes(), [0; 4]].concat(),
         DType::ComplexDouble => [value.as_f64().to_le_bytes(), [0; 8]].concat(),
         _ if dtype.is_integer() => value.as_i64().to_le_bytes()[..dtype.size()].to_vec(),
-        _ if value.as_f64() == 0.0 => vec![0; dtype.size()],
-        _ => return Err(format!("a fill of `{}`", dtype.name())),
+        dtype => match fp8::encoder(dtype) {
+            Some(encode) => vec![encode(single)],
+            None if value.as_f64() == 0.0 => vec![0; dtype.size()],
+            None => return Err(format!("a fill of `{}`", dtype.name())),
+        },
     })
 }

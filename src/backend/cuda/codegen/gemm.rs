@@ -16,7 +16,7 @@ const DEPTH: usize = 16;
 const SIDE: usize = 16;
 const THREADS: usize = SIDE * SIDE;
 
-/// The job of a matrix product: `float`, `half` and `bfloat16` accumulate in float, `double` in double,
+/// The job of a matrix product: `float` and narrower floats accumulate in float, `double` in double,
 /// integers and truth values in 64 bits. If the result overlaps a factor, or the bias in another layout,
 /// the reason is `overlap`.
 pub fn gemm(gemm: &Gemm) -> Result<Job, String> {

@@ -3,7 +3,7 @@
 use super::map::Map;
 use super::space::{Operand, Space};
 use super::text::Writer;
-use super::types::{Value, class, storage};
+use super::types::{Value, class, conversions, storage};
 use super::{Job, alias, functions, reduce};
 use crate::ir::DType;
 use crate::plan::{Arg, Kernel, RedOp, View};
@@ -82,11 +82,15 @@ impl<'a> Steps<'a> {
 
 /// Gives a value a name.
 pub(super) fn declare(w: &mut Writer, name: String, value: Value) -> Value {
-    let value = match value.raw {
+    let known = value
+        .raw
+        .as_ref()
+        .and_then(|(dtype, raw)| Some((*dtype, raw, conversions(*dtype)?, storage(*dtype).ok()?)));
+    let value = match known {
         None => value,
-        Some((dtype, raw)) => {
-            w.line(format!("const unsigned short r{name} = {raw};"));
-            Value::short(dtype, format!("r{name}"))
+        Some((dtype, raw, conversions, ctype)) => {
+            w.line(format!("const {ctype} r{name} = {raw};"));
+            Value::narrow(dtype, conversions, format!("r{name}"))
         }
     };
     w.line(format!("const {} {name} = {};", value.class.ctype(), value.text));

@@ -100,6 +100,31 @@ const HELPERS: &[(&str, &str)] = &[
         "f2b",
         "static __device__ __forceinline__ unsigned short f2b(float x) { unsigned short y; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x)); return y; }",
     ),
+    // What `data/fp8.rs` says, without branches: nearest even, and nothing saturates.
+    (
+        "e4m3_to_f",
+        "static __device__ __forceinline__ float e4m3_to_f(unsigned char x) { const float y = (x & 0x7f) == 0x7f ? __uint_as_float(0x7fffffffu) : __uint_as_float((x & 0x7fu) << 20) * __uint_as_float(0x7b800000u); return __uint_as_float(__float_as_uint(y) | (x & 0x80u) << 24); }",
+    ),
+    (
+        "f_to_e4m3",
+        "static __device__ __forceinline__ unsigned char f_to_e4m3(float x) { const unsigned int s = __float_as_uint(x), b = s & 0x7fffffffu; const unsigned int c = b < 0x3c800000u ? __float_as_uint(__uint_as_float(b) + 16384.0f) - 0x46800000u : ((b + 0x7ffffu + (b >> 20 & 1u)) >> 20) - 960u; return (unsigned char)((s >> 24 & 0x80u) | (c < 0x7fu ? c : 0x7fu)); }",
+    ),
+    (
+        "e5m2_to_f",
+        "static __device__ __forceinline__ float e5m2_to_f(unsigned char x) { return h2f((unsigned short)((unsigned int)x << 8)); }",
+    ),
+    (
+        "f_to_e5m2",
+        "static __device__ __forceinline__ unsigned char f_to_e5m2(float x) { const unsigned int s = __float_as_uint(x), b = s & 0x7fffffffu, m = b > 0x7f800000u ? 0x7fu : 0x7cu; const unsigned int c = b < 0x38800000u ? __float_as_uint(__uint_as_float(b) + 128.0f) - 0x43000000u : ((b + 0xfffffu + (b >> 21 & 1u)) >> 21) - 448u; return (unsigned char)((s >> 24 & 0x80u) | (c < m ? c : m)); }",
+    ),
+    (
+        "e8m0_to_f",
+        "static __device__ __forceinline__ float e8m0_to_f(unsigned char x) { return __uint_as_float(x == 0 ? 0x400000u : x == 255 ? 0x7fffffffu : (unsigned int)x << 23); }",
+    ),
+    (
+        "f_to_e8m0",
+        "static __device__ __forceinline__ unsigned char f_to_e8m0(float x) { const unsigned int b = __float_as_uint(x), e = b >> 23 & 255u; return (unsigned char)(e == 255u ? e : e + ((b & 0x7fffffu) + (e > 0u) > 0x400000u)); }",
+    ),
     (
         "r2i",
         "static __device__ __forceinline__ long long r2i(double x) { return x != x ? 0 : x >= 9223372036854775808.0 ? 9223372036854775807ll : x <= -9223372036854775808.0 ? (-9223372036854775807ll - 1) : (long long)x; }",

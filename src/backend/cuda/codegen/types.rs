@@ -1,5 +1,5 @@
 //! Element types in memory and while a kernel computes, as the CPU backend has them: `double` computes
-//! in double; `float`, `half` and `bfloat16` in float; integers and `bool` in 64 bits.
+//! in double; `float`, `half`, `bfloat16` and 8-bit floats in float; integers and `bool` in 64 bits.
 
 pub(super) use crate::backend::class::Class;
 use crate::ir::DType;
@@ -7,7 +7,7 @@ use crate::plan::Scalar;
 
 /// A C++ expression and what it computes in.
 ///
-/// `half` and `bfloat16` values may also be known as they lie in memory, which saves a conversion when
+/// Values of floats narrower than `float` may also be known as they lie in memory, which saves a conversion when
 /// they are stored.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
@@ -15,7 +15,7 @@ pub(super) struct Value {
     pub(super) class: Class,
     /// The expression: a name, a literal or a call, or in parentheses.
     pub(super) text: String,
-    /// The same value as an element in memory of a type of 16 bits, if it is one.
+    /// The same value as an element in memory of a type narrower than `float`, if it is one.
     pub(super) raw: Option<(DType, String)>,
 }
 
@@ -30,11 +30,24 @@ pub(super) fn storage(dtype: DType) -> Result<&'static str, String> {
     Ok(match (class(dtype)?, dtype.size()) {
         (Class::F64, _) => "double",
         (Class::F32, 4) => "float",
-        (Class::F32, _) => "unsigned short",
+        (Class::F32, 2) => "unsigned short",
+        (Class::F32, _) => "unsigned char",
         (Class::I64, 8) => "long long",
         (Class::I64, 4) => "int",
         (Class::I64, _) => "unsigned char",
     })
+}
+
+/// The functions of [`super::text`] from an element of a type narrower than `float` to a float and back.
+pub(super) fn conversions(dtype: DType) -> Option<[&'static str; 2]> {
+    match dtype {
+        DType::Half => Some(["h2f", "f2h"]),
+        DType::BFloat16 => Some(["b2f", "f2b"]),
+        DType::Float8E4M3 => Some(["e4m3_to_f", "f_to_e4m3"]),
+        DType::Float8E5M2 => Some(["e5m2_to_f", "f_to_e5m2"]),
+        DType::Float8E8M0 => Some(["e8m0_to_f", "f_to_e8m0"]),
+        _ => None,
+    }
 }
 
 impl Class {
@@ -90,15 +103,16 @@ impl Value {
     pub(super) fn new(class: Class, text: impl Into<String>) -> Self {
         Self { class, text: text.into(), raw: None }
     }
-    /// An element of 16 bits in memory.
-    pub(super) fn short(dtype: DType, raw: String) -> Self {
-        let name = if dtype == DType::Half { "h2f" } else { "b2f" };
-        Self { class: Class::F32, text: format!("{name}({raw})"), raw: Some((dtype, raw)) }
+    /// An element in memory of a type with these conversions.
+    pub(super) fn narrow(dtype: DType, [widen, _]: [&str; 2], raw: String) -> Self {
+        Self { class: Class::F32, text: format!("{widen}({raw})"), raw: Some((dtype, raw)) }
     }
     /// The value of an element in memory, whose text is a name or a place.
     pub(super) fn load(dtype: DType, raw: &str) -> Result<Value, String> {
+        if let Some(conversions) = conversions(dtype) {
+            return Ok(Value::narrow(dtype, conversions, raw.to_owned()));
+        }
         let text = match dtype {
-            DType::Half | DType::BFloat16 => return Ok(Value::short(dtype, raw.to_owned())),
             DType::Int32 => format!("(long long)({raw})"),
             DType::Bool => format!("(long long)({raw} != 0)"),
             _ => raw.to_owned(),
@@ -116,9 +130,10 @@ impl Value {
             return Ok(raw);
         }
         let value = Value { raw: None, ..self }.into_class(class(dtype)?).text;
+        if let Some([_, narrow]) = conversions(dtype) {
+            return Ok(format!("{narrow}({value})"));
+        }
         Ok(match dtype {
-            DType::Half => format!("f2h({value})"),
-            DType::BFloat16 => format!("f2b({value})"),
             DType::Int32 => format!("(int)({value})"),
             _ => value,
         })
@@ -141,10 +156,14 @@ impl Value {
         }
         let kept = self.raw.as_ref().is_some_and(|(own, _)| *own == dtype);
         let value = self.into_class(class(dtype)?);
+        if kept {
+            return Ok(value);
+        }
+        if let Some(conversions @ [_, narrow]) = conversions(dtype) {
+            let raw = format!("{narrow}({})", value.text);
+            return Ok(Value::narrow(dtype, conversions, raw));
+        }
         Ok(match dtype {
-            _ if kept => value,
-            DType::Half => Value::short(dtype, format!("f2h({})", value.text)),
-            DType::BFloat16 => Value::short(dtype, format!("f2b({})", value.text)),
             DType::Int32 => Value::new(value.class, format!("(long long)(int)({})", value.text)),
             _ => Value { raw: None, ..value },
         })

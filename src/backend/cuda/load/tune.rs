@@ -121,6 +121,7 @@ mod tests {
         let layout = Layout { rows: size, columns: size, leading, batch_stride: 0 };
         Shape {
             element: Element::F32,
+            factors: [Element::F32; 2],
             tf32: false,
             a: (layout, false),
             b: (layout, true),

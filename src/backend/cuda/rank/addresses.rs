@@ -61,7 +61,7 @@ impl Rank<'_> {
             Call::Product { shape, operands } => {
                 let end = self.schedule.scratch[step.stream];
                 let workspace = (self.scratch(step.stream, end - WORKSPACE), WORKSPACE);
-                self.product(*shape, operands, workspace)
+                self.product(*shape, operands, step.stream, workspace)
             }
             Call::Record { event } => Ready::Record { event: *event },
             Call::Wait { event } => Ready::Wait { event: *event },
@@ -69,7 +69,7 @@ impl Rank<'_> {
                 let place = self.schedule.members.iter().position(|(other, _)| other == entry);
                 let start = self.raw.len();
                 for call in calls {
-                    let raw = self.communication(call)?;
+                    let raw = self.communication(call, step.stream)?;
                     self.raw.push(raw);
                 }
                 Ready::Communicate { comm: place.unwrap_or(0), calls: start..self.raw.len() }
@@ -156,15 +156,21 @@ impl Rank<'_> {
     pub(super) fn product(
         &self,
         product: usize,
-        operands: &[Option<View>; 4],
+        operands: &[Option<Place>; 4],
+        stream: usize,
         workspace: (u64, usize),
     ) -> Ready {
-        let at = |index: usize| operands[index].as_ref().map_or(0, |view| self.view(view));
+        let at =
+            |index: usize| operands[index].as_ref().map_or(0, |place| self.place(place, stream));
         let operands = Operands { a: at(0), b: at(1), bias: at(2), d: at(3), workspace };
         Ready::Product { product, operands }
     }
 
-    pub(super) fn communication(&self, call: &comm::Call) -> Result<(Raw, DataType), Error> {
+    pub(super) fn communication(
+        &self,
+        call: &comm::Call,
+        stream: usize,
+    ) -> Result<(Raw, DataType), Error> {
         use comm::Call as C;
         let (raw, view) = match call {
             C::AllGather { send, recv } => {
@@ -209,6 +215,11 @@ impl Rank<'_> {
             }
             C::Recv { part, peer } => {
                 (Raw::Recv { to: self.part(part), count: part.count, peer: *peer }, &part.view)
+            }
+            C::Stage { bytes, count, dtype, peer } => {
+                let to = self.scratch(stream, *bytes);
+                let raw = Raw::Recv { to, count: *count, peer: *peer };
+                return Ok((raw, data_type(*dtype).map_err(|log| Error::Compile { log })?));
             }
             C::Copy { send, recv } => {
                 let bytes = send.count * send.view.dtype.size();

@@ -481,14 +481,14 @@ impl Rank<'_> {
             }
             (Ready::Communicate { calls: slots, .. }, Call::Communicate { calls, .. }) => {
                 for (slot, call) in slots.clone().zip(calls) {
-                    let raw = self.communication(call)?;
+                    let raw = self.communication(call, step.stream)?;
                     self.raw[slot] = raw;
                 }
                 return Ok(());
             }
             (Ready::Copy { .. }, Call::Copy { views, bytes }) => self.copy(views, *bytes),
             (Ready::Product { operands: old, .. }, Call::Product { shape, operands }) => {
-                self.product(*shape, operands, old.workspace)
+                self.product(*shape, operands, step.stream, old.workspace)
             }
             _ => return Ok(()),
         };

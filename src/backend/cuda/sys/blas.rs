@@ -36,6 +36,10 @@ pub enum Element {
     F16,
     /// bfloat16.
     Bf16,
+    /// 8 bits with 3 of mantissa.
+    E4m3,
+    /// 8 bits with 2 of mantissa.
+    E5m2,
 }
 
 impl Element {
@@ -45,6 +49,8 @@ impl Element {
             Element::F32 => sys::cudaDataType::CUDA_R_32F,
             Element::F16 => sys::cudaDataType::CUDA_R_16F,
             Element::Bf16 => sys::cudaDataType::CUDA_R_16BF,
+            Element::E4m3 => sys::cudaDataType::CUDA_R_8F_E4M3,
+            Element::E5m2 => sys::cudaDataType::CUDA_R_8F_E5M2,
         }
     }
 }
@@ -76,8 +82,10 @@ pub enum Bias {
 /// A product `d = op(a) * op(b) + bias` of column-major matrices.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Shape {
-    /// Type of all matrices.
+    /// Type of the result and of what is added.
     pub element: Element,
+    /// Types of the left and of the right matrix.
+    pub factors: [Element; 2],
     /// Whether `float` may be rounded to TF32 before it is multiplied.
     pub tf32: bool,
     /// Left matrix as stored, and whether it is transposed.
@@ -218,14 +226,15 @@ impl Product {
         let operation = result::create_matmul_desc(compute, scale);
         let operation = done("cublasLtMatmulDescCreate", operation)?;
         let layout = |layout| RawLayout::new(layout, shape.element, shape.batch);
+        let factor = |at: usize, layout| RawLayout::new(layout, shape.factors[at], shape.batch);
         let c = match shape.bias {
             Bias::Matrix(matrix) => layout(matrix)?,
             Bias::None | Bias::Rows => layout(shape.d)?,
         };
         let mut product = Self {
             operation,
-            a: layout(shape.a.0)?,
-            b: layout(shape.b.0)?,
+            a: factor(0, shape.a.0)?,
+            b: factor(1, shape.b.0)?,
             c,
             d: layout(shape.d)?,
             shape: shape.clone(),
@@ -251,6 +260,7 @@ impl Product {
         if self.shape.bias == Bias::Rows {
             let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
             self.set(A::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
+            self.set(A::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &self.shape.element.code())?;
         }
         Ok(())
     }
@@ -297,7 +307,10 @@ impl Product {
         let good = |one: &sys::cublasLtMatmulHeuristicResult_t| one.state.result().is_ok();
         let algorithms: Vec<_> = found.into_iter().filter(good).map(|one| one.algo).collect();
         if algorithms.is_empty() {
-            let status = "it has no algorithm for this product".to_owned();
+            let Shape { element, factors, a, b, batch, .. } = &self.shape;
+            let status = format!(
+                "it has no algorithm for {batch} x {a:?} * {b:?} of {factors:?} to {element:?}"
+            );
             return Err(Error::Call { call: "cublasLtMatmulAlgoGetHeuristic", status });
         }
         Ok(algorithms)

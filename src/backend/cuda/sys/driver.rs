@@ -114,6 +114,10 @@ impl Device {
         Ok(major * 10 + minor)
     }
 
+    /// Whether it multiplies 8-bit floats: from compute capability 8.9 on.
+    pub fn multiplies_fp8(&self) -> Result<bool, Error> {
+        Ok(self.architecture()? >= 89)
+    }
     /// Number of multiprocessors.
     pub fn multiprocessors(&self) -> Result<u32, Error> {
         self.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)

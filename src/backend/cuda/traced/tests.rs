@@ -9,6 +9,7 @@ use crate::plan::{Prepared, Sizes, prepare};
 
 const SETTINGS: Settings = Settings {
     tf32: false,
+    fp8: true,
     multiprocessors: 132,
     routes: Routes { nccl: Route::Nccl, ucc: None },
     apart: true,

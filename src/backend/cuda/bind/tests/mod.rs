@@ -29,6 +29,7 @@ fn between(prepared: &Prepared) -> Messages {
 fn scheduled(prepared: &Prepared) -> Schedule {
     let settings = Settings {
         tf32: false,
+        fp8: true,
         multiprocessors: 132,
         routes: Routes::default(),
         apart: true,

@@ -10,7 +10,7 @@ mod absorb;
 mod redirect;
 
 use super::alias;
-use crate::ir::DType;
+use super::types::{Class, class};
 use crate::plan::{
     BufferId, BufferKind, Function, Gemm, InstKind, Kernel, Plan, RedOp, Step, View,
 };
@@ -265,7 +265,7 @@ fn elements(kind: &InstKind) -> Option<Kernel> {
             result: input.dtype,
         }],
     };
-    let known = |dtype: DType| super::types::class(dtype).is_ok();
+    let known = |dtype| class(dtype).is_ok();
     match kind {
         InstKind::Kernel(kernel) => Some((**kernel).clone()),
         InstKind::Copy { src, dst } if known(src.dtype) => Some(identity(src, dst)),
@@ -300,6 +300,6 @@ fn is_cheap_step(step: &Step) -> bool {
     let quick = matches!(step.function, F::Div | F::Sqrt | F::Rsqrt | F::Reciprocal)
         || matches!(step.function, F::Exp | F::Exp2 | F::Log | F::Log2)
         || matches!(step.function, F::Sigmoid | F::Silu | F::Tanh);
-    let float = matches!(step.compute, DType::Float | DType::Half | DType::BFloat16);
+    let float = class(step.compute) == Ok(Class::F32);
     plain || (quick && float)
 }

@@ -4,7 +4,7 @@
 //! lane has its own results (`columns`). Too few results to fill a device are computed in parts, which a
 //! second launch combines. Every order of combination is fixed by the shapes and the device's size.
 //!
-//! `float`, `half` and `bfloat16` accumulate in float: thousands of partial results, each of a short run
+//! `float` and narrower floats accumulate in float: thousands of partial results, each of a short run
 //! of elements, combined as a tree; `double` in double, integers in 64 bits.
 
 mod columns;

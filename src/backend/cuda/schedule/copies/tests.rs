@@ -35,7 +35,8 @@ impl Machine {
         let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
         let teams = comm::teams(&prepared);
         let messages = messages::messages(&prepared, ROUTES);
-        let settings = Settings { tf32: false, multiprocessors: 132, routes: ROUTES, apart, push };
+        let settings =
+            Settings { tf32: false, fp8: true, multiprocessors: 132, routes: ROUTES, apart, push };
         let device = |plan: &crate::plan::Plan| {
             let schedule = schedule(plan, &teams, &messages, settings)
                 .unwrap_or_else(|refusal| panic!("{}", refusal.what));
