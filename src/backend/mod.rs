@@ -1,6 +1,7 @@
 //! Backends run plans. They see nothing of the program but plans and names for messages.
 
 mod class;
+pub mod clocks;
 pub mod cpu;
 pub mod cuda;
 pub mod exchange;

@@ -42,14 +42,19 @@ impl Backend for Null {
         Ok(RunResult { outputs, stats: Stats { instructions, ..Stats::default() } })
     }
 
-    /// The timeline is the model's ([`cpu::model`]).
+    /// The timeline is the model's ([`cpu::model`]); with an exchange, this process's part of it.
     fn run_traced(
         &self,
         prepared: &Prepared,
         inputs: Vec<Vec<HostTensor>>,
     ) -> Result<(RunResult, Trace), Vec<Diag>> {
         let result = self.run(prepared, inputs)?;
-        Ok((result, cpu::model(prepared, &cpu::Rates::default())?))
+        let mut trace = cpu::model(prepared, &cpu::Rates::default())?;
+        if let Some(exchange) = &self.exchange {
+            let own = trace.part(exchange.rank());
+            (trace.slices, trace.arrows) = (own.slices, own.arrows);
+        }
+        Ok((result, trace))
     }
 }
 
@@ -115,6 +120,25 @@ mod tests {
         assert!(
             together.iter().all(|run| run.as_ref().is_ok_and(|run| run.outputs == alone.outputs))
         );
+    }
+
+    #[test]
+    fn processes_have_parts_of_one_timeline() {
+        let prepared = prepared(GATHER);
+        let whole = Null::default().run_traced(&prepared, Vec::new()).unwrap().1;
+        let ranks = Threads::new(2, Duration::from_secs(30));
+        let parts = std::thread::scope(|scope| {
+            let start = |exchange: Threads| {
+                let (rank, prepared) = (exchange.rank(), &prepared);
+                let null = Null { exchange: Some(Arc::new(exchange)) };
+                scope.spawn(move || null.run_traced(prepared, Vec::new()).unwrap().1.part(rank))
+            };
+            let threads: Vec<_> = ranks.into_iter().map(start).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(parts.iter().all(|part| part.slices.len() * 2 == whole.slices.len()));
+        assert!(parts.iter().all(|part| !part.arrows.is_empty()));
+        assert_eq!(Trace::join(whole.clock, parts), whole);
     }
 
     #[test]

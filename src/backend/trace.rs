@@ -1,6 +1,9 @@
 //! What a run did when: slices of time on tracks, and arrows between them. Plain data; writing it down
 //! is the caller's business.
 //!
+//! Where ranks are processes, each has the slices of its own rank, all on rank 0's clock ([`super::clocks`]),
+//! and [`Trace::part`] and [`Trace::join`] put them together.
+//!
 //! A track is a stream of a rank or the queue of one of its communicators. Slices of one track do not
 //! overlap and are in order of time. An arrow leads from what a wait waits for to the wait.
 
@@ -187,6 +190,25 @@ impl Trace {
         }
         trace
     }
+
+    /// What one rank did, at the same times.
+    pub fn part(&self, rank: u32) -> Part {
+        let mut part = Part {
+            tracks: self.ranks.get(rank as usize).cloned().unwrap_or_default(),
+            ..Part::default()
+        };
+        // By slice: its place among those of the rank.
+        let mut places = vec![None; self.slices.len()];
+        for (at, slice) in self.slices.iter().enumerate().filter(|(_, slice)| slice.rank == rank) {
+            places[at] = Some(part.slices.len());
+            part.slices.push(slice.clone());
+        }
+        let arrow =
+            |arrow: &Arrow| Some(Arrow { from: places[arrow.from]?, to: places[arrow.to]? });
+        part.arrows = self.arrows.iter().filter_map(arrow).collect();
+        part
+    }
+
     /// When the last slice ends, in nanoseconds.
     pub fn end_ns(&self) -> u64 {
         self.slices.iter().map(|slice| slice.end_ns).max().unwrap_or(0)

@@ -8,6 +8,7 @@
 //! than GPUs are told as skipped. Without a GPU there is nothing to run. Programs run one after the other;
 //! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other.
 
+use hostir::backend::cuda::Pool;
 use hostir::backend::cuda::driver::{self, Device};
 use hostir_test::directives::{self, Directives};
 use hostir_test::exec::{self, Context};
@@ -37,15 +38,19 @@ fn main() -> ExitCode {
     let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
     let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let tally = Arc::new(Tally::default());
+    // Programs leave communicators, memory and kernels for the next ones.
+    let gpus = Arc::new(Pool::default());
     let shard = shard();
     let files = tree::files(&tree::root(), ".hir").into_iter().enumerate();
     let files = files.filter(|(number, _)| number % shard.1 == shard.0).map(|(_, path)| path);
     let trials = files.filter_map(|path| {
         let directives = directives::parse(&tree::read(&path)).ok()?;
         let runs = directives.runs.iter().any(|run| wanted(&run.command) && runs(&run.command));
-        let (flags, tally) = (flags.clone(), tally.clone());
+        let (flags, tally, gpus) = (flags.clone(), tally.clone(), gpus.clone());
         let name = format!("gpu::{}", tree::relative(&path));
-        runs.then(|| Trial::test(name, move || Ok(file(&path, &directives, &flags, &tally)?)))
+        runs.then(|| {
+            Trial::test(name, move || Ok(file(&path, &directives, (&flags, &gpus), &tally)?))
+        })
     });
     let conclusion = libtest_mimic::run(&args, trials.collect());
     let (ran, few) = (tally.ran.load(Ordering::Relaxed), tally.few.load(Ordering::Relaxed));
@@ -82,11 +87,11 @@ fn runs(command: &str) -> bool {
 fn file(
     path: &Path,
     directives: &Directives,
-    flags: &[String],
+    (flags, gpus): (&[String], &Arc<Pool>),
     tally: &Tally,
 ) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let context = context(scratch.path(), flags);
+    let context = context(scratch.path(), flags, gpus);
     for run in directives.runs.iter().filter(|run| wanted(&run.command)) {
         let command = directives::substitute(&run.command, path, scratch.path())?;
         match exec::run_line(&command, &context) {
@@ -103,7 +108,7 @@ fn file(
     Ok(())
 }
 
-fn context(scratch: &Path, flags: &[String]) -> Context {
+fn context(scratch: &Path, flags: &[String], gpus: &Arc<Pool>) -> Context {
     let scratch = scratch.to_path_buf();
-    Context { scratch, bless: false, spawn: false, flags: flags.to_vec() }
+    Context { scratch, bless: false, spawn: false, flags: flags.to_vec(), gpus: gpus.clone() }
 }

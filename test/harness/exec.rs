@@ -2,9 +2,11 @@
 
 use crate::programs::{self, Finished, Invocation};
 use crate::shell::{self, Command, Join, Pipeline, Redirect};
+use hostir::backend::cuda::Pool;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What every command of a test shares.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct Context {
     /// What `hir-run` is given besides what its command line says, to run on GPUs. FileCheck is then
     /// left out: messages name the backend.
     pub flags: Vec<String>,
+    /// What programs on GPUs leave for later ones.
+    pub gpus: Arc<Pool>,
 }
 
 /// Runs one substituted command line.
@@ -135,6 +139,7 @@ mod tests {
                 bless: false,
                 spawn: false,
                 flags: Vec::new(),
+                gpus: Arc::default(),
             },
         )
     }

@@ -54,6 +54,7 @@ fn context(scratch: &Path) -> Context {
         bless: is_set("HIR_BLESS"),
         spawn: is_set("HIR_SPAWN"),
         flags: Vec::new(),
+        gpus: std::sync::Arc::default(),
     }
 }
 

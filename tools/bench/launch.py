@@ -4,6 +4,7 @@ Every launch computes a pipelined allgather + matmul and compares it with plain 
 one process does. Launchers that are not installed are printed as skipped.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -106,7 +107,7 @@ class Launches:
         slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0", "SLURM_NTASKS": n, "SLURM_NNODES": "1"}
         self.together("srun's variables", [(run, {**slurm, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}) for rank in range(self.count)])
 
-    def hosts(self):
+    def hosts(self, name="two hosts", more=()):
         """Two hosts on one machine: disjoint GPUs, and NCCL's traffic crosses sockets."""
         port, half = free_port(), max(self.count // 2, 1)
         apart = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "HIR_TOKEN": "gpu-suite"}
@@ -116,8 +117,35 @@ class Launches:
             visible = ",".join(str(gpu) for gpu in range(host * half, min(self.count, (host + 1) * half)))
             env = {**apart, "HIR_HOST_ID": f"host{host}", "NCCL_HOSTID": f"host{host}", "CUDA_VISIBLE_DEVICES": visible}
             place = ["--rank", str(rank), "--world", str(self.count), "--coordinator", f"127.0.0.1:{port}"]
-            commands.append(([self.tool, *self.arguments("--reference", self.reference), *place], env))
-        self.together("two hosts", commands)
+            commands.append(([self.tool, *self.arguments("--reference", self.reference), *more, *place], env))
+        self.together(name, commands)
+
+    # ---- timelines ----
+
+    def traces(self):
+        """One file of all processes: as many slices a rank as one process writes, on clocks that agree."""
+        one, several = self.folder / "one.json", self.folder / "several.json"
+        self.together("one process, traced", [([self.tool, *self.arguments("--trace", str(one))], {})])
+        more = ["--trace", str(several), "-n", str(self.count), "--processes"]
+        self.together("--processes, traced", [([self.tool, *self.arguments(*more)], {})])
+        self.compare("the trace of --processes", one, several, 100)
+        self.hosts("two hosts, traced", ["--trace", str(several)])
+        self.compare("the trace of two hosts", one, several, 1000)
+
+    def compare(self, name, one, other, most):
+        """Slices by rank, and that ranks are apart by at most so many microseconds."""
+        try:
+            texts = [json.loads(path.read_text()) for path in (one, other)]
+        except (OSError, ValueError) as error:
+            return self.say(name, str(error))
+        slices = [[sum(event["ph"] == "X" and event["pid"] == rank for event in text["traceEvents"]) for rank in range(self.count)] for text in texts]
+        apart = texts[1]["otherData"]["ranks may be apart by (us)"]
+        wrong = None
+        if slices[0] != slices[1] or 0 in slices[1]:
+            wrong = f"slices by rank: {slices[0]} of one process, {slices[1]}"
+        elif apart > most:
+            wrong = f"ranks may be apart by {apart} us"
+        self.say(f"{name}: ranks may be apart by {apart} us", wrong)
 
     def same_gpu(self):
         one = {"CUDA_VISIBLE_DEVICES": "0"}
@@ -197,6 +225,7 @@ def main(suite):
         launches = Launches(suite, folder)
         launches.launchers()
         launches.hosts()
+        launches.traces()
         launches.same_gpu()
         launches.faults()
         launches.figures()

@@ -1,7 +1,9 @@
 //! What a tool reads from and writes to, and how it ends.
 
+use hostir::backend::cuda::Pool;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The world as a tool sees it.
 pub struct Io<'a> {
@@ -21,6 +23,8 @@ pub struct Io<'a> {
     pub env: fn(&str) -> Option<std::ffi::OsString>,
     /// The file of this program, where it may start itself again.
     pub exe: Option<PathBuf>,
+    /// What programs that ran on GPUs leave for later runs of this process.
+    pub gpus: Arc<Pool>,
 }
 
 impl Io<'_> {
@@ -94,6 +98,7 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
             .map(|(width, _)| usize::from(width.0)),
         env: |name| std::env::var_os(name),
         exe: std::env::current_exe().ok(),
+        gpus: Arc::default(),
     };
     let code = tool(&args, &mut io);
     // A reader that went away (`| head`) is no error, and there is nobody left to tell.

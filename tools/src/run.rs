@@ -34,6 +34,7 @@ use cli::Options;
 use engine::Engine;
 use exec::Prepared;
 use failure::Failure;
+use hostir::backend::null::Null;
 use hostir::backend::trace::Trace;
 use hostir::backend::{RunResult, cuda};
 use hostir::data::HostTensor;
@@ -70,7 +71,7 @@ fn print(text: &str, options: &Options, io: &mut Io<'_>) -> i32 {
 
 /// Everything up to the text for standard output. `here` is this process among several.
 fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<String, Failure> {
-    traced::check(options, here, io)?;
+    traced::check(options, io)?;
     let engine = Engine::choose(options, here, io)?;
     let profiler = ranges::open(options, &engine, io)?;
     if let Some(bench) = &options.bench {
@@ -87,14 +88,13 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     }
     outputs::check_types(&prepared, options, &bound)?;
     if options.check_only {
-        return check_only(&prepared, &loaded, options, io);
+        return check_only(&prepared, &loaded, options, here, io);
     }
     if matches!(engine, Engine::Cpu) {
         exec::check_memory(&prepared)?;
     }
     if let Engine::Null(null) = &engine {
-        let run = exec::run_on_null(&prepared, null).map_err(|diags| loaded.fail(diags))?;
-        return Ok(summary::followed(&prepared, run.stats, options));
+        return follow(null, &prepared, &loaded, options, here, io);
     }
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
     let parts = inputs::parts(&prepared, &inputs, here.map(|here| here.place.rank));
@@ -103,6 +103,9 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     };
     let (run, trace) = compute(&engine, &prepared, parts, options, &ready, io)
         .map_err(|diags| loaded.fail(diags))?;
+    // Timelines first: with the outputs rank 0 has all that it needs of the others.
+    let trace =
+        spread::collect_timeline(here, &prepared, trace).map_err(|diags| loaded.fail(diags))?;
     let run = spread::collect(here, &prepared, run).map_err(|diags| loaded.fail(diags))?;
     // The other processes have handed over their outputs: rank 0 does the rest.
     let Some(run) = run else { return Ok(String::new()) };
@@ -128,14 +131,39 @@ fn check_only(
     prepared: &Prepared,
     loaded: &Loaded,
     options: &Options,
+    here: Option<&Here>,
     io: &Io<'_>,
 ) -> Result<String, Failure> {
     let mut text = summary::checked(prepared, options);
-    if options.traced.any() {
+    // The model is the same on all processes.
+    if options.traced.any() && here.is_none_or(Here::is_first) {
         let trace = exec::model(prepared).map_err(|diags| loaded.fail(diags))?;
         text += &traced::draw(&trace, loaded, prepared, options, io)?.commit()?;
     } else {
         exec::follow_order(prepared).map_err(|diags| loaded.fail(diags))?;
+    }
+    Ok(text)
+}
+
+/// Goes through a run without data; a timeline that is asked for is the model's, its parts from the
+/// processes that there are.
+fn follow(
+    null: &Null,
+    prepared: &Prepared,
+    loaded: &Loaded,
+    options: &Options,
+    here: Option<&Here>,
+    io: &Io<'_>,
+) -> Result<String, Failure> {
+    let fail = |diags| loaded.fail(diags);
+    if !options.traced.any() {
+        let run = exec::run_on_null(prepared, null).map_err(fail)?;
+        return Ok(summary::followed(prepared, run.stats, options));
+    }
+    let (run, trace) = exec::trace_on_null(prepared, null).map_err(fail)?;
+    let mut text = summary::followed(prepared, run.stats, options);
+    if let Some(trace) = spread::collect_timeline(here, prepared, Some(trace)).map_err(fail)? {
+        text += &traced::draw(&trace, loaded, prepared, options, io)?.commit()?;
     }
     Ok(text)
 }

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 mod children;
 #[path = "launch/faults.rs"]
 mod faults;
+#[path = "launch/timelines.rs"]
+mod timelines;
 
 /// An allgather on four ranks.
 const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{i1}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[iS2{4}, iS3{i1}] (DeviceMesh{0 1 2 3})) :

@@ -7,6 +7,7 @@
 use super::sys::blas::Shape;
 use super::sys::driver::Device;
 use super::{Options, load};
+use crate::backend::clocks::{self, Offset};
 use crate::backend::exchange::{self, Exchange, ExchangeError};
 use crate::backend::null;
 use crate::diag::{Diag, codes};
@@ -73,6 +74,12 @@ impl Joint {
     pub(super) fn meet(&self) -> Result<(), ExchangeError> {
         let Some(exchange) = &self.exchange else { return Ok(()) };
         exchange.gather("meet", &[]).map(|_| ())
+    }
+
+    /// How far the processes' clocks are ahead of rank 0's, by rank; nothing if there is only one.
+    pub(super) fn clocks(&self) -> Result<Vec<Offset>, Vec<Diag>> {
+        let Some(exchange) = &self.exchange else { return Ok(Vec::new()) };
+        clocks::compare(exchange.as_ref(), &clocks::now).map_err(|error| vec![error.diag()])
     }
 
     /// Opens the device of this process: the one that was asked for, else the one whose number is this

@@ -1,18 +1,20 @@
 //! The prepare phase, and runs of all ranks.
 
 pub(super) mod bound;
+mod connect;
 mod traced;
+mod tune;
 
 use super::bind::route;
 use super::comm::{self, Team};
 use super::gate::Gate;
-use super::joint::{self, Joint, Placed};
+use super::joint::{Joint, Placed};
 use super::memory::Layout;
 use super::messages::{self, Messages};
 use super::peers;
+use super::pool::{Link, Pool};
 use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings};
-use super::sys::blas::Shape;
 use super::sys::driver::{self, Device};
 use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
@@ -33,6 +35,13 @@ pub struct Loaded<'p> {
     about: String,
     phases: Vec<(&'static str, f64)>,
     joint: Joint,
+    pool: Arc<Pool>,
+    /// Teams whose communicators the next programs may have.
+    lent: Vec<connect::Lent>,
+    /// The world of its ranks, if the next programs may have that too.
+    world: Option<Link>,
+    /// Whether everything went well so far.
+    sound: bool,
 }
 
 /// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
@@ -42,21 +51,23 @@ pub(super) fn load<'p>(
     options: &Options,
     callers: bool,
 ) -> Result<Loaded<'p>, Vec<Diag>> {
+    let mut clock = Clock::new();
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
     let joint = Joint::new(prepared, options)?;
-    let mut clock = Clock::new();
+    clock.lap("follow");
     let teams = comm::teams(prepared);
     let opened = opened(prepared, &teams, &joint, options, callers, &mut clock);
     let (mut loaded, wiring) = joint.end("load", opened)?;
+    clock.lap("load");
     // From here on every rank's memory exists.
     let wired = loaded.address(wiring);
     joint.end("memory", wired)?;
-    clock.lap("load");
-    loaded.tune()?;
+    clock.lap("address");
+    tune::tune(&mut loaded, &options.pool)?;
     clock.lap("tune");
     if messages::over_nccl(&teams, options.routes) {
-        let version = connect(&mut loaded, &teams, options);
+        let version = connect::connect(&mut loaded, &teams, options);
         loaded.about.push_str(&joint.end("connect", version)?);
     }
     clock.lap("connect");
@@ -68,6 +79,7 @@ pub(super) fn load<'p>(
         clock.lap("capture");
     }
     loaded.phases = clock.laps;
+    loaded.sound = true;
     Ok(loaded)
 }
 
@@ -81,7 +93,8 @@ fn opened<'p>(
     clock: &mut Clock,
 ) -> Result<(Loaded<'p>, Wiring), Vec<Diag>> {
     let over_nccl = messages::over_nccl(teams, options.routes);
-    let site = site(prepared, joint, &options.devices, over_nccl)?;
+    let site = site(prepared, joint, options, over_nccl)?;
+    clock.lap("devices");
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let recorded = options.graph && site.is_several();
     let messages = messages::messages(prepared, options.routes);
@@ -97,10 +110,21 @@ fn opened<'p>(
     clock.lap("compile");
     let ordinals = site.ordinals.clone();
     drop(site);
-    let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options.timeout)?;
+    let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options)?;
     ranks.iter_mut().for_each(|rank| rank.peers = joint.exchange());
-    let (timeout, phases, joint) = (options.timeout, Vec::new(), joint.clone());
-    Ok((Loaded { prepared, ranks, timeout, about, phases, joint }, wiring))
+    let loaded = Loaded {
+        prepared,
+        ranks,
+        timeout: options.timeout,
+        about,
+        phases: Vec::new(),
+        joint: joint.clone(),
+        pool: options.pool.clone(),
+        lent: Vec::new(),
+        world: None,
+        sound: false,
+    };
+    Ok((loaded, wiring))
 }
 
 /// Where every rank's buffers will lie, and what goes between them.
@@ -192,7 +216,7 @@ fn recorded_copies() -> Diag {
 fn site(
     prepared: &Prepared,
     joint: &Joint,
-    asked: &[usize],
+    options: &Options,
     over_nccl: bool,
 ) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
@@ -202,9 +226,10 @@ fn site(
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
         return Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart });
     }
-    let ordinals =
-        ordinals(prepared.plans.len(), asked, over_nccl, found).map_err(|diag| vec![diag])?;
-    let devices: Result<Vec<_>, Error> = ordinals.iter().map(|&at| Device::open(at)).collect();
+    let ordinals = ordinals(prepared.plans.len(), &options.devices, over_nccl, found)
+        .map_err(|diag| vec![diag])?;
+    let devices: Result<Vec<_>, Error> =
+        ordinals.iter().map(|&at| options.pool.device(at)).collect();
     let devices = devices.map_err(|error| vec![global(&error)])?;
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
     let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
@@ -306,18 +331,20 @@ fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Res
     Ok(images)
 }
 
-/// Compiles a kernel, or finds it in the store.
+/// Finds a kernel among those of this process or in the store, or compiles it.
 fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
-    let (major, minor) = nvrtc::version()?;
-    let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
-    if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
-        return Ok(image);
-    }
-    let image = nvrtc::compile(text, architecture)?;
-    if let Some(store) = &options.store {
-        store.put(&key, &image);
-    }
-    Ok(image)
+    options.pool.image(architecture, text, || {
+        let (major, minor) = nvrtc::version()?;
+        let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
+        if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
+            return Ok(image);
+        }
+        let image = nvrtc::compile(text, architecture)?;
+        if let Some(store) = &options.store {
+            store.put(&key, &image);
+        }
+        Ok(image)
+    })
 }
 
 /// FNV-1a of a text.
@@ -333,7 +360,7 @@ fn open<'p>(
     wiring: &Wiring,
     ordinals: &[usize],
     images: &Images,
-    timeout: Duration,
+    options: &Options,
 ) -> Result<Vec<Rank<'p>>, Vec<Diag>> {
     let results: Vec<Result<Rank<'p>, Diag>> = std::thread::scope(|scope| {
         let threads: Vec<_> = own
@@ -344,8 +371,8 @@ fn open<'p>(
                     let at = plan.rank as usize;
                     let flags = wiring.messages.flag_bytes(plan.rank);
                     let place = (wiring.layouts[at].clone(), flags, &wiring.outside[at][..]);
-                    Rank::new(plan, schedule, place, ordinal, images)
-                        .map_err(|error| Failure::from(error).diag(prepared, plan, timeout))
+                    Rank::new(plan, schedule, place, ordinal, (images, &options.pool))
+                        .map_err(|error| Failure::from(error).diag(prepared, plan, options.timeout))
                 })
             })
             .collect();
@@ -375,34 +402,6 @@ fn sort<T>(results: Vec<Result<T, Diag>>) -> Result<Vec<T>, Vec<Diag>> {
         }
     }
     if bad.is_empty() { Ok(good) } else { Err(bad) }
-}
-
-/// Joins the communicators; NCCL's version for messages.
-fn connect(
-    loaded: &mut Loaded<'_>,
-    teams: &[(String, Team)],
-    options: &Options,
-) -> Result<String, Vec<Diag>> {
-    let nccl = |error: nccl_rs::Error| {
-        let code = match error {
-            nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_) => codes::DEVICE,
-            _ => codes::DEVICE_CALL,
-        };
-        vec![Diag::global(code, error.to_string()).note("`HIR_NCCL_LIB` names the library to open")]
-    };
-    let library = nccl_rs::Library::open(options.nccl.clone()).map_err(nccl)?;
-    let joint = loaded.joint.clone();
-    let id =
-        joint.of_first("connect: id", || Ok(library.unique_id().map_err(nccl)?.bytes.to_vec()))?;
-    let id = nccl_rs::UniqueId {
-        bytes: id.try_into().map_err(|_| vec![joint::senseless("connect: id")])?,
-    };
-    let world = loaded.prepared.plans.len() as u32;
-    let deadline = Instant::now() + options.timeout;
-    let teams = (teams, options.routes);
-    loaded.each(|rank| Ok(rank.connect(&library, id, world, teams, deadline)?))?;
-    let (major, minor, patch) = library.version().map_err(nccl)?;
-    Ok(format!(", NCCL {major}.{minor}.{patch}"))
 }
 
 impl Loaded<'_> {
@@ -459,6 +458,9 @@ impl Loaded<'_> {
             threads.into_iter().map(joined).collect()
         });
         let result = self.joint.end("step", sort(results).map(|_| ()));
+        if result.is_err() {
+            self.spoil();
+        }
         if result.is_err() && self.joint.is_several() {
             // A communicator that waits for a process which is gone must not be left in peace either.
             self.ranks.iter_mut().for_each(Rank::abort);
@@ -470,21 +472,6 @@ impl Loaded<'_> {
     fn address(&mut self, wiring: Wiring) -> Result<(), Vec<Diag>> {
         let map = peers::map(&self.ranks, &self.joint, wiring.layouts, wiring.messages)?;
         self.each(|rank| Ok(rank.address(&map)?))
-    }
-
-    /// Chooses an algorithm for each product. Ranks that compute the same product have to round alike,
-    /// or replicas would differ: the first rank's choice is everybody's.
-    fn tune(&mut self) -> Result<(), Vec<Diag>> {
-        self.each(|rank| Ok(rank.tune()?))?;
-        let mut choices: Vec<(Shape, usize)> = Vec::new();
-        for (shape, choice) in self.ranks.iter().flat_map(Rank::choices) {
-            if !choices.iter().any(|(other, _)| other == shape) {
-                choices.push((shape.clone(), choice));
-            }
-        }
-        let choices = self.joint.choices(choices)?;
-        self.ranks.iter_mut().for_each(|rank| rank.follow(&choices));
-        Ok(())
     }
 
     /// Waits for everything that was issued.
@@ -570,6 +557,14 @@ impl Loaded<'_> {
             Ok(())
         })?;
         self.joint.most(most.into_inner().unwrap_or_default())
+    }
+}
+
+impl Drop for Loaded<'_> {
+    fn drop(&mut self) {
+        if self.sound && self.ranks.iter().all(Rank::is_quiet) {
+            self.leave();
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod load;
 mod memory;
 mod messages;
 mod peers;
+mod pool;
 mod rank;
 mod schedule;
 mod shortage;
@@ -28,6 +29,7 @@ pub use bind::{DeviceTensor, Side};
 pub use load::Loaded;
 pub use load::bound::Bound;
 pub use messages::{Route, Routes};
+pub use pool::Pool;
 pub use sys::context::CallerStream;
 pub use sys::{Error, blas, driver, nvrtc, nvtx, peer};
 
@@ -75,6 +77,11 @@ pub struct Options {
     /// With an exchange: the device of this process, by its number. `None`: the n-th process of a host
     /// takes its n-th device.
     pub device: Option<usize>,
+    /// What programs leave behind for the next ones: communicators, memory, modules, handles, chosen
+    /// algorithms, primary contexts. Clones of these options share it, so a program that is loaded with
+    /// them after another one was dropped starts sooner; programs that live at the same time never share
+    /// what only one can use. It is freed with the last clone, and the last program, that refers to it.
+    pub pool: Arc<Pool>,
 }
 
 impl Default for Options {
@@ -89,6 +96,7 @@ impl Default for Options {
             devices: Vec::new(),
             exchange: None,
             device: None,
+            pool: Arc::default(),
         }
     }
 }

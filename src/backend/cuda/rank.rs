@@ -1,17 +1,18 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
 
 mod addresses;
+pub(super) mod connect;
 pub(super) mod ports;
 mod ranges;
 mod traced;
+mod tune;
 
-use super::comm::Team;
 use super::memory::{self, Layout};
-use super::messages::{Route, Routes};
 use super::peers::Peers;
+use super::pool::{Arena, Handle, Pool};
 use super::schedule::{Call, Schedule};
 use super::sys::Error;
-use super::sys::blas::{Blas, Operands, Product, Shape};
+use super::sys::blas::{Operands, Product};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
 use super::sys::peer::WordOp;
 use super::{Failure, Images, Reached};
@@ -32,8 +33,6 @@ const WORKSPACE: usize = 32 << 20;
 const CANDIDATES: usize = 8;
 /// Memory that another process opens is a multiple of this, and so not shared with other allocations.
 const SHARED: usize = 2 << 20;
-/// How often each is timed.
-const TRIALS: usize = 3;
 /// How long a failed run's streams may take to end once all flags are raised.
 const RELEASE: Duration = Duration::from_secs(2);
 
@@ -68,20 +67,23 @@ pub(super) struct Rank<'p> {
     pub(super) plan: &'p Plan,
     // Dropped in this order: what is used before what it uses.
     graph: Option<Graph>,
-    comms: Vec<(usize, Communicator)>,
+    pub(super) comms: Vec<(usize, Communicator)>,
+    /// The communicator of all ranks, while others are split off it.
+    pub(super) world: Option<Communicator>,
     together: Option<Together>,
     products: Vec<Product>,
-    modules: Vec<Module>,
+    modules: Vec<Arc<Module>>,
     events: Vec<Event>,
     timers: Vec<Event>,
     /// The end of what was issued.
     end: Event,
     streams: Vec<Stream>,
-    blas: Option<Blas>,
-    memory: Memory,
+    blas: Option<Handle>,
+    memory: Arena,
     /// Room that buffers of a caller's stand in until the caller binds them.
     spare: Option<Memory>,
     pub(super) device: Arc<Device>,
+    pool: Arc<Pool>,
     layout: Layout,
     /// Address of each buffer.
     bases: Vec<u64>,
@@ -128,11 +130,11 @@ impl<'p> Rank<'p> {
         schedule: Schedule,
         (layout, flags, outside): (Layout, usize, &[bool]),
         ordinal: usize,
-        images: &Images,
+        (images, pool): (&Images, &Arc<Pool>),
     ) -> Result<Self, Error> {
-        let device = Device::open(ordinal)?;
-        let memory = Memory::new(&device, layout.bytes.next_multiple_of(SHARED))?;
-        let spare = ports::spare(plan, outside, &device)?;
+        let device = pool.device(ordinal)?;
+        let memory = pool.arena(&device, bytes(&layout))?;
+        let spare = ports::spare(plan, outside, &device, pool)?;
         let own = plan.streams as usize;
         let priority = |stream| if stream < own { Priority::Normal } else { Priority::High };
         let streams = (0..schedule.streams).map(|stream| Stream::new(&device, priority(stream)));
@@ -141,11 +143,12 @@ impl<'p> Rank<'p> {
         let events: Vec<Event> = events.collect::<Result<_, _>>()?;
         let timers = [Event::new(&device, true)?, Event::new(&device, true)?];
         let end = Event::new(&device, false)?;
-        let blas = if schedule.shapes.is_empty() { None } else { Some(Blas::new()?) };
+        let blas = if schedule.shapes.is_empty() { None } else { Some(pool.handle(&device)?) };
         let mut rank = Self {
             plan,
             graph: None,
             comms: Vec::new(),
+            world: None,
             products: Vec::new(),
             modules: Vec::new(),
             events,
@@ -156,6 +159,7 @@ impl<'p> Rank<'p> {
             memory,
             spare,
             device,
+            pool: pool.clone(),
             layout,
             bases: Vec::new(),
             schedule,
@@ -172,7 +176,7 @@ impl<'p> Rank<'p> {
             ranges: None,
         };
         // Memory of an earlier program must not look like results of this one.
-        rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.memory.bytes())?;
+        rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.bytes())?;
         rank.streams[0].set_bytes(rank.memory.address(), 0, flags)?;
         rank.streams[0].synchronize()?;
         rank.bases = rank.first_bases();
@@ -184,7 +188,7 @@ impl<'p> Rank<'p> {
         for text in &self.schedule.texts {
             let image =
                 images.get(text).ok_or_else(|| Error::Compile { log: "no image".into() })?;
-            let module = Module::load(&self.device, image)?;
+            let module = self.pool.module(&self.device, text, image)?;
             self.functions.push(module.function(super::codegen::ENTRY)?);
             self.modules.push(module);
         }
@@ -215,41 +219,6 @@ impl<'p> Rank<'p> {
 
     // ---- preparation ----
 
-    /// Joins the communicators: the world of all ranks, and from it each team that has members to talk to.
-    pub(super) fn connect(
-        &mut self,
-        library: &Arc<nccl_rs::Library>,
-        id: nccl_rs::UniqueId,
-        world: u32,
-        (teams, routes): (&[(String, Team)], Routes),
-        deadline: Instant,
-    ) -> Result<(), nccl_rs::Error> {
-        self.device.make_current().map_err(|error| nccl_rs::Error::Call {
-            call: "cuCtxSetCurrent",
-            text: error.to_string(),
-        })?;
-        let rank = self.plan.rank;
-        let all = Communicator::join(library, id, world, rank, deadline)?;
-        let config = nccl_rs::Config { blocking: true };
-        for (entry, (backend, team)) in teams.iter().enumerate() {
-            if team.ranks.len() < 2 || routes.of(backend) != Some(Route::Nccl) {
-                continue;
-            }
-            let place = team.ranks.iter().position(|&other| other == rank);
-            let (color, key) = (place.map(|_| 0), place.unwrap_or(0) as u32);
-            let size = team.ranks.len() as u32;
-            if let Some(comm) = all.split(color, key, size, config, deadline)? {
-                self.comms.push((entry, comm));
-            }
-        }
-        self.join_together(&all, deadline)?;
-        // Members of teams of one have no communicator and make no calls of NCCL.
-        self.comms.sort_by_key(|(entry, _)| {
-            self.schedule.members.iter().position(|(other, _)| other == entry)
-        });
-        Ok(())
-    }
-
     /// Carries out every different communication once, so that the run makes no connection.
     pub(super) fn rehearse(&mut self) -> Result<(), Failure> {
         self.device.make_current()?;
@@ -278,51 +247,6 @@ impl<'p> Rank<'p> {
             }
         }
         Ok(())
-    }
-
-    /// Times the algorithms of the products and keeps the fastest of each.
-    pub(super) fn tune(&mut self) -> Result<(), Error> {
-        self.device.make_current()?;
-        let Some(blas) = &self.blas else { return Ok(()) };
-        let stream = &self.streams[0];
-        for index in 0..self.products.len() {
-            let operands = self.ready.iter().find_map(|(call, _)| match call {
-                Ready::Product { product, operands } if *product == index => Some(*operands),
-                _ => None,
-            });
-            let Some(operands) = operands else { continue };
-            let mut best = (f64::INFINITY, 0);
-            for choice in 0..self.products[index].choices() {
-                self.products[index].chosen = choice;
-                let mut least = f64::INFINITY;
-                for _ in 0..=TRIALS {
-                    stream.record(&self.timers[0])?;
-                    self.products[index].run(blas, &operands, stream)?;
-                    stream.record(&self.timers[1])?;
-                    stream.synchronize()?;
-                    least = least.min(self.timers[1].since(&self.timers[0])?);
-                }
-                if least < best.0 {
-                    best = (least, choice);
-                }
-            }
-            self.products[index].chosen = best.1;
-        }
-        Ok(())
-    }
-
-    /// What was chosen for each product.
-    pub(super) fn choices(&self) -> impl Iterator<Item = (&Shape, usize)> {
-        self.schedule.shapes.iter().zip(self.products.iter().map(|product| product.chosen))
-    }
-
-    /// Chooses as others did.
-    pub(super) fn follow(&mut self, choices: &[(Shape, usize)]) {
-        for (shape, product) in self.schedule.shapes.iter().zip(&mut self.products) {
-            if let Some((_, choice)) = choices.iter().find(|(other, _)| other == shape) {
-                product.chosen = (*choice).min(product.choices() - 1);
-            }
-        }
     }
 
     // ---- data ----
@@ -486,7 +410,8 @@ impl<'p> Rank<'p> {
     pub(super) fn abort(&mut self) {
         let _ = self.device.make_current();
         let together = self.together.take().map(|together| together.comm);
-        for comm in self.comms.drain(..).map(|(_, comm)| comm).chain(together) {
+        let others = together.into_iter().chain(self.world.take());
+        for comm in self.comms.drain(..).map(|(_, comm)| comm).chain(others) {
             let _ = comm.abort();
         }
         let _ = self.release();
@@ -541,8 +466,30 @@ impl<'p> Rank<'p> {
 
     /// Bytes of device memory.
     pub(super) fn bytes(&self) -> usize {
-        self.memory.bytes()
+        bytes(&self.layout)
     }
+
+    /// Whether nothing of it is under way any more, on its device and in its communicators.
+    pub(super) fn is_quiet(&self) -> bool {
+        let ready = |comm: &Communicator| comm.in_progress("ncclCommGetAsyncError") == Ok(false);
+        self.device.make_current().is_ok()
+            && self.idle() == Ok(true)
+            && self.comms.iter().all(|(_, comm)| ready(comm))
+    }
+
+    /// Lets the next programs have its memory and its handle when it is dropped. It is quiet.
+    pub(super) fn keep(&mut self) {
+        // Other processes may have opened the memory.
+        self.memory.keep = self.peers.is_none();
+        if let Some(blas) = &mut self.blas {
+            blas.keep = true;
+        }
+    }
+}
+
+/// Bytes of memory for a layout.
+fn bytes(layout: &Layout) -> usize {
+    layout.bytes.next_multiple_of(SHARED)
 }
 
 /// Makes NCCL's calls, as a group if there are several.

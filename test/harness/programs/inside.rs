@@ -58,6 +58,7 @@ fn call(
         color: false,
         env,
         exe: None,
+        gpus: context.gpus.clone(),
         columns: None,
     };
     let code = tool(words, &mut io);

@@ -12,6 +12,7 @@ mod hosts;
 mod join;
 mod outputs;
 mod peers;
+mod timeline;
 mod token;
 mod wire;
 
@@ -22,6 +23,7 @@ use crate::io::Io;
 use crate::run::errors;
 use hostir::backend::RunResult;
 use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
+use hostir::backend::trace::Trace;
 use hostir::diag::{Diag, codes};
 use hostir::plan::Prepared;
 use std::sync::Arc;
@@ -124,6 +126,18 @@ impl Here {
         let unpack = |(rank, message): (usize, &Vec<u8>)| outputs::unpack(prepared, rank, message);
         let outputs: Result<Vec<_>, _> = all.iter().enumerate().map(unpack).collect();
         Ok(Some(RunResult { outputs: outputs.map_err(failed)?, stats: run.stats }))
+    }
+
+    /// On rank 0 the timeline of all ranks; the others have handed over their parts.
+    ///
+    /// # Errors
+    /// Another process's failure.
+    pub(crate) fn collect_timeline(
+        &self,
+        prepared: &Prepared,
+        trace: &Trace,
+    ) -> Result<Option<Trace>, Vec<Diag>> {
+        timeline::collect(&self.peers, prepared, trace).map_err(|error| vec![error.diag()])
     }
 
     /// Ends the run on this process: tells the others how it went here.

@@ -21,6 +21,7 @@ fn run(text: &str, args: &[&str]) -> (i32, String, String) {
         color: false,
         columns: None,
         exe: None,
+        gpus: std::sync::Arc::default(),
         env: |_| None,
     };
     let status = super::main_with(&words, &mut io);

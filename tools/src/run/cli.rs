@@ -118,7 +118,8 @@ impl Options {
         let (outputs, expects) = (names(&self.outputs), names(&self.expects));
         // How long one waits is its own affair.
         let gpu = Gpu { timeout_ms: None, ..*gpu };
-        let modes = (&self.backend, self.check_only, self.print_plan, &self.others);
+        let traced = self.traced.any();
+        let modes = (&self.backend, self.check_only, self.print_plan, traced, &self.others);
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
         format!(
             "{container:?} {streams} {shapes:?} {set:?} {inputs:?} {seed} {gpu:?} {outputs:?} {expects:?} {modes:?} {bench:?}"

@@ -63,6 +63,7 @@ impl Engine {
             devices: Vec::new(),
             exchange: here.map(exchange),
             device: here.and_then(|here| here.place.local_rank).map(|rank| rank as usize),
+            pool: io.gpus.clone(),
         };
         Engine::Cuda(Cuda { options })
     }

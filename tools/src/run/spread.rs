@@ -9,6 +9,7 @@ use crate::launch::{self, Here, Source, children};
 use crate::render;
 use exec::Prepared;
 use hostir::backend::RunResult;
+use hostir::backend::trace::Trace;
 use hostir::diag::{Diag, codes};
 use std::ffi::OsString;
 
@@ -175,4 +176,16 @@ pub(super) fn collect(
         here.peers.settle();
     }
     Ok(run)
+}
+
+/// The timeline of all ranks, if there is one; `None` on processes that have handed over theirs.
+pub(super) fn collect_timeline(
+    here: Option<&Here>,
+    prepared: &Prepared,
+    trace: Option<Trace>,
+) -> Result<Option<Trace>, Vec<Diag>> {
+    match (here, trace) {
+        (Some(here), Some(trace)) => here.collect_timeline(prepared, &trace),
+        (_, trace) => Ok(trace),
+    }
 }

@@ -30,6 +30,7 @@ fn run_file(text: &str, file: &str, args: &[&str]) -> (i32, String, String, usiz
         columns: None,
         env: |_| None,
         exe: None,
+        gpus: std::sync::Arc::default(),
     };
     let status = super::main_with(&words, &mut io);
     let files = std::fs::read_dir(folder.path()).unwrap().count();

@@ -7,7 +7,6 @@ use super::load::Loaded;
 use super::staged::Staged;
 use super::{errors, timeline, trace};
 use crate::io::Io;
-use crate::launch::Here;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::ir::OpId;
@@ -37,13 +36,12 @@ impl Wanted {
 }
 
 /// Refuses, before anything runs, what a timeline does not go with and places that cannot be written.
-pub(super) fn check(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Result<(), Failure> {
+pub(super) fn check(options: &Options, io: &Io<'_>) -> Result<(), Failure> {
     let wanted = &options.traced;
     if !wanted.any() {
         return Ok(());
     }
     let others = [
-        (here.is_some(), "several processes", "each of them has a clock of its own"),
         (options.bench.is_some(), "`--bench`", "the events of a traced run would be timed too"),
         (options.print_plan, "`--print-plan`", "nothing runs that could be traced"),
         (

@@ -208,8 +208,11 @@ impl Bound<'_> {
     /// Notes a failure, and tells it to the other processes of the run.
     fn ended(&mut self, done: Result<(), Vec<Diag>>, failed: &AtomicBool) -> Result<(), Vec<Diag>> {
         let Err(diags) = &done else { return done };
+        // Whether it was a failure or not: nothing of this program is for others now.
+        self.loaded.sound = false;
         if failed.load(Ordering::Acquire) {
             self.failed = true;
+            self.loaded.spoil();
             let ours = diags.first().is_some_and(|diag| diag.code != codes::PROCESS);
             if let Some(exchange) = self.loaded.joint.exchange().filter(|_| ours) {
                 exchange.fail(&exchange::report(diags));

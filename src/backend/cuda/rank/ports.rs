@@ -15,6 +15,7 @@ use crate::backend::cuda::bind::{DeviceTensor, Side};
 use crate::backend::cuda::codegen;
 use crate::backend::cuda::memory;
 use crate::backend::cuda::messages::Messages;
+use crate::backend::cuda::pool::Pool;
 use crate::backend::cuda::schedule::Call;
 use crate::backend::cuda::sys::driver::{
     self, Device, Event, Function, Graph, Memory, Module, Stream,
@@ -32,10 +33,11 @@ pub(in crate::backend::cuda) fn spare(
     plan: &Plan,
     outside: &[bool],
     device: &Arc<Device>,
+    pool: &Pool,
 ) -> Result<Option<Memory>, Error> {
     let sizes = outside.iter().enumerate().filter(|(_, is)| **is);
     let largest = sizes.map(|(buffer, _)| memory::size(plan, buffer)).max();
-    largest.map(|bytes| Memory::new(device, bytes)).transpose()
+    largest.map(|bytes| pool.memory(device, bytes)).transpose()
 }
 
 /// Why a run does not start.
@@ -210,7 +212,7 @@ impl Ports {
         if let Some(memory) = &self.own[at] {
             return Ok(memory.address());
         }
-        let memory = Memory::new(&rank.device, memory::size(rank.plan, at))?;
+        let memory = rank.pool.memory(&rank.device, memory::size(rank.plan, at))?;
         // As all memory of a rank: old results must not look like new ones.
         rank.streams[0].set_bytes(memory.address(), 0xff, memory.bytes())?;
         let address = memory.address();

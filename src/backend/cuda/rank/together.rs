@@ -8,7 +8,8 @@ use super::super::{Cause, Failure};
 use super::Rank;
 use crate::backend::cuda::sys::Error;
 use crate::backend::cuda::sys::driver::Memory;
-use nccl_rs::{Communicator, Config, DataType, RedOp};
+use crate::backend::exchange::Exchange;
+use nccl_rs::{Communicator, Config, DataType, Patience, RedOp};
 use std::time::{Duration, Instant};
 
 /// How long it may take until it is known which process NCCL complains about.
@@ -25,7 +26,7 @@ impl Rank<'_> {
     pub(super) fn join_together(
         &mut self,
         all: &Communicator,
-        deadline: Instant,
+        patience: Patience<'_>,
     ) -> Result<(), nccl_rs::Error> {
         if self.peers.is_none() {
             return Ok(());
@@ -34,34 +35,57 @@ impl Rank<'_> {
         let failed = |error: Error| nccl_rs::Error::Call { call, text: error.to_string() };
         let number = Memory::new(&self.device, size_of::<f32>()).map_err(failed)?;
         let config = Config { blocking: true };
-        let comm = all.split(Some(0), all.rank(), all.size(), config, deadline)?;
+        let comm = all.split(Some(0), all.rank(), all.size(), config, patience)?;
         self.together = comm.map(|comm| Together { comm, number });
         Ok(())
     }
 
-    /// NCCL notices too when a process is gone, but not which one, and why it went. The other processes
-    /// may say so in a moment.
+    /// What is to blame for a failure of this rank.
     pub(in super::super) fn blame(&self, failure: Failure) -> Failure {
-        let Some(peers) = self.peers.as_ref().filter(|_| matches!(failure.cause, Cause::Nccl(_)))
-        else {
-            return failure;
-        };
-        let deadline = Instant::now() + HEARSAY;
-        while Instant::now() < deadline {
-            if let Some(error) = peers.failed() {
-                return Failure { cause: Cause::Peer(error), ..failure };
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        failure
+        blamed(self.peers.as_deref(), failure)
     }
 
     /// Waits until all other ranks are here too. Nothing is issued meanwhile: work that waits on the device
     /// would start all at once, and not in the order of a run.
-    pub(super) fn start_together(&mut self, timeout: Duration) -> Result<(), Failure> {
+    pub(in super::super) fn start_together(&mut self, timeout: Duration) -> Result<(), Failure> {
         let Some(Together { comm, number }) = &mut self.together else { return Ok(()) };
         let (at, stream) = (number.address(), self.streams[0].nccl());
         comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream)?;
         self.wait(timeout)
+    }
+}
+
+/// NCCL notices too when a process is gone, but not which one, and why it went. The other processes may
+/// say so in a moment.
+fn blamed(peers: Option<&dyn Exchange>, failure: Failure) -> Failure {
+    let Some(peers) = peers.filter(|_| matches!(failure.cause, Cause::Nccl(_))) else {
+        return failure;
+    };
+    let deadline = Instant::now() + HEARSAY;
+    while Instant::now() < deadline {
+        if let Some(error) = peers.failed() {
+            return Failure { cause: Cause::Peer(error), ..failure };
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::exchange::Threads;
+
+    #[test]
+    fn a_peer_that_failed_is_named_instead_of_what_nccl_says() {
+        let ranks = Threads::new(2, Duration::from_secs(1));
+        let given_up = || Failure::from(nccl_rs::Error::GivenUp { call: "ncclCommSplit" });
+        assert_eq!(blamed(None, given_up()), given_up());
+        ranks[1].fail("H0521\n\nno device memory");
+        let failure = blamed(Some(&ranks[0]), given_up());
+        assert_eq!(failure.cause, Cause::Peer(ranks[0].failed().unwrap()));
+        // What another library says is this rank's own trouble.
+        let own = Failure::from(Error::NoMemory { bytes: 1, free: 0 });
+        assert_eq!(blamed(Some(&ranks[0]), own.clone()), own);
     }
 }

@@ -6,8 +6,9 @@ use super::super::sys::Error;
 use super::super::sys::driver::Event;
 use super::super::traced::{self, Anchor, Bracket, Probe};
 use super::Rank;
+use crate::backend::clocks::now;
 use crate::backend::trace::Part;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often the device's clock is compared with the host's.
 const ROUNDS: usize = 16;
@@ -35,15 +36,9 @@ impl Rank<'_> {
         Ok(Probes { bases, steps: steps.collect::<Result<_, Error>>()? })
     }
 
-    /// Finds moments of the device on the host's clock, which starts at `zero`. All ranks do so at the
-    /// same time, so that they find the host equally busy.
-    pub(in super::super) fn anchor(
-        &self,
-        probes: &Probes,
-        gate: &Gate,
-        zero: Instant,
-    ) -> Result<Anchor, Error> {
-        let now = || u64::try_from(zero.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    /// Finds moments of the device on the host's clock. All ranks do so at the same time, so that they find
+    /// the host equally busy.
+    pub(in super::super) fn anchor(&self, probes: &Probes, gate: &Gate) -> Result<Anchor, Error> {
         let mut brackets = Vec::new();
         for base in &probes.bases {
             gate.wait();

@@ -102,6 +102,16 @@ pub struct Shape {
     pub alignments: [u32; 4],
 }
 
+impl Shape {
+    /// Floating-point operations: two for each multiplication and addition.
+    pub fn flop(&self) -> u64 {
+        let (a, transposed) = self.a;
+        let depth = if transposed { a.rows } else { a.columns };
+        let batch = u64::try_from(self.batch).unwrap_or(0);
+        [2, self.d.rows, self.d.columns, depth, batch].into_iter().fold(1, u64::saturating_mul)
+    }
+}
+
 /// A handle of the current device.
 #[derive(Debug)]
 pub struct Blas {
@@ -110,6 +120,8 @@ pub struct Blas {
 
 // SAFETY: handles may be used from any thread.
 unsafe impl Send for Blas {}
+// SAFETY: and from several at once: what a call needs is in its arguments.
+unsafe impl Sync for Blas {}
 
 impl Blas {
     /// A handle of the current device.

@@ -460,6 +460,8 @@ pub struct Module {
 
 // SAFETY: modules may be used from any thread.
 unsafe impl Send for Module {}
+// SAFETY: and from several at once.
+unsafe impl Sync for Module {}
 
 /// A kernel of a module.
 #[derive(Clone, Copy, Debug)]

@@ -149,3 +149,23 @@ fn settled_is_settled() {
         }
     });
 }
+
+/// Clocks that were set wrong are found over connections, as close as a message takes.
+#[test]
+fn clocks_are_compared_over_connections() {
+    let (start, day) = (Instant::now(), 86_400_000_000_000u64);
+    let skew = |rank: u32| day * u64::from((rank * 3) % 5);
+    let found = on_all(connected(4, LONG), |peers| {
+        let now = || start.elapsed().as_nanos() as u64 + skew(peers.rank());
+        let offsets = hostir::backend::clocks::compare(&peers, &now).unwrap();
+        peers.finish().unwrap();
+        offsets
+    });
+    println!("{:?}", found[0]);
+    assert!(found.iter().all(|offsets| *offsets == found[0]));
+    for (offset, rank) in found[0].iter().zip(0..) {
+        let off = offset.ahead_ns - skew(rank) as i64;
+        assert!(off.unsigned_abs() <= offset.error_ns, "{offset:?} is off by {off}");
+        assert!(offset.error_ns < 100_000_000, "{offset:?}");
+    }
+}

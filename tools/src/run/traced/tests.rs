@@ -20,6 +20,7 @@ fn run(folder: &Path, text: &str, args: &[&str]) -> (i32, String, String) {
         color: false,
         columns: Some(80),
         exe: None,
+        gpus: std::sync::Arc::default(),
         env: |_| None,
     };
     let status = crate::run::main_with(&words, &mut io);

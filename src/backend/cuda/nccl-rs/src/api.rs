@@ -31,6 +31,11 @@ pub enum Error {
         /// The function.
         call: &'static str,
     },
+    /// A call was given up: the caller knows why.
+    GivenUp {
+        /// The function.
+        call: &'static str,
+    },
 }
 
 impl std::fmt::Display for Error {
@@ -42,6 +47,7 @@ impl std::fmt::Display for Error {
             Error::Symbol(text) => write!(f, "this NCCL is too old: {text}"),
             Error::Call { call, text } => write!(f, "{call} failed: {text}"),
             Error::Timeout { call } => write!(f, "{call} did not end in time"),
+            Error::GivenUp { call } => write!(f, "{call} was given up"),
         }
     }
 }
@@ -104,8 +110,8 @@ macro_rules! functions {
         /// An open library. Clones of the `Arc` keep it open.
         pub struct Library {
             $(pub(crate) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
-            path: String,
-            _library: libloading::Library,
+            pub(crate) path: String,
+            pub(crate) _library: libloading::Library,
         }
         impl Library {
             fn load(library: libloading::Library, path: String) -> Result<Self, Error> {

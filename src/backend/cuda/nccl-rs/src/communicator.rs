@@ -1,26 +1,20 @@
 //! Communicators and what they carry out.
 
-use crate::api::{
-    DataType, Error, Handle, IN_PROGRESS, Library, RawConfig, RedOp, SUCCESS, UniqueId,
-};
+use crate::api::{DataType, Error, Handle, IN_PROGRESS, Library, RawConfig, RedOp, SUCCESS};
 use crate::{Address, Stream};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long a loop that waits for NCCL sleeps between two looks.
-const PAUSE: Duration = Duration::from_micros(200);
 
 /// How a communicator behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Whether calls return when they have done their work on the host. Otherwise they go on in a
-    /// thread of NCCL's, and [`Communicator::ready`] says when they are done.
+    /// thread of NCCL's, and [`Communicator::in_progress`] says whether they are done.
     pub blocking: bool,
 }
 
 impl Config {
-    fn raw(self) -> RawConfig {
+    pub(crate) fn raw(self) -> RawConfig {
         const UNSET: c_int = c_int::MIN;
         RawConfig {
             size: size_of::<RawConfig>(),
@@ -40,10 +34,10 @@ impl Config {
 /// rank's device current; addresses are of that device.
 #[derive(Debug)]
 pub struct Communicator {
-    library: Arc<Library>,
-    handle: Handle,
-    size: u32,
-    rank: u32,
+    pub(crate) library: Arc<Library>,
+    pub(crate) handle: Handle,
+    pub(crate) size: u32,
+    pub(crate) rank: u32,
 }
 
 // SAFETY: NCCL allows a communicator to be used from any thread, one at a time; `&mut` and ownership see
@@ -51,61 +45,6 @@ pub struct Communicator {
 unsafe impl Send for Communicator {}
 
 impl Communicator {
-    /// Joins a new communicator of `size` ranks as `rank`; waits for the others until `deadline`.
-    pub fn join(
-        library: &Arc<Library>,
-        id: UniqueId,
-        size: u32,
-        rank: u32,
-        deadline: Instant,
-    ) -> Result<Self, Error> {
-        let mut config = Config { blocking: false }.raw();
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: pointers are to variables of this frame; the configuration is of the stated size.
-        let status = unsafe {
-            (library.init_rank)(&raw mut handle, size as c_int, id, rank as c_int, &raw mut config)
-        };
-        library.check("ncclCommInitRankConfig", status, std::ptr::null_mut())?;
-        let comm = Self { library: library.clone(), handle, size, rank };
-        comm.ready("ncclCommInitRankConfig", deadline)?;
-        Ok(comm)
-    }
-
-    /// Splits: ranks with the same color form a new communicator, in the order of their keys; with no
-    /// color a rank takes part and gets nothing. Every rank has to call it. `size` is the number of
-    /// ranks of this color.
-    pub fn split(
-        &self,
-        color: Option<u32>,
-        key: u32,
-        size: u32,
-        config: Config,
-        deadline: Instant,
-    ) -> Result<Option<Self>, Error> {
-        const NO_COLOR: c_int = -1;
-        let mut raw = config.raw();
-        let mut handle = std::ptr::null_mut();
-        let color_code = color.map_or(NO_COLOR, |color| color as c_int);
-        // SAFETY: this communicator is alive; pointers are to variables of this frame.
-        let status = unsafe {
-            (self.library.split)(
-                self.handle,
-                color_code,
-                key as c_int,
-                &raw mut handle,
-                &raw mut raw,
-            )
-        };
-        self.library.check("ncclCommSplit", status, self.handle)?;
-        self.ready("ncclCommSplit", deadline)?;
-        if color.is_none() || handle.is_null() {
-            return Ok(None);
-        }
-        let comm = Self { library: self.library.clone(), handle, size, rank: key };
-        comm.ready("ncclCommSplit", deadline)?;
-        Ok(Some(comm))
-    }
-
     /// The library.
     pub fn library(&self) -> &Arc<Library> {
         &self.library
@@ -119,17 +58,6 @@ impl Communicator {
     /// This rank's number.
     pub fn rank(&self) -> u32 {
         self.rank
-    }
-
-    /// Waits until no call is in progress.
-    pub fn ready(&self, call: &'static str, deadline: Instant) -> Result<(), Error> {
-        while self.in_progress(call)? {
-            if Instant::now() > deadline {
-                return Err(Error::Timeout { call });
-            }
-            std::thread::sleep(PAUSE);
-        }
-        Ok(())
     }
 
     /// Whether a call goes on in the background; an error if one failed, or a peer did.

@@ -11,9 +11,11 @@
 
 mod api;
 mod communicator;
+mod join;
 
 pub use api::{DataType, Error, Library, RedOp, UniqueId};
 pub use communicator::{Communicator, Config};
+pub use join::Patience;
 
 /// A CUDA stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,272 @@
+//! One clock for the processes of a run.
+//!
+//! Each process has a clock of its own; how far they are apart is found by what they tell each other in
+//! steps that all take ([`Exchange::gather`]). Nobody returns from a step before everybody has called, so
+//! a rank's call at `t0` comes before rank 0's return at `t1`, and rank 0's call at `t2` before the rank's
+//! return at `t3`, as if messages went there and back. NTP's formula (RFC 5905, section 8) then says that
+//! rank 0's clock is ahead by `((t1 - t0) + (t2 - t3)) / 2`, give or take half of the way there and back,
+//! `(t3 - t0) - (t2 - t1)`. NTP keeps the sample with the shortest way; here the shortest way there and the
+//! shortest way back are kept each for itself, which is never worse. A way is short if the one whose call
+//! is measured comes last: the ranks take turns in coming late.
+//!
+//! Processes of one host have the same clock ([`now`]). What was found of them is only checked for allowing
+//! that, so that processes which say they are on one host but have clocks of their own (time namespaces) are
+//! compared like others.
+//!
+//! Clocks also run at different speeds, by some tens of microseconds a second. What lies between two
+//! comparisons is interpolated ([`Drift`]).
+
+use super::exchange::{Exchange, ExchangeError};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// Steps before anybody comes late, which show how long one takes.
+const FIRST: u32 = 4;
+/// How often each rank comes late, and most steps of a comparison.
+const TURNS: u32 = 8;
+const MOST: u32 = 1024;
+/// How late one comes: twice the shortest step, within these bounds.
+const LATE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
+
+/// A step on one process's clock, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// Right before the call.
+    pub before: u64,
+    /// Right after its return.
+    pub after: u64,
+}
+
+/// How far a process's clock is from rank 0's.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Offset {
+    /// By how many nanoseconds it is ahead of rank 0's.
+    pub ahead_ns: i64,
+    /// How far off that may be: this much in either direction.
+    pub error_ns: u64,
+}
+
+/// Nanoseconds of a clock that never goes back and that all processes of a host have in common.
+pub fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
+}
+
+/// By how much at least, and at most, a process's clock is ahead of rank 0's, from the same steps on both.
+fn bounds(first: &[Step], other: &[Step]) -> Option<(i128, i128)> {
+    let steps = || first.iter().zip(other);
+    let apart = |a: u64, b: u64| i128::from(a) - i128::from(b);
+    let least = steps().map(|(first, other)| apart(other.before, first.after)).max()?;
+    let most = steps().map(|(first, other)| apart(other.after, first.before)).min()?;
+    Some((least, most))
+}
+
+/// What the same steps on rank 0 and on another process tell of the latter's clock.
+pub fn offset(first: &[Step], other: &[Step]) -> Offset {
+    let Some((least, most)) = bounds(first, other) else { return Offset::default() };
+    // Bounds that cross come from clocks that do not go evenly.
+    let error = u64::try_from((most - least).unsigned_abs().div_ceil(2)).unwrap_or(u64::MAX);
+    let ahead = i64::try_from((least + most).div_euclid(2)).unwrap_or(0);
+    Offset { ahead_ns: ahead, error_ns: error }
+}
+
+/// What the same steps tell of all processes' clocks, by rank. Those of a host have one clock, as far as
+/// the steps allow that.
+fn offsets(all: &[(String, Vec<Step>)]) -> Vec<Offset> {
+    let mut found: Vec<Offset> = Vec::new();
+    for (rank, (host, steps)) in all.iter().enumerate() {
+        let first = &all[0].1;
+        let same = all[..rank].iter().position(|(other, _)| other == host);
+        let allowed = |offset: &Offset| {
+            bounds(first, steps)
+                .is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
+        };
+        let same = same.and_then(|rank| found.get(rank).copied()).filter(allowed);
+        let own = || if rank == 0 { Offset::default() } else { offset(first, steps) };
+        found.push(same.unwrap_or_else(own));
+    }
+    found
+}
+
+/// Compares all processes' clocks; what each rank's is ahead of rank 0's. All processes call this, and get
+/// the same. `now` is this process's clock in nanoseconds: [`now`], or one that a test made.
+///
+/// # Errors
+/// Those of [`Exchange::gather`].
+pub fn compare(
+    exchange: &dyn Exchange,
+    now: &dyn Fn() -> u64,
+) -> Result<Vec<Offset>, ExchangeError> {
+    let own = steps(exchange, now)?;
+    let times = own.iter().flat_map(|step| [step.before, step.after]);
+    let mut message: Vec<u8> = times.flat_map(u64::to_le_bytes).collect();
+    message.extend(exchange.host().as_bytes());
+    let all = exchange.gather("clocks", &message)?;
+    let all: Option<Vec<_>> = all.iter().map(|bytes| read(bytes, own.len())).collect();
+    let broken = || ExchangeError::Broken { why: "`clocks` came in pieces".to_owned() };
+    all.map(|all| offsets(&all)).ok_or_else(broken)
+}
+
+/// Takes the steps of a comparison.
+fn steps(exchange: &dyn Exchange, now: &dyn Fn() -> u64) -> Result<Vec<Step>, ExchangeError> {
+    let (rank, world) = (exchange.rank(), exchange.world().max(1));
+    let turns = (MOST / world).clamp(1, TURNS);
+    let mut steps: Vec<Step> = Vec::new();
+    for number in 0..FIRST + turns * world {
+        let late = number.checked_sub(FIRST).is_some_and(|number| number % world == rank);
+        if late {
+            let shortest = steps.iter().map(|step| step.after.saturating_sub(step.before)).min();
+            let twice = Duration::from_nanos(shortest.unwrap_or(0).saturating_mul(2));
+            std::thread::sleep(twice.clamp(LATE.0, LATE.1));
+        }
+        let before = now();
+        exchange.gather("clock", &[])?;
+        steps.push(Step { before, after: now() });
+    }
+    Ok(steps)
+}
+
+/// A process's host and its steps, of which there are so many.
+fn read(bytes: &[u8], count: usize) -> Option<(String, Vec<Step>)> {
+    let (steps, host) = bytes.split_at_checked(count * 16)?;
+    let half = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
+    let step = |bytes: &[u8]| Some(Step { before: half(&bytes[..8])?, after: half(&bytes[8..])? });
+    let steps = steps.chunks_exact(16).map(step).collect::<Option<_>>()?;
+    Some((String::from_utf8_lossy(host).into_owned(), steps))
+}
+
+/// A process's clock between two comparisons.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Drift {
+    /// When the clocks were compared first, by the process's clock, and what that said.
+    pub start: (u64, Offset),
+    /// The same of the second time.
+    pub end: (u64, Offset),
+}
+
+impl Drift {
+    /// A time of the process's clock on rank 0's; 0 if that had not begun.
+    pub fn on_first(&self, ns: u64) -> u64 {
+        let (from, to) = (self.start.0, self.end.0.max(self.start.0 + 1));
+        let (first, second) = (i128::from(self.start.1.ahead_ns), i128::from(self.end.1.ahead_ns));
+        let part = ns.clamp(from, to).saturating_sub(from) as f64 / (to - from) as f64;
+        let ahead = first + ((second - first) as f64 * part).round() as i128;
+        let time = i128::from(ns) - ahead;
+        u64::try_from(time.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// How far off that may be, in nanoseconds.
+    pub fn error_ns(&self) -> u64 {
+        self.start.1.error_ns.max(self.end.1.error_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::exchange::Threads;
+    use std::time::Instant;
+
+    fn step(before: u64, after: u64) -> Step {
+        Step { before, after }
+    }
+
+    #[test]
+    fn the_formula_of_ntp() {
+        // By rank 0's clock: the rank calls at 100, rank 0 returns at 130, calls at 200, and the rank
+        // returns at 220. The rank's clock is 5000 ahead.
+        let first = [step(10, 130), step(200, 290)];
+        let other = [step(5100, 5150), step(5150, 5220)];
+        // ((130 - 5100) + (200 - 5220)) / 2 = -4995; (5220 - 5100) - (200 - 130) = 50.
+        assert_eq!(offset(&first, &other), Offset { ahead_ns: 4995, error_ns: 25 });
+        // And the same the other way round.
+        assert_eq!(offset(&other, &first), Offset { ahead_ns: -4995, error_ns: 25 });
+    }
+
+    #[test]
+    fn the_shortest_ways_count_whichever_step_they_are_of() {
+        let first = [step(0, 1000), step(2000, 2010), step(3000, 3990)];
+        let other = [step(990, 1005), step(2001, 2900), step(3001, 3013)];
+        // There within 2010 - 2001 = 9 (second step), back within 3013 - 3000 = 13 (third).
+        assert_eq!(offset(&first, &other), Offset { ahead_ns: 2, error_ns: 11 });
+        assert_eq!(offset(&[], &[]), Offset::default());
+        assert_eq!(offset(&first, &first).ahead_ns, 0);
+    }
+
+    /// Clocks that are hours apart, and one that has just begun.
+    #[test]
+    fn simulated_clocks_are_found() {
+        let hour = 3_600_000_000_000u64;
+        let skews = [5 * hour, 0, 9 * hour, 5 * hour];
+        let start = Instant::now();
+        let found = std::thread::scope(|scope| {
+            let one = |exchange: Threads| {
+                let skew = skews[exchange.rank() as usize];
+                let now = move || start.elapsed().as_nanos() as u64 + skew;
+                scope.spawn(move || compare(&exchange, &now).unwrap())
+            };
+            let ranks = Threads::new(4, Duration::from_secs(30));
+            let threads: Vec<_> = ranks.into_iter().map(one).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        for offsets in &found {
+            assert_eq!(*offsets, found[0]);
+            for (offset, skew) in offsets.iter().zip(skews) {
+                let off = (offset.ahead_ns - (skew as i64 - skews[0] as i64)).unsigned_abs();
+                assert!(off <= offset.error_ns, "{offset:?} is off by {off}");
+                assert!(offset.error_ns < 1_000_000_000, "{offset:?}");
+            }
+        }
+        // One host, and nothing speaks against one clock.
+        assert_eq!((found[0][0], found[0][3]), (Offset::default(), Offset::default()));
+    }
+
+    #[test]
+    fn processes_of_a_host_have_one_clock_if_that_can_be() {
+        let steps = |ahead: u64, ways: u64| vec![step(100 + ahead - ways, 110 + ahead + ways)];
+        let host = |name: &str, steps| (name.to_owned(), steps);
+        let all = [
+            host("a", steps(50, 0)),
+            host("b", steps(1050, 4)),
+            host("a", steps(53, 1)),
+            host("b", steps(1051, 8)),
+            host("b", steps(9050, 8)),
+        ];
+        let found = offsets(&all);
+        let of = |ahead_ns, error_ns| Offset { ahead_ns, error_ns };
+        assert_eq!(found, [of(0, 0), of(1000, 14), of(0, 0), of(1000, 14), of(9000, 18)]);
+    }
+
+    #[test]
+    fn the_clock_goes_on() {
+        let (first, second) = (now(), now());
+        assert!(first > 0 && second >= first);
+    }
+
+    #[test]
+    fn clocks_of_different_speed() {
+        // Ahead by 1000 at first, by 1500 a million later: 500 parts in a million faster.
+        let at = |ahead_ns, error_ns| Offset { ahead_ns, error_ns };
+        let drift = Drift { start: (1_001_000, at(1000, 7)), end: (2_001_500, at(1500, 9)) };
+        assert_eq!(drift.on_first(1_001_000), 1_000_000);
+        assert_eq!(drift.on_first(2_001_500), 2_000_000);
+        assert_eq!(drift.on_first(1_501_250), 1_500_000);
+        assert_eq!(drift.error_ns(), 9);
+        // Nothing is known from before and after: the nearest comparison counts.
+        assert_eq!(drift.on_first(2_501_500), 2_500_000);
+        assert_eq!(drift.on_first(10), 0);
+    }
+
+    #[test]
+    fn a_rank_that_fails_ends_the_comparison() {
+        let mut ranks = Threads::new(2, Duration::from_secs(30));
+        ranks.remove(1).fail("H0522\n\nno clock");
+        let error = compare(&ranks[0], &|| 0).unwrap_err();
+        assert!(matches!(error, ExchangeError::Failed { rank: 1, .. }));
+        let message = [vec![0; 32], b"host".to_vec()].concat();
+        let (host, steps) = read(&message, 2).unwrap();
+        assert_eq!((host.as_str(), steps), ("host", vec![step(0, 0); 2]));
+        assert_eq!(read(&message, 3), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Making communicators, which takes all ranks: how long the others are waited for, and what becomes of
+//! a communicator that they did not come to.
+//!
+//! A thread of NCCL's does the work. Who stops waiting for it aborts the communicator, which ends that
+//! thread: destroying one that is not ready is refused and leaves the thread at work.
+
+use crate::Communicator;
+use crate::api::{Error, Handle, Library, UniqueId};
+use crate::communicator::Config;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a loop that waits for NCCL sleeps between two looks.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// How long a call that needs the other ranks waits for them.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// When it is over.
+    pub deadline: Instant,
+    /// Whether it is over already: the caller knows that somebody will not come. Asked between looks at
+    /// NCCL, so it has to be cheap.
+    pub give_up: &'a dyn Fn() -> bool,
+}
+
+impl std::fmt::Debug for Patience<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Patience").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// Where NCCL puts a handle. Its thread may do so after the caller has stopped waiting: then the place
+/// stays for good.
+struct Slot(*mut Handle);
+
+impl Slot {
+    fn new() -> Self {
+        Self(Box::into_raw(Box::new(std::ptr::null_mut())))
+    }
+
+    fn handle(&self) -> Handle {
+        // SAFETY: the place lives until `free`; both sides write whole pointers.
+        unsafe { AtomicPtr::from_ptr(self.0) }.load(Ordering::Acquire)
+    }
+
+    /// Nobody will write there any more.
+    fn free(self) {
+        // SAFETY: made by a box in `new`; this is the only way to give it back.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+impl Communicator {
+    /// Joins a new communicator of `size` ranks as `rank`; waits for the others as long as `patience` says.
+    pub fn join(
+        library: &Arc<Library>,
+        id: UniqueId,
+        size: u32,
+        rank: u32,
+        patience: Patience<'_>,
+    ) -> Result<Self, Error> {
+        let mut config = Config { blocking: false }.raw();
+        let slot = Slot::new();
+        // SAFETY: the slot stays until the call has ended; the configuration is of the stated size and
+        // is copied.
+        let status = unsafe {
+            (library.init_rank)(slot.0, size as c_int, id, rank as c_int, &raw mut config)
+        };
+        library.check("ncclCommInitRankConfig", status, std::ptr::null_mut())?;
+        let comm = Self { library: library.clone(), handle: slot.handle(), size, rank };
+        comm.made("ncclCommInitRankConfig", patience).inspect(|_| slot.free())
+    }
+
+    /// Splits: ranks with the same color form a new communicator, in the order of their keys; with no
+    /// color a rank takes part and gets nothing. Every rank has to call it. `size` is the number of
+    /// ranks of this color. After an error this communicator is only good for [`Communicator::abort`].
+    pub fn split(
+        &self,
+        color: Option<u32>,
+        key: u32,
+        size: u32,
+        config: Config,
+        patience: Patience<'_>,
+    ) -> Result<Option<Self>, Error> {
+        const NO_COLOR: c_int = -1;
+        let mut raw = config.raw();
+        let slot = Slot::new();
+        let color_code = color.map_or(NO_COLOR, |color| color as c_int);
+        // SAFETY: this communicator is alive; the slot stays until the call has ended; the
+        // configuration is of the stated size and is copied.
+        let status = unsafe {
+            (self.library.split)(self.handle, color_code, key as c_int, slot.0, &raw mut raw)
+        };
+        self.library.check("ncclCommSplit", status, self.handle)?;
+        self.ready("ncclCommSplit", patience)?;
+        let handle = slot.handle();
+        slot.free();
+        if color.is_none() || handle.is_null() {
+            return Ok(None);
+        }
+        let comm = Self { library: self.library.clone(), handle, size, rank: key };
+        comm.made("ncclCommSplit", patience).map(Some)
+    }
+
+    /// This communicator once it is ready; one that will not be is aborted.
+    fn made(self, call: &'static str, patience: Patience<'_>) -> Result<Self, Error> {
+        match self.ready(call, patience) {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                let _ = self.abort();
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until no call is in progress.
+    fn ready(&self, call: &'static str, patience: Patience<'_>) -> Result<(), Error> {
+        while self.in_progress(call)? {
+            if (patience.give_up)() {
+                return Err(Error::GivenUp { call });
+            }
+            if Instant::now() > patience.deadline {
+                return Err(Error::Timeout { call });
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

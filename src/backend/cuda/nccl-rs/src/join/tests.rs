@@ -1,0 +1,235 @@
+//! Tests against a library of our own, whose communicators are ready when a test says so.
+
+use super::*;
+use crate::api::{IN_PROGRESS, RawConfig, SUCCESS};
+use std::cell::Cell;
+use std::ffi::{c_char, c_void};
+
+const FAILED: c_int = 3;
+
+/// What the library below does and what was asked of it, in the thread of a test.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// How often a communicator is still being made when asked; then it has this state.
+    busy: u32,
+    state: c_int,
+    aborted: u32,
+    destroyed: u32,
+}
+
+thread_local! {
+    static SEEN: Cell<Seen> = const { Cell::new(Seen { busy: 0, state: SUCCESS, aborted: 0, destroyed: 0 }) };
+}
+
+fn change(work: impl FnOnce(&mut Seen)) {
+    let mut seen = SEEN.get();
+    work(&mut seen);
+    SEEN.set(seen);
+}
+
+unsafe extern "C" fn init(
+    slot: *mut Handle,
+    _: c_int,
+    _: UniqueId,
+    _: c_int,
+    _: *mut RawConfig,
+) -> c_int {
+    // SAFETY: the caller's place for a handle.
+    unsafe { *slot = std::ptr::dangling_mut::<c_void>() };
+    IN_PROGRESS
+}
+
+unsafe extern "C" fn split(
+    _: Handle,
+    color: c_int,
+    _: c_int,
+    slot: *mut Handle,
+    _: *mut RawConfig,
+) -> c_int {
+    if color >= 0 {
+        // SAFETY: as in `init`.
+        unsafe { *slot = std::ptr::dangling_mut::<c_void>() };
+    }
+    IN_PROGRESS
+}
+
+unsafe extern "C" fn async_error(_: Handle, state: *mut c_int) -> c_int {
+    change(|seen| {
+        let now = if seen.busy > 0 { IN_PROGRESS } else { seen.state };
+        seen.busy = seen.busy.saturating_sub(1);
+        // SAFETY: the caller's integer.
+        unsafe { *state = now };
+    });
+    SUCCESS
+}
+
+unsafe extern "C" fn abort(_: Handle) -> c_int {
+    change(|seen| seen.aborted += 1);
+    SUCCESS
+}
+
+unsafe extern "C" fn destroy(_: Handle) -> c_int {
+    change(|seen| seen.destroyed += 1);
+    SUCCESS
+}
+
+unsafe extern "C" fn text(_: c_int) -> *const c_char {
+    c"unhandled system error".as_ptr()
+}
+
+unsafe extern "C" fn none() -> c_int {
+    SUCCESS
+}
+
+unsafe extern "C" fn number(_: *mut c_int) -> c_int {
+    SUCCESS
+}
+
+unsafe extern "C" fn id(_: *mut UniqueId) -> c_int {
+    SUCCESS
+}
+
+unsafe extern "C" fn last(_: Handle) -> *const c_char {
+    std::ptr::null()
+}
+
+/// An address, or a stream.
+type Any = *mut c_void;
+unsafe extern "C" fn gather(
+    _: *const c_void,
+    _: Any,
+    _: usize,
+    _: c_int,
+    _: Handle,
+    _: Any,
+) -> c_int {
+    FAILED
+}
+
+unsafe extern "C" fn reduced(
+    _: *const c_void,
+    _: Any,
+    _: usize,
+    _: c_int,
+    _: c_int,
+    _: Handle,
+    _: Any,
+) -> c_int {
+    FAILED
+}
+
+unsafe extern "C" fn rooted(
+    _: *const c_void,
+    _: Any,
+    _: usize,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    _: Handle,
+    _: Any,
+) -> c_int {
+    FAILED
+}
+
+unsafe extern "C" fn sent(
+    _: *const c_void,
+    _: usize,
+    _: c_int,
+    _: c_int,
+    _: Handle,
+    _: Any,
+) -> c_int {
+    FAILED
+}
+
+unsafe extern "C" fn received(_: Any, _: usize, _: c_int, _: c_int, _: Handle, _: Any) -> c_int {
+    FAILED
+}
+
+/// A library that carries nothing out.
+fn library() -> Arc<Library> {
+    Arc::new(Library {
+        get_version: number,
+        get_unique_id: id,
+        error_string: text,
+        last_error: last,
+        init_rank: init,
+        split,
+        destroy,
+        abort,
+        async_error,
+        group_start: none,
+        group_end: none,
+        all_gather: gather,
+        all_reduce: reduced,
+        reduce: rooted,
+        reduce_scatter: reduced,
+        broadcast: reduced,
+        send: sent,
+        recv: received,
+        path: "a test's".to_owned(),
+        _library: libloading::os::unix::Library::this().into(),
+    })
+}
+
+fn joined(busy: u32, state: c_int, patience: Patience<'_>) -> Result<Communicator, Error> {
+    change(|seen| *seen = Seen { busy, state, ..Seen::default() });
+    Communicator::join(&library(), UniqueId { bytes: [0; 128] }, 2, 0, patience)
+}
+
+fn in_a_while() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+#[test]
+fn waits_until_all_are_there() {
+    let comm = joined(5, SUCCESS, Patience { deadline: in_a_while(), give_up: &|| false });
+    let comm = comm.unwrap();
+    assert_eq!((comm.size(), comm.rank(), SEEN.get().aborted), (2, 0, 0));
+    let patience = Patience { deadline: in_a_while(), give_up: &|| false };
+    let config = Config { blocking: true };
+    let part = comm.split(Some(0), 1, 2, config, patience).unwrap().unwrap();
+    assert_eq!((part.size(), part.rank()), (2, 1));
+    assert!(comm.split(None, 0, 2, config, patience).unwrap().is_none());
+    drop((part, comm));
+    assert_eq!((SEEN.get().aborted, SEEN.get().destroyed), (0, 2));
+}
+
+#[test]
+fn gives_up_when_it_is_told_to_and_aborts() {
+    let asked = Cell::new(0);
+    let give_up = || {
+        asked.set(asked.get() + 1);
+        asked.get() == 3
+    };
+    let start = Instant::now();
+    let error = joined(u32::MAX, SUCCESS, Patience { deadline: in_a_while(), give_up: &give_up });
+    assert_eq!(error.unwrap_err(), Error::GivenUp { call: "ncclCommInitRankConfig" });
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert_eq!((asked.get(), SEEN.get().aborted, SEEN.get().destroyed), (3, 1, 0));
+}
+
+#[test]
+fn a_split_that_is_given_up_leaves_the_parent_to_its_owner() {
+    let patience = Patience { deadline: in_a_while(), give_up: &|| true };
+    let comm = joined(0, SUCCESS, patience).unwrap();
+    change(|seen| seen.busy = u32::MAX);
+    let error = comm.split(Some(0), 0, 2, Config { blocking: true }, patience).unwrap_err();
+    assert_eq!(error, Error::GivenUp { call: "ncclCommSplit" });
+    assert_eq!((SEEN.get().aborted, SEEN.get().destroyed), (0, 0));
+    comm.abort().unwrap();
+    assert_eq!((SEEN.get().aborted, SEEN.get().destroyed), (1, 0));
+}
+
+#[test]
+fn the_time_may_be_up_and_calls_may_fail() {
+    let patience = Patience { deadline: Instant::now(), give_up: &|| false };
+    let error = joined(u32::MAX, SUCCESS, patience).unwrap_err();
+    assert_eq!(error, Error::Timeout { call: "ncclCommInitRankConfig" });
+    assert_eq!(SEEN.get().aborted, 1);
+    let patience = Patience { deadline: in_a_while(), give_up: &|| false };
+    let error = joined(2, FAILED, patience).unwrap_err();
+    let text = "ncclCommInitRankConfig failed: unhandled system error";
+    assert_eq!(error.to_string(), text);
+    assert_eq!((SEEN.get().aborted, SEEN.get().destroyed), (1, 0));
+}
