@@ -111,7 +111,10 @@ fn opened<'p>(
     let ordinals = site.ordinals.clone();
     drop(site);
     let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options)?;
-    ranks.iter_mut().for_each(|rank| rank.peers = joint.exchange());
+    for rank in &mut ranks {
+        rank.peers = joint.exchange();
+        rank.watched = Some(options.watch.rank());
+    }
     let loaded = Loaded {
         prepared,
         ranks,

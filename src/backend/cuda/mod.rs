@@ -24,6 +24,7 @@ mod schedule;
 mod shortage;
 mod sys;
 mod traced;
+mod watch;
 
 pub use bind::{DeviceTensor, Side};
 pub use load::Loaded;
@@ -32,6 +33,7 @@ pub use messages::{Route, Routes};
 pub use pool::Pool;
 pub use sys::context::CallerStream;
 pub use sys::{Error, blas, driver, nvrtc, nvtx, peer};
+pub use watch::Watch;
 
 use super::exchange::{Exchange, ExchangeError};
 use super::trace::Trace;
@@ -82,6 +84,8 @@ pub struct Options {
     /// them after another one was dropped starts sooner; programs that live at the same time never share
     /// what only one can use. It is freed with the last clone, and the last program, that refers to it.
     pub pool: Arc<Pool>,
+    /// Where other threads see whether runs end.
+    pub watch: Arc<Watch>,
 }
 
 impl Default for Options {
@@ -97,6 +101,7 @@ impl Default for Options {
             exchange: None,
             device: None,
             pool: Arc::default(),
+            watch: Arc::default(),
         }
     }
 }

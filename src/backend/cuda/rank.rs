@@ -15,6 +15,7 @@ use super::sys::Error;
 use super::sys::blas::{Operands, Product};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
 use super::sys::peer::WordOp;
+use super::watch::Watched;
 use super::{Failure, Images, Reached};
 use crate::backend::exchange::Exchange;
 use crate::data::HostTensor;
@@ -95,6 +96,8 @@ pub(super) struct Rank<'p> {
     queued: usize,
     /// The other ranks, if they are processes.
     pub(super) peers: Option<Arc<dyn Exchange>>,
+    /// Who looks whether its runs end.
+    pub(super) watched: Option<Watched>,
     /// Where all ranks' memory lies.
     pub(super) map: Option<Arc<Peers>>,
     /// Bytes of its flags, at the start of its memory.
@@ -168,6 +171,7 @@ impl<'p> Rank<'p> {
             raw: Vec::new(),
             queued: 0,
             peers: None,
+            watched: None,
             together: None,
             map: None,
             flags,
@@ -300,6 +304,7 @@ impl<'p> Rank<'p> {
     /// Issues the whole program.
     pub(super) fn start(&mut self) -> Result<(), Failure> {
         self.queued += 1;
+        self.begin();
         if let Some(graph) = &self.graph {
             return Ok(self.streams[0].replay(graph)?);
         }
@@ -388,7 +393,17 @@ impl<'p> Rank<'p> {
             std::thread::yield_now();
         }
         self.queued = 0;
+        if let Some(watched) = &self.watched {
+            watched.end();
+        }
         Ok(())
+    }
+
+    /// Lets others see that a run begins.
+    pub(super) fn begin(&self) {
+        if let Some(watched) = &self.watched {
+            watched.begin();
+        }
     }
 
     /// The instruction of the first mark that is not reached. Marks of a recorded run are its own.

@@ -56,6 +56,7 @@ impl Rank<'_> {
         probes: &Probes,
         timeout: Duration,
     ) -> Result<(), Failure> {
+        self.begin();
         for at in 0..self.ready.len() {
             let stream = self.ready[at].1;
             let (before, after) =
