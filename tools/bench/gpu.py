@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures the figures of docs/benchmarks.md that need GPUs, each beside its reference.
 
-usage: tools/bench/gpu.py [--hir-run PATH] [matmul] [fused] [host] [graph] [collectives] [startup] [overlap]
+usage: tools/bench/gpu.py [--hir-run PATH] [--rounds 3] [matmul] [fused] [host] [graph] [collectives] [startup]
 
-The references are torch (matmul, fused, collectives, overlap) and the bare driver calls (host, graph).
+The references are torch (matmul, fused, collectives) and the bare driver calls (host, graph).
 Ours and the reference run in turn, several rounds each; the medians of the rounds are compared.
 """
 
@@ -17,8 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import overlap_programs
+
 ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = 3
 # M, K, N of the products whose overlap with communication is measured elsewhere.
 SHAPES = [(8192, 8192, 8192), (16384, 8192, 4096), (4096, 4096, 4096), (16384, 12288, 3072), (32768, 32768, 1024)]
 
@@ -62,8 +63,8 @@ def chain(count):
 
 
 class Ours:
-    def __init__(self, tool, folder):
-        self.tool, self.folder, self.number = tool, Path(folder), 0
+    def __init__(self, tool, folder, rounds):
+        self.tool, self.folder, self.rounds, self.number = tool, Path(folder), rounds, 0
 
     def bench(self, text, *flags, iterations=30):
         """The figures of one program."""
@@ -99,10 +100,10 @@ def events(function, iterations=30):
     return statistics.median(times)
 
 
-def in_turn(ours, theirs):
+def in_turn(rounds, ours, theirs):
     """Medians of rounds that alternate."""
     a, b = [], []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         a.append(ours())
         b.append(theirs())
     return statistics.median(a), statistics.median(b)
@@ -115,12 +116,12 @@ def matmul(tool):
         x = torch.rand(m, k, device="cuda", dtype=torch.bfloat16)
         w = torch.randn(k, n, device="cuda", dtype=torch.bfloat16)
         flop = 2 * m * k * n
-        mine, theirs = in_turn(lambda: tool.bench(MATMUL, *sizes(m, k, n))["median_ms"], lambda: events(lambda: x @ w))
+        mine, theirs = in_turn(tool.rounds, lambda: tool.bench(MATMUL, *sizes(m, k, n))["median_ms"], lambda: events(lambda: x @ w))
         report("matmul", f"bf16 {m},{k},{n}", mine, theirs, flop)
         if k <= 12288:
             wt, bias = w.t().contiguous(), torch.randn(n, device="cuda", dtype=torch.bfloat16)
             linear = torch.nn.functional.linear
-            mine, theirs = in_turn(lambda: tool.bench(LINEAR, *sizes(m, k, n))["median_ms"], lambda: events(lambda: linear(x, wt, bias)))
+            mine, theirs = in_turn(tool.rounds, lambda: tool.bench(LINEAR, *sizes(m, k, n))["median_ms"], lambda: events(lambda: linear(x, wt, bias)))
             report("linear", f"bf16 {m},{k},{n}", mine, theirs, flop)
         del x, w
 
@@ -139,7 +140,7 @@ def fused(tool):
     copy = torch.empty_like(x)
     function = torch.compile(lambda x, bias: (x - bias).exp().sum(1))
     function(x, bias)
-    mine, theirs = in_turn(lambda: tool.bench(FUSED, *sizes(rows, columns))["median_ms"], lambda: events(lambda: function(x, bias)))
+    mine, theirs = in_turn(tool.rounds, lambda: tool.bench(FUSED, *sizes(rows, columns))["median_ms"], lambda: events(lambda: function(x, bias)))
     whole = x.numel() * 4
     moved = events(lambda: copy.copy_(x))
     print(f"fused: {whole / 1e6:.0f} MB: {mine:.4f} ms, torch.compile {theirs:.4f} ms ({theirs / mine:.3f}x its speed),", end=" ")
@@ -186,6 +187,13 @@ def collective(kind, count):
 """
 
 
+def communication(kind, count, elements):
+    """A program with one communication, and its sizes."""
+    if kind == "SendRecv":
+        return overlap_programs.exchange(count, elements, "NCCL", 1), []
+    return collective(kind, count), ["--set", f"i1={elements}"]
+
+
 def collectives(tool):
     import torch
 
@@ -193,24 +201,30 @@ def collectives(tool):
     if count < 2:
         print("collectives: skipped, they need 2 GPUs or more")
         return
-    for kind in COLLECTIVES:
+    cases = []
+    for kind in (*COLLECTIVES, "SendRecv"):
         for megabytes in (1, 16, 256, 1024):
-            elements = megabytes * (1 << 20) // 4 // (count if kind == "Allgather" else 1)
-            flags = ["--set", f"i1={elements}"]
-            mine, theirs = in_turn(
-                lambda: tool.bench(collective(kind, count), *flags)["median_ms"],
-                lambda: torch_collective(kind, count, elements),
-            )
-            report("collectives", f"{kind} of {megabytes} MB on {count} GPUs", mine, theirs)
+            cases.append((kind, megabytes, megabytes * (1 << 20) // 4 // (count if kind == "Allgather" else 1)))
+    mine, theirs = [], []
+    for _ in range(tool.rounds):
+        theirs.append(torch_communications(cases, count))
+        mine.append([])
+        for kind, _, elements in cases:
+            text, flags = communication(kind, count, elements)
+            mine[-1].append(tool.bench(text, *flags)["median_ms"])
+    for (kind, megabytes, _), a, b in zip(cases, zip(*mine), zip(*theirs)):
+        report("collectives", f"{kind} of {megabytes} MB on {count} GPUs", statistics.median(a), statistics.median(b))
 
 
-def torch_collective(kind, count, elements):
+def torch_communications(cases, count):
+    """Torch's times of all cases: starting its processes takes longer than the cases."""
     program = Path(__file__).with_name("torch_nccl.py")
-    command = ["torchrun", f"--nproc-per-node={count}", str(program), kind, str(elements)]
+    words = [f"{kind}:{elements}" for kind, _, elements in cases]
+    command = ["torchrun", f"--nproc-per-node={count}", str(program), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
-    return float(done.stdout.strip().splitlines()[-1])
+    return [float(line) for line in done.stdout.strip().splitlines()[-len(cases):]]
 
 
 def startup(tool):
@@ -235,11 +249,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     parser.add_argument("--hir-run", default=str(target / "release/hir-run"))
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("parts", nargs="*")
     options = parser.parse_args()
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     with tempfile.TemporaryDirectory() as folder:
-        tool = Ours(str(Path(options.hir_run).resolve()), folder)
+        tool = Ours(str(Path(options.hir_run).resolve()), folder, options.rounds)
         for name in options.parts or parts:
             try:
                 parts[name](tool)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Median milliseconds of torch's collective on the slowest rank: `torchrun ... torch_nccl.py KIND ELEMENTS`."""
+"""Median milliseconds of torch's communications on the slowest rank, a line each: `torchrun ... torch_nccl.py KIND:ELEMENTS...`."""
 
 import os
 import statistics
@@ -9,21 +9,25 @@ import torch
 import torch.distributed as dist
 
 
-def main():
-    kind, elements = sys.argv[1], int(sys.argv[2])
-    rank = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-    world = dist.get_world_size()
+def communication(kind, elements, rank, world):
+    """A function that runs once; `elements` of `float` a rank."""
     part = torch.rand(elements, device="cuda")
-    whole = torch.empty(world * elements, device="cuda") if kind == "Allgather" else None
+    whole = torch.empty(world * elements if kind == "Allgather" else elements, device="cuda")
+    if kind == "Allgather":
+        return lambda: dist.all_gather_into_tensor(whole, part)
+    if kind == "Allreduce":
+        return lambda: dist.all_reduce(part)
+    to, source = (rank + 1) % world, (rank - 1) % world
 
-    def run():
-        if kind == "Allgather":
-            dist.all_gather_into_tensor(whole, part)
-        else:
-            dist.all_reduce(part)
+    def exchange():
+        posts = [dist.P2POp(dist.irecv, whole, source), dist.P2POp(dist.isend, part, to)]
+        for work in dist.batch_isend_irecv(posts):
+            work.wait()
 
+    return exchange
+
+
+def median(run):
     times = []
     for index in range(35):
         dist.barrier()
@@ -37,8 +41,18 @@ def main():
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
         if index >= 5:
             times.append(slowest.item())
-    if rank == 0:
-        print(statistics.median(times))
+    return statistics.median(times)
+
+
+def main():
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    for one in sys.argv[1:]:
+        kind, elements = one.split(":")
+        found = median(communication(kind, int(elements), rank, dist.get_world_size()))
+        if rank == 0:
+            print(found, flush=True)
     dist.destroy_process_group()
 
 
