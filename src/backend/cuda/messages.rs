@@ -1,4 +1,4 @@
-//! Communications by copy engines: which ranges of which rank's memory go where, and the flags that
+//! Communications by copies: which ranges of which rank's memory go where, and the flags that
 //! order them.
 //!
 //! Every communication is cut into messages, each from one rank to another. One side of a message
@@ -35,7 +35,7 @@ const TWO_ROUNDS: usize = 256 << 10;
 pub enum Route {
     /// NCCL's kernels.
     Nccl,
-    /// Copies by the copy engines.
+    /// Copies by the copy engines, and by kernels of ours.
     Copies,
 }
 
@@ -194,7 +194,7 @@ impl Messages {
         peers
     }
 
-    /// The buffers of a rank that messages read or write.
+    /// The buffers of a rank that messages and what is copied beside them read or write.
     pub(super) fn buffers(&self, rank: u32) -> Vec<BufferId> {
         let ends = self.list.iter().flat_map(|message| {
             let target = match &message.target {
@@ -203,7 +203,10 @@ impl Messages {
             };
             [(message.from == rank).then_some(message.source.view.buffer), target]
         });
-        ends.flatten().collect()
+        let rounds = self.rounds.range((rank, 0)..=(rank, usize::MAX)).flat_map(|(_, all)| all);
+        let local = rounds.filter_map(|round| round.local.as_ref());
+        let local = local.flat_map(|(from, to)| [from.view.buffer, to.view.buffer]);
+        ends.flatten().chain(local).collect()
     }
 
     fn flag(&mut self, rank: u32) -> usize {
@@ -230,7 +233,8 @@ impl Messages {
     fn pairs(&mut self, prepared: &Prepared, routes: Routes) {
         let mut lanes: BTreeMap<Lane<'_>, (Vec<End<'_>>, Vec<End<'_>>)> = BTreeMap::new();
         for plan in &prepared.plans {
-            // A group offers everything before it copies anything, so its senders may push.
+            // A communicator's group offers everything before it copies anything, so between two groups
+            // senders may push. Messages on streams are outside of groups.
             let mut grouped = false;
             for (at, inst) in plan.iter().enumerate() {
                 let (comm, peer, view, put, sends) = match &inst.kind {
@@ -243,10 +247,10 @@ impl Messages {
                         continue;
                     }
                     InstKind::Send { comm, put, peer, view, .. } => {
-                        (*comm, *peer, view, *put || grouped, true)
+                        (*comm, *peer, view, *put || (grouped && comm.is_some()), true)
                     }
                     InstKind::Recv { comm, put, peer, view, .. } => {
-                        (*comm, *peer, view, *put, false)
+                        (*comm, *peer, view, *put || (grouped && comm.is_some()), false)
                     }
                     _ => continue,
                 };
@@ -271,7 +275,7 @@ impl Messages {
     }
 
     fn pair(&mut self, send: End<'_>, receive: End<'_>) {
-        let put = send.3;
+        let put = send.3 && receive.3;
         let target = Target::Part(Part::whole(receive.2));
         let message = self.message(send.0, receive.0, Part::whole(send.2), target, put);
         let (copier, offerer) = if put { (send, receive) } else { (receive, send) };

@@ -63,6 +63,8 @@ struct State {
     /// By kind of device.
     choices: Known<(String, Shape), usize>,
     devices: BTreeMap<usize, Arc<Device>>,
+    /// How often a world was discarded.
+    discards: u64,
 }
 
 impl Default for State {
@@ -76,6 +78,7 @@ impl Default for State {
             images: Known::new(MODULES),
             choices: Known::new(CHOICES),
             devices: BTreeMap::new(),
+            discards: 0,
         }
     }
 }
@@ -156,9 +159,21 @@ impl Pool {
         self.lock().teams.take(link)
     }
 
-    /// Takes a world's communicators back; those of all ranks, or none.
-    pub(super) fn put_world(&self, link: Link, world: Vec<Communicator>) {
-        let gone = self.lock().worlds.put(link, world.len() as u64, world);
+    /// How often a world was discarded.
+    pub(super) fn discards(&self) -> u64 {
+        self.lock().discards
+    }
+
+    /// Takes a world's communicators back; those of all ranks, or none. If worlds were discarded `since` it
+    /// was taken, it may be one of them.
+    pub(super) fn put_world(&self, link: Link, world: Vec<Communicator>, since: u64) {
+        let mut state = self.lock();
+        if state.discards != since {
+            std::mem::forget(world);
+            return;
+        }
+        let gone = state.worlds.put(link, world.len() as u64, world);
+        drop(state);
         drop(gone);
     }
 
@@ -166,8 +181,9 @@ impl Pool {
     /// where they are, since what their devices still do is not known: to free what lies there can wait
     /// for it without end, and to abort them could reach other programs that came from the same world.
     pub(super) fn discard(&self, link: &Link) {
-        let gone = self.lock().worlds.empty(link);
-        std::mem::forget(gone);
+        let mut state = self.lock();
+        state.discards += 1;
+        std::mem::forget(state.worlds.empty(link));
     }
 
     /// Takes a team's communicators back; those of all members, or none.
@@ -192,6 +208,8 @@ impl Pool {
         let module = Arc::new(Module::load(device, image)?);
         let gone = self.lock().modules.note(key, module.clone());
         drop(gone);
+        // Modules that went may have been other devices'.
+        device.make_current()?;
         Ok(module)
     }
 

@@ -71,6 +71,8 @@ pub(super) struct Rank<'p> {
     pub(super) comms: Vec<(usize, Communicator)>,
     /// The communicator of all ranks, while others are split off it.
     pub(super) world: Option<Communicator>,
+    /// Whether communicators of other programs were split off it too.
+    pub(super) lent: bool,
     together: Option<Together>,
     products: Vec<Product>,
     modules: Vec<Arc<Module>>,
@@ -152,6 +154,7 @@ impl<'p> Rank<'p> {
             graph: None,
             comms: Vec::new(),
             world: None,
+            lent: false,
             products: Vec::new(),
             modules: Vec::new(),
             events,
@@ -227,6 +230,7 @@ impl<'p> Rank<'p> {
     pub(super) fn rehearse(&mut self) -> Result<(), Failure> {
         self.device.make_current()?;
         let mut seen: Vec<(usize, String)> = Vec::new();
+        let pairs = |raw: &Raw| matches!(raw, Raw::Send { .. } | Raw::Recv { .. });
         for at in 0..self.ready.len() {
             let (Ready::Communicate { comm, calls }, stream) = self.ready[at].clone() else {
                 continue;
@@ -243,9 +247,11 @@ impl<'p> Rank<'p> {
                 Raw::Broadcast { count, root, .. } => format!("{root} {count} {:?}", call.1),
                 Raw::Copy { .. } => "copy".to_owned(),
             };
-            let shape: Vec<String> = self.raw[calls].iter().map(shape).collect();
+            let shape: Vec<String> = self.raw[calls.clone()].iter().map(shape).collect();
+            // A message that this rank has seen may be new to its peer.
+            let pairs = self.raw[calls].iter().any(|(raw, _)| pairs(raw));
             let key = (comm, shape.join(";"));
-            if !seen.contains(&key) {
+            if pairs || !seen.contains(&key) {
                 seen.push(key);
                 self.issue(at, stream)?;
             }
@@ -325,6 +331,7 @@ impl<'p> Rank<'p> {
         self.streams[0].begin_capture()?;
         let issued = self.start();
         let graph = self.streams[0].end_capture();
+        self.over();
         issued?;
         let graph = graph?;
         // A first launch must not bring anything to the device: other ranks may wait there already.
@@ -375,6 +382,7 @@ impl<'p> Rank<'p> {
     pub(super) fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + timeout;
         let mut looks = 0u32;
+        self.begin();
         self.streams[0].record(&self.end)?;
         while !self.end.is_reached()? {
             looks += 1;
@@ -393,10 +401,15 @@ impl<'p> Rank<'p> {
             std::thread::yield_now();
         }
         self.queued = 0;
+        self.over();
+        Ok(())
+    }
+
+    /// Lets others see that no run is under way.
+    fn over(&self) {
         if let Some(watched) = &self.watched {
             watched.end();
         }
-        Ok(())
     }
 
     /// Lets others see that a run begins.
@@ -425,15 +438,21 @@ impl<'p> Rank<'p> {
     pub(super) fn abort(&mut self) {
         let _ = self.device.make_current();
         let together = self.together.take().map(|together| together.comm);
-        let others = together.into_iter().chain(self.world.take());
+        let mut world = self.world.take();
+        if self.lent {
+            std::mem::forget(world.take());
+        }
+        let others = together.into_iter().chain(world);
         for comm in self.comms.drain(..).map(|(_, comm)| comm).chain(others) {
             let _ = comm.abort();
         }
         let _ = self.release();
+        self.over();
     }
 
     /// Raises all flags until nothing waits for one any more: what the streams then do with data that
-    /// never came is of no consequence, but the driver could not free what a waiting stream uses.
+    /// never came is of no consequence, but the driver could not free what a waiting stream uses. The words
+    /// that kernels count in are set too, which nothing waits for. As [`Rank::wait`] it asks events.
     fn release(&mut self) -> Result<(), Error> {
         if self.flags == 0 {
             return Ok(());
@@ -444,20 +463,17 @@ impl<'p> Rank<'p> {
             .step_by(super::messages::FLAG)
             .map(|offset| WordOp::write(self.memory.address() + offset as u64, 1))
             .collect();
-        while Instant::now() < deadline && !self.idle()? {
+        let ends = self.streams.iter().map(|_| Event::new(&self.device, false));
+        let mut ends: Vec<Event> = ends.collect::<Result<_, _>>()?;
+        for (stream, end) in self.streams.iter().zip(&ends) {
+            stream.record(end)?;
+        }
+        while Instant::now() < deadline && !ends.is_empty() {
             aside.words(&raised)?;
             aside.synchronize()?;
+            ends.retain(|end| !end.is_reached().unwrap_or(true));
         }
         Ok(())
-    }
-
-    fn idle(&self) -> Result<bool, Error> {
-        for stream in &self.streams {
-            if !stream.is_done()? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.
@@ -488,7 +504,7 @@ impl<'p> Rank<'p> {
     pub(super) fn is_quiet(&self) -> bool {
         let ready = |comm: &Communicator| comm.in_progress("ncclCommGetAsyncError") == Ok(false);
         self.device.make_current().is_ok()
-            && self.idle() == Ok(true)
+            && self.streams.iter().all(|stream| stream.is_done() == Ok(true))
             && self.comms.iter().all(|(_, comm)| ready(comm))
     }
 

@@ -22,7 +22,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Whether a run began so long ago and has neither ended nor failed.
+    /// Whether a run began so long ago, and has not ended, nor failed and been cleared away.
     pub fn is_stuck(&self, limit: Duration) -> bool {
         let now = self.now();
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);

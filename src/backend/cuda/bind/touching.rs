@@ -45,7 +45,7 @@ fn views(call: &Call) -> SmallVec<[&View; 4]> {
         Call::Product { operands, .. } => {
             operands.iter().flatten().filter_map(Place::view).collect()
         }
-        // What messages read and write never moves.
+        // What messages and the copies beside them read and write never moves.
         Call::Record { .. }
         | Call::Wait { .. }
         | Call::Signal { .. }

@@ -10,8 +10,12 @@
 //! themselves; the last one lowers the flag and raises the other one, so that whoever sees it raised sees
 //! the copy (or may write what was read) and finds the first one low. Flags are set with release and read with acquire at the
 //! scope of the system (PTX ISA, memory consistency model), since the other side is another device.
+//!
+//! The kernel behind an exchange is not brought to the device before the exchange has ended, as other
+//! kernels let it be: waiting behind one that waits for another rank, it could fill the device and keep off
+//! the work which that rank waits for.
 
-use super::text::AFTER;
+use super::text::WAIT;
 use std::fmt::Write;
 
 /// Threads of a block.
@@ -102,7 +106,7 @@ pub fn exchange(raises: usize, copies: usize, awaits: usize) -> String {
         let _ = writeln!(body, "  }}");
     }
     format!(
-        "{HEAD}extern \"C\" __global__ void __launch_bounds__({THREADS}) hir({}) {{\n{AFTER}{body}}}\n",
+        "{HEAD}extern \"C\" __global__ void __launch_bounds__({THREADS}) hir({}) {{\n{WAIT}{body}}}\n",
         params.join(", ")
     )
 }

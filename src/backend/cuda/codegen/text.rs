@@ -43,11 +43,15 @@ impl Writer {
     }
 }
 
-/// The start of every kernel: it waits for the end of the kernel in front of it, and then lets the next one
-/// be brought to the device, which will wait in turn (PTX ISA, `griddepcontrol`). So launches overlap and
-/// work does not.
-pub(super) const AFTER: &str = "#if __CUDA_ARCH__ >= 900
+/// The start of every kernel: it waits for the end of the kernel in front of it (PTX ISA, `griddepcontrol`).
+pub(super) const WAIT: &str = "#if __CUDA_ARCH__ >= 900
   asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");
+#endif
+";
+
+/// Behind [`WAIT`]: lets the next kernel be brought to the device, which will wait in turn. So launches
+/// overlap and work does not.
+const NEXT: &str = "#if __CUDA_ARCH__ >= 900
   asm volatile(\"griddepcontrol.launch_dependents;\");
 #endif
 ";
@@ -55,7 +59,7 @@ pub(super) const AFTER: &str = "#if __CUDA_ARCH__ >= 900
 /// A kernel's whole text: the helpers that it uses, `own` functions of it, and the entry.
 ///
 /// `params` are C++ element types in order; all but the last are read only. On devices that can
-/// ([`AFTER`]) the kernel may be started before the one in front of it has ended.
+/// ([`WAIT`]) the kernel may be started before the one in front of it has ended.
 pub(super) fn kernel(params: &[&str], threads: u32, own: &str, body: Writer) -> String {
     let mut list = Vec::new();
     for (index, ctype) in params.iter().enumerate() {
@@ -65,7 +69,7 @@ pub(super) fn kernel(params: &[&str], threads: u32, own: &str, body: Writer) -> 
         }
     }
     let entry = format!(
-        "extern \"C\" __global__ void __launch_bounds__({threads}) hir({}) {{\n{AFTER}{}}}\n",
+        "extern \"C\" __global__ void __launch_bounds__({threads}) hir({}) {{\n{WAIT}{NEXT}{}}}\n",
         list.join(", "),
         body.text
     );

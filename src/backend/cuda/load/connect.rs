@@ -97,9 +97,11 @@ fn make(
     let size = all.len() as u32;
     let pool = pool.map(|pool| (pool, link(&loaded.ranks, &all, options)));
     let old = pool.as_ref().and_then(|(pool, link)| pool.world(link));
+    let since = pool.as_ref().map_or(0, |(pool, _)| pool.discards());
     let id = if old.is_some() { None } else { Some(id(loaded, library)?) };
     for (rank, comm) in loaded.ranks.iter_mut().zip(old.into_iter().flatten()) {
         rank.world = Some(comm);
+        rank.lent = true;
     }
     let world = World { library, id, size, teams };
     let (deadline, failed) = (Instant::now() + options.timeout, AtomicBool::new(false));
@@ -107,7 +109,7 @@ fn make(
     let world: Vec<Communicator> =
         loaded.ranks.iter_mut().filter_map(|rank| rank.world.take()).collect();
     if let Some((pool, link)) = pool {
-        pool.put_world(link, world);
+        pool.put_world(link, world, since);
     }
     Ok(())
 }

@@ -36,8 +36,13 @@ impl Rank<'_> {
         let made = self.split(&all, world.teams, patience);
         let made = made.and_then(|()| self.join_together(&all, patience));
         if let Err(error) = made {
-            // Ends what a thread of NCCL's may still be at.
-            let _ = all.abort();
+            if self.lent {
+                // Other programs' communicators came from it: it stays where it is.
+                std::mem::forget(all);
+            } else {
+                // Ends what a thread of NCCL's may still be at.
+                let _ = all.abort();
+            }
             return Err(error);
         }
         self.world = Some(all);

@@ -392,6 +392,7 @@ impl Ports {
         for one in self.moves.iter().flat_map(|moves| &moves.after) {
             issue(one, &rank.streams[0])?;
         }
+        rank.streams[0].record(&rank.end)?;
         if let Some(caller) = caller {
             rank.streams[0].record(after)?;
             caller.wait(after)?;
@@ -504,7 +505,8 @@ impl Rank<'_> {
         if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
             return Err(Failure::peer(error));
         }
-        Ok(self.streams[0].is_done()?)
+        // As in `Rank::wait`, the event is asked and not the stream.
+        Ok(self.end.is_reached()?)
     }
 
     /// Whether a recorded run is missing.

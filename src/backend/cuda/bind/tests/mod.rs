@@ -358,3 +358,22 @@ fn copies_have_their_addresses() {
     let none = layout(&[0, 8], true, &strided(0, &[0, 8], &[8, 1])).unwrap();
     assert_eq!(copies::transfers(&none, &view(&[0, 8]), 0x8000, Way::In), Ok(Vec::new()));
 }
+
+/// The root of a Scatter copies its own part in the kernel that sends the others theirs, so that part has its
+/// place in the arena too, although no message goes there.
+#[test]
+fn own_parts_of_collectives_stay_in_the_arena() {
+    let (from, to) = (
+        "T0_g_float[iS0{2}, iS1{8}] (DeviceMesh{0})",
+        "T1_g_float[ideviceIdx.x2{2}, iS3{8}] (DeviceMesh{0 1})",
+    );
+    let body = format!(
+        "  {to} = ALLOCATE(buffer={to}, mem_type=global, size=8, zero_init=false, resets_to_zero=false)
+  Communication 1 (type=Scatter, root=0, team=(0 1), input={from}, output={to}, backend=CUDA)
+  Wait Communication 1
+"
+    );
+    let prepared = prepared(from, to, &body);
+    let outside = route::outside(&prepared.plans[0], &between(&prepared));
+    assert!(outside.iter().all(|outside| !outside), "{outside:?}");
+}

@@ -409,3 +409,14 @@ fn large_own_parts_go_aside() {
     }
     check(&text, true);
 }
+
+/// Messages on streams are outside of groups: their order is the program's, and so is who copies.
+#[test]
+fn messages_on_streams_within_a_group() {
+    let text = ring("get", "1", "2").replacen("  P2P", "  StartCoalescing\n  P2P", 1).replacen(
+        "  Wait Communication 2\n",
+        "  EndCoalescing 3\n  Wait Communication 2\n",
+        1,
+    );
+    check(&text, true);
+}
