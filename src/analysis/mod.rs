@@ -4,6 +4,7 @@ pub mod axes;
 pub mod comm_links;
 pub mod extents;
 pub mod gemm_links;
+pub mod index_links;
 pub mod links;
 pub mod mapping;
 pub mod names;

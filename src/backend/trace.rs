@@ -61,7 +61,9 @@ impl SliceKind {
             InstKind::Fill { .. }
             | InstKind::Gemm(_)
             | InstKind::Kernel(_)
-            | InstKind::Reduce { .. } => Some(SliceKind::Compute),
+            | InstKind::Reduce { .. }
+            | InstKind::Take(_)
+            | InstKind::Accumulate(_) => Some(SliceKind::Compute),
             InstKind::Collective(_)
             | InstKind::Send { .. }
             | InstKind::Recv { .. }
@@ -74,7 +76,7 @@ impl SliceKind {
 }
 
 /// Floating-point operations of an instruction: two for each multiplication and addition of a product,
-/// one for each step and element of a kernel, one for each element that a reduction reads.
+/// one for each step and element of a kernel, one for each element that a reduction or a sum by index reads.
 pub fn flop(kind: &InstKind) -> u64 {
     match kind {
         InstKind::Gemm(gemm) => {
@@ -83,6 +85,7 @@ pub fn flop(kind: &InstKind) -> u64 {
         }
         InstKind::Kernel(kernel) => kernel.steps.len() as u64 * kernel.output.len() as u64,
         InstKind::Reduce { input, .. } => input.len() as u64,
+        InstKind::Accumulate(put) => put.value.len() as u64,
         _ => 0,
     }
 }

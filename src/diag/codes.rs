@@ -191,6 +191,8 @@ codes! {
     ARITHMETIC = "H0507";
     /// Members of one communication that do not agree.
     DISAGREEMENT = "H0508";
+    /// An element of an index tensor that is outside of the axis it chooses from.
+    INDEX = "H0509";
     /// A deadlock: nothing can run.
     DEADLOCK = "H0510";
     /// A run that does not end in time.

@@ -97,6 +97,10 @@ impl DType {
                 | DType::Float4E2M1x2
         )
     }
+    /// Whether elements can be indices of another tensor.
+    pub fn is_index(self) -> bool {
+        matches!(self, DType::Int | DType::Int32 | DType::Index)
+    }
     /// Whether it is an 8-bit floating point type of which products can be made.
     pub fn is_fp8_factor(self) -> bool {
         matches!(self, DType::Float8E4M3 | DType::Float8E5M2)

@@ -1,13 +1,27 @@
-//! Ops that read or write where another tensor says. They are read, verified by their operands and
-//! printed; none of them runs yet.
+//! Ops that read or write where another tensor says, with PyTorch's shapes.
+//!
+//! Indices are integers from 0; negative ones are errors, as in `torch.gather`. The axis that an index chooses
+//! from lies on one device, the others may lie across devices.
 
-use super::spec::{
-    ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, Standalone, no_axes, no_checks,
-};
-use crate::ir::AttrKey;
-use crate::plan::unsupported;
+use super::spec::{ArgKind, ArgSpec, AxisLink, Effect, Layout, OpSpec, Padding, Standalone};
+use crate::diag::{Diag, Diags};
+use crate::ir::{AttrKey, OpId, Program};
+use crate::plan::{self, Lowering};
+use crate::verify::rules;
 
-const fn spec(name: &'static str, summary: &'static str, args: &'static [ArgSpec]) -> OpSpec {
+/// What differs beside the text: axes, checks, lowering.
+struct Functions {
+    axes: fn(&Program, OpId, &mut Vec<AxisLink>),
+    verify: fn(&Program, OpId, &mut Diags),
+    lower: fn(&mut Lowering<'_>, OpId) -> Result<(), Diag>,
+}
+
+const fn spec(
+    name: &'static str,
+    summary: &'static str,
+    args: &'static [ArgSpec],
+    functions: Functions,
+) -> OpSpec {
     OpSpec {
         name,
         spellings: &[],
@@ -17,10 +31,10 @@ const fn spec(name: &'static str, summary: &'static str, args: &'static [ArgSpec
         args,
         effect: Effect::Pure,
         standalone: Standalone::No,
-        axes: no_axes,
-        makes_axes: false,
-        verify: no_checks,
-        lower: unsupported,
+        axes: functions.axes,
+        makes_axes: true,
+        verify: functions.verify,
+        lower: functions.lower,
     }
 }
 
@@ -33,6 +47,11 @@ pub const INDEX_SELECT: OpSpec = spec(
         ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
         ArgSpec::operand(ArgKind::Tensor),
     ],
+    Functions {
+        axes: rules::index_select::axes,
+        verify: rules::index_select::verify,
+        lower: plan::lower_index_select,
+    },
 );
 
 /// `indexPutAccumulate`.
@@ -44,6 +63,11 @@ pub const INDEX_PUT_ACCUMULATE: OpSpec = spec(
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::operand(ArgKind::Tensor),
     ],
+    Functions {
+        axes: rules::index_put::axes,
+        verify: rules::index_put::verify,
+        lower: plan::lower_index_put_accumulate,
+    },
 );
 
 /// `takeAlongAxis`.
@@ -55,6 +79,11 @@ pub const TAKE_ALONG_AXIS: OpSpec = spec(
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
     ],
+    Functions {
+        axes: rules::take_along_axis::axes,
+        verify: rules::take_along_axis::verify,
+        lower: plan::lower_take_along_axis,
+    },
 );
 
 /// `torchGather`.
@@ -66,4 +95,9 @@ pub const TORCH_GATHER: OpSpec = spec(
         ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
         ArgSpec::operand(ArgKind::Tensor),
     ],
+    Functions {
+        axes: rules::torch_gather::axes,
+        verify: rules::torch_gather::verify,
+        lower: plan::lower_torch_gather,
+    },
 );

@@ -2,6 +2,7 @@
 
 use super::function::Function;
 use super::scalar::Scalar;
+use super::take::{Accumulate, Take};
 use crate::ir::{DType, Id, OpId, TensorId};
 use smallvec::SmallVec;
 
@@ -370,6 +371,10 @@ pub enum InstKind {
         /// To: the input's other dims in order.
         output: View,
     },
+    /// Reads where an index tensor says.
+    Take(Box<Take>),
+    /// Adds rows where an index tensor says.
+    Accumulate(Box<Accumulate>),
     /// A collective communication.
     Collective(Box<Collective>),
     /// Sends to a rank.
@@ -443,6 +448,8 @@ impl InstKind {
             InstKind::Gemm(gemm) => [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).collect(),
             InstKind::Kernel(kernel) => kernel.inputs.iter().collect(),
             InstKind::Reduce { input, .. } => SmallVec::from_slice(&[input]),
+            InstKind::Take(take) => SmallVec::from_slice(&[&take.input, &take.index]),
+            InstKind::Accumulate(put) => SmallVec::from([&put.base, &put.index, &put.value]),
             InstKind::Collective(collective) => collective.input.iter().collect(),
             InstKind::Send { view, .. } => SmallVec::from_slice(&[view]),
             InstKind::Alloc { .. }
@@ -463,6 +470,8 @@ impl InstKind {
             InstKind::Gemm(gemm) => Some(&gemm.out),
             InstKind::Kernel(kernel) => Some(&kernel.output),
             InstKind::Reduce { output, .. } => Some(output),
+            InstKind::Take(take) => Some(&take.output),
+            InstKind::Accumulate(put) => Some(&put.output),
             InstKind::Collective(collective) => collective.output.as_ref(),
             InstKind::Recv { view, .. } => Some(view),
             InstKind::Alloc { .. }
@@ -477,6 +486,9 @@ impl InstKind {
     }
     /// Bytes it has to read and write.
     pub fn bytes(&self) -> u64 {
+        if let InstKind::Take(take) = self {
+            return take.bytes();
+        }
         let views = self.reads().into_iter().chain(self.writes());
         views.map(|view| (view.len() * view.dtype.size()) as u64).sum()
     }

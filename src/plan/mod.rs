@@ -19,6 +19,7 @@ mod scalar;
 mod shape;
 pub mod shard;
 pub mod sizes;
+mod take;
 
 pub use comm::{
     lower_collective_permute, lower_communication, lower_end_coalescing, lower_p2p,
@@ -49,6 +50,10 @@ pub use shape::{
 };
 pub use shard::{assemble, shard};
 pub use sizes::{Env, Sizes, infer};
+pub use take::{
+    Accumulate, Take, lower_index_put_accumulate, lower_index_select, lower_take_along_axis,
+    lower_torch_gather,
+};
 
 use crate::diag::Diag;
 use crate::diag::codes;

@@ -1,6 +1,6 @@
 //! Plans as text (`--print-plan`): one line an instruction, aligned.
 
-use super::{Inst, InstKind, Labels, Plan, View, WorkSlot};
+use super::{Accumulate, Inst, InstKind, Labels, Plan, Take, View, WorkSlot};
 use std::fmt::{self, Display, Formatter, Write as _};
 
 /// A plan with what it needs to be printed.
@@ -60,6 +60,20 @@ impl PlanText<'_> {
         text
     }
 
+    fn take(&self, take: &Take) -> String {
+        let (input, index) = (self.view(&take.input), self.view(&take.index));
+        format!("take    {} <- {input} at {index} along {}", self.view(&take.output), take.axis)
+    }
+
+    fn accumulate(&self, put: &Accumulate) -> String {
+        let (base, index) = (self.view(&put.base), self.view(&put.index));
+        format!(
+            "add     {} <- {base} + {} at {index}",
+            self.view(&put.output),
+            self.view(&put.value)
+        )
+    }
+
     fn text(&self, inst: &Inst) -> String {
         let comm = |comm: &Option<super::CommSlot>| {
             comm.map_or_else(|| "on stream".to_owned(), |comm| format!("comm {}", comm.0))
@@ -101,6 +115,8 @@ impl PlanText<'_> {
                 let (to, from) = (self.view(output), self.view(input));
                 format!("reduce  {to} <- {} {from} over {:?}", op.word(), axes.as_slice())
             }
+            InstKind::Take(take) => self.take(take),
+            InstKind::Accumulate(put) => self.accumulate(put),
             InstKind::Collective(c) => {
                 let side = |view: &Option<View>| {
                     view.as_ref().map_or_else(|| "-".to_owned(), |view| self.view(view))

@@ -51,6 +51,8 @@
 //! - V36 the dimension of a cat exists (H0233)
 //! - V37 the size of an ALLOCATE is the product of the stored extents (H0231, a warning)
 //! - V38 its memory is the tensor's (H0232)
+//! - V39 an index holds integers, the dimension it chooses from exists, and what it does not choose is long
+//!   enough (H0222, H0223, H0233)
 //!
 //! Communication ops
 //! - V40 a team has devices, each once; two at most for a SendRecv (H0241, H0246)
@@ -67,6 +69,7 @@
 mod comms;
 mod declarations;
 mod flow;
+mod index;
 mod memory;
 mod places;
 mod posts;

@@ -1,7 +1,7 @@
 //! The functions of the op table: for each row its axis links and its checks.
 
-use super::{comms, memory, scalars, shapes, units};
-use crate::analysis::{comm_links, gemm_links, links};
+use super::{comms, index, memory, scalars, shapes, units};
+use crate::analysis::{comm_links, gemm_links, index_links, links};
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident: $module:ident::$relate:ident $(, $checks:ident::$check:ident)*;)*) => {
@@ -57,6 +57,14 @@ rules! {
     matmul: gemm_links::matmul, shapes::product_dtypes;
     /// linear.
     linear: gemm_links::linear, shapes::product_dtypes;
+    /// indexSelect.
+    index_select: index_links::select, index::gather;
+    /// takeAlongAxis.
+    take_along_axis: index_links::take_along, index::gather;
+    /// torchGather.
+    torch_gather: index_links::gather, index::fits;
+    /// indexPutAccumulate.
+    index_put: index_links::put, index::put;
     /// Communication.
     communication: comm_links::communication, shapes::one_dtype, comms::communication;
     /// CollectivePermute.

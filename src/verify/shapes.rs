@@ -97,6 +97,18 @@ pub(super) fn product_dtypes(program: &Program, id: OpId, diags: &mut Diags) {
     }
 }
 
+/// V32 for two of an op's tensors.
+pub(super) fn equal_dtypes(
+    program: &Program,
+    id: OpId,
+    (a, b): (TensorId, TensorId),
+    diags: &mut Diags,
+) {
+    if program.tensor(a).dtype != program.tensor(b).dtype {
+        dtype(program, id, (a, b), diags);
+    }
+}
+
 fn dtype(program: &Program, id: OpId, (a, b): (TensorId, TensorId), diags: &mut Diags) {
     let of = |tensor| {
         format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name())

@@ -216,6 +216,8 @@ fn job(kind: &InstKind) -> Result<Job, String> {
             codegen::reduce(*op, axes, input, output, SMS)
         }
         InstKind::Gemm(gemm) => codegen::gemm(gemm),
+        InstKind::Take(take) => codegen::take(take),
+        InstKind::Accumulate(put) => codegen::accumulate(put),
         _ => Ok(Job::default()),
     }
 }

@@ -103,6 +103,8 @@ pub(crate) fn job(kind: &InstKind, sms: u32) -> Result<Job, String> {
             codegen::reduce(*op, axes, input, output, sms)
         }
         InstKind::Gemm(gemm) => codegen::gemm(gemm),
+        InstKind::Take(take) => codegen::take(take),
+        InstKind::Accumulate(put) => codegen::accumulate(put),
         _ => Ok(Job::default()),
     }
 }

@@ -13,6 +13,7 @@ mod layouts;
 #[path = "../common/nvrtc.rs"]
 mod nvrtc;
 mod tables;
+mod taken;
 
 use cases::Case;
 use hostir::backend::cuda::codegen::Job;
@@ -32,6 +33,7 @@ fn all() -> Vec<(Case, f64)> {
     cases.extend(layouts::fills());
     cases.extend(layouts::reductions());
     cases.extend(layouts::products());
+    cases.extend(taken::cases());
     cases
 }
 
@@ -61,9 +63,22 @@ fn members_are_combined_in_order() {
         println!("skipped: there is no g++, which runs kernels on the host");
         return;
     }
-    let cases = tables::members();
+    last_buffers("members", &tables::members());
+}
+
+#[test]
+fn indices_out_of_range_read_zeros_and_add_nothing() {
+    if !host::is_present() {
+        println!("skipped: there is no g++, which runs kernels on the host");
+        return;
+    }
+    last_buffers("outside", &taken::outside());
+}
+
+/// Runs jobs; compares each case's last buffer.
+fn last_buffers(name: &str, cases: &[(Case, Job, Vec<f64>)]) {
     let jobs: Vec<(&Case, Job)> = cases.iter().map(|(case, job, _)| (case, job.clone())).collect();
-    for ((case, _, expected), got) in cases.iter().zip(host::run("members", &jobs)) {
+    for ((case, _, expected), got) in cases.iter().zip(host::run(name, &jobs)) {
         let last = got.last().unwrap();
         let got: Vec<f64> = (0..last.len()).map(|index| last.get_f64(index)).collect();
         assert_eq!(&got, expected, "{}", case.name);
@@ -96,7 +111,7 @@ fn nvrtc_compiles_every_kernel() {
 
 #[test]
 fn what_cannot_be_generated_is_told() {
-    for (reason, found) in layouts::refused() {
+    for (reason, found) in layouts::refused().into_iter().chain(taken::refused()) {
         assert_eq!(found.err().as_deref(), Some(reason));
     }
 }

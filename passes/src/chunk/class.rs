@@ -186,6 +186,14 @@ impl Class {
                 "a vector in chunks would be a matrix",
                 "give the operand a second axis of extent 1",
             ),
+            // A chunk axis in front would be the one that the index names rows of.
+            OpKind::IndexSelect
+            | OpKind::TakeAlongAxis
+            | OpKind::TorchGather
+            | OpKind::IndexPutAccumulate => fail(
+                "its index counts along an axis that a chunk axis would move",
+                "cut an axis that it does not see",
+            ),
             _ => Ok(()),
         }
     }

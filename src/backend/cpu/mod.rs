@@ -19,6 +19,7 @@ mod rank;
 mod record;
 mod reduce;
 mod storage;
+mod take;
 mod traced;
 
 pub use model::Rates;
@@ -43,6 +44,8 @@ enum Fault {
     NoMemory(usize),
     /// A type without kernels.
     Type(DType),
+    /// An index of a tensor that is outside of its axis.
+    Index { tensor: TensorId, element: usize, value: i64, extent: usize },
     /// An input that does not fit.
     Input(String),
     /// Anything else.
@@ -65,6 +68,15 @@ impl Fault {
             Fault::Type(dtype) => (
                 codes::BACKEND_TYPE,
                 format!("the CPU backend cannot compute with `{}`", dtype.name()),
+            ),
+            Fault::Index { tensor, element, value, extent } => (
+                codes::INDEX,
+                format!(
+                    "element {element} of {} is {value}, but the axis that it chooses from has {extent} \
+                     elements: an index is 0 to {}",
+                    labels.tensor(tensor),
+                    extent.saturating_sub(1)
+                ),
             ),
             Fault::Input(text) => (codes::PORTS, text),
             Fault::Invalid(text) => (codes::ARITHMETIC, text),

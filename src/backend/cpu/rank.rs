@@ -3,7 +3,7 @@
 use super::lanes::Lanes;
 use super::record::Recorder;
 use super::storage::Memory;
-use super::{Fault, gemm, pointwise, reduce};
+use super::{Fault, gemm, pointwise, reduce, take};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::plan::{CommSlot, Inst, InstKind, Plan, Prepared, Scalar, StreamSlot, View, WorkSlot};
@@ -159,6 +159,8 @@ impl<'p> Rank<'p> {
             | InstKind::Gemm(_)
             | InstKind::Kernel(_)
             | InstKind::Reduce { .. }
+            | InstKind::Take(_)
+            | InstKind::Accumulate(_)
             | InstKind::Send { comm: None, .. }
             | InstKind::Recv { comm: None, .. }
             | InstKind::WaitWork { .. }
@@ -409,6 +411,8 @@ impl<'p> Rank<'p> {
             InstKind::Reduce { op, axes, input, output } => {
                 reduce::run(memory, plan, *op, axes, input, output)
             }
+            InstKind::Take(op) => take::run(memory, plan, op),
+            InstKind::Accumulate(op) => take::accumulate(memory, plan, op),
             InstKind::Alloc { .. }
             | InstKind::Free { .. }
             | InstKind::WaitWork { .. }

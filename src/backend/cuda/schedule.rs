@@ -345,6 +345,8 @@ impl<'p> Builder<'p> {
                 let sms = self.settings.multiprocessors;
                 self.job(codegen::reduce(*op, axes, input, output, sms)?, stream)
             }
+            InstKind::Take(take) => self.job(codegen::take(take)?, stream),
+            InstKind::Accumulate(put) => self.job(codegen::accumulate(put)?, stream),
             InstKind::Gemm(gemm) => self.gemm(gemm, stream),
             InstKind::Collective(collective) => self.collective(collective, stream),
             InstKind::Send { comm, peer, view, work, .. } => {

@@ -164,3 +164,79 @@ table = {"x": ("I32", [2, 2, 5], bits.tobytes())}
 for name, function in [("bor", np.bitwise_or), ("band", np.bitwise_and), ("bxor", np.bitwise_xor)]:
     table[name] = ("I32", [2, 5], function(bits[0], bits[1]).tobytes())
 safetensors("bits.safetensors", table)
+
+# ---- reads and sums by index ----
+table = {}
+
+
+def add(name, array):
+    kind = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "int32": "I32", "bool": "BOOL"}[array.dtype.name]
+    table[name] = (kind, list(array.shape), np.ascontiguousarray(array).tobytes())
+
+
+a = (np.arange(4 * 6 * 16) * 37 % 101 - 50.0).astype("<f4").reshape(4, 6, 16)
+rows, planes, places = np.array([5, 0, 3, 3, 1], "<i8"), np.array([2, 2, 0, 3, 1, 1], "<i4"), np.array([15, 0, 7], "<i8")
+add("a", a)
+add("half", a.astype("<f2"))
+add("bool", a > 0)
+add("rows", rows)
+add("planes", planes)
+add("places", places)
+add("select.0", np.take(a, planes, 0))
+add("select.1", np.take(a, rows, 1))
+add("select.2", np.take(a, places, 2))
+add("select.half", np.take(a.astype("<f2"), rows, 1))
+add("select.bool", np.take(a > 0, places, 2))
+add("four", rows[:4])
+add("select.four", np.take(a, rows[:4], 1))
+add("select.sum", np.take(np.take(a, planes, 0), rows, 1) * np.float32(2))
+# One index for all of the first axis, and a different one for each element.
+along = (np.arange(6 * 3) * 7 % 16).astype("<i8").reshape(1, 6, 3)
+add("along", along)
+add("along.took", np.take_along_axis(a, along, 2))
+other = (np.arange(4 * 2 * 16) * 5 % 6).astype("<i4").reshape(4, 2, 16)
+add("other", other)
+add("other.took", np.take_along_axis(a, other, 1))
+# An index that is shorter than the operand along the axes that it does not choose from.
+short = (np.arange(3 * 9 * 5) * 11 % 6).astype("<i8").reshape(3, 9, 5)
+gathered = np.empty((3, 9, 5), "<f4")
+for i, j, k in np.ndindex(gathered.shape):
+    gathered[i, j, k] = a[i, short[i, j, k], k]
+add("short", short)
+add("short.gathered", gathered)
+
+
+def put(base, index, value, wide):
+    """Sums in the order of the index, in a wider type, rounded once."""
+    sums = base.astype(wide)
+    for place, row in zip(index.reshape(-1), value):
+        sums[place] = sums[place] + row.astype(wide)
+    return sums.astype(base.dtype)
+
+
+# Sums that depend on their order: 1e8 and -1e8 take all that is small between them away.
+value = np.tile(np.array([1e8, 3, -1e8, 5, 7, -1e8, 1e8], "<f4")[:, None], (1, 12)) + np.arange(12, dtype="<f4")
+value = value.astype("<f4").reshape(7, 4, 3)
+base = (np.arange(5 * 4 * 3) % 9 - 4.0).astype("<f4").reshape(5, 4, 3)
+index = np.array([3, 3, 3, 0, 3, 4, 4], "<i8")
+add("base", base)
+add("value", value)
+add("index", index)
+add("column", index.astype("<i4").reshape(7, 1))
+add("sums", put(base, index, value, "f4"))
+small = (value % 8).astype("<f2") / np.float16(3)
+add("base.half", base.astype("<f2"))
+add("value.half", small)
+add("sums.half", put(base.astype("<f2"), index, small, "f4"))
+add("base.double", base.astype("<f8"))
+add("value.double", value.astype("<f8") / 3)
+add("sums.double", put(base.astype("<f8"), index, value.astype("<f8") / 3, "f8"))
+add("base.int", base.astype("<i8"))
+add("value.int", value.astype("<i8"))
+add("sums.int", put(base.astype("<i8"), index, value.astype("<i8"), "i8"))
+add("twice", put(put(base, index, value, "f4"), index, value, "f4"))
+# What is out of range.
+add("above", np.array([0, 2, 3], "<i8"))
+add("low", np.array([0, -1, 2], "<i8"))
+add("high", np.array([[1, 2, 3], [3, 0, 4]], "<i4"))
+safetensors("index.safetensors", table)

@@ -86,6 +86,8 @@ fn kind(kind: &InstKind) -> Option<&'static str> {
         InstKind::Gemm(_) => "matmul",
         InstKind::Kernel(_) => "pointwise kernel",
         InstKind::Reduce { .. } => "reduction",
+        InstKind::Take(_) => "indexed read",
+        InstKind::Accumulate(_) => "indexed sum",
         InstKind::Collective(collective) => collective.kind.name(),
         InstKind::Send { .. } => "send",
         InstKind::Recv { .. } => "receive",

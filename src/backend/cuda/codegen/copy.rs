@@ -11,7 +11,7 @@ use crate::ir::DType;
 use crate::plan::{Scalar, View};
 
 /// The C++ type of so many bytes.
-fn raw(size: usize) -> Result<&'static str, String> {
+pub(super) fn raw(size: usize) -> Result<&'static str, String> {
     match size {
         1 => Ok("unsigned char"),
         2 => Ok("unsigned short"),

@@ -1,5 +1,5 @@
 //! CUDA C++ for the instructions of a plan that no library does: pointwise kernels, copies, fills,
-//! reductions, and matrix products that cuBLASLt does not take.
+//! reductions, reads and sums by index, and matrix products that cuBLASLt does not take.
 //!
 //! Extents, strides and constants stand in the text, offsets do not: kernels that differ only in
 //! where their views start share one text (how far a start is aligned does show). A text is compiled
@@ -23,6 +23,7 @@ mod map;
 mod pointwise;
 mod reduce;
 mod space;
+mod take;
 mod text;
 mod tile;
 mod types;
@@ -34,6 +35,7 @@ pub use fuse::{Fused, fuse};
 pub use gemm::gemm;
 pub use pointwise::{members, pointwise};
 pub use reduce::{reduce, reduce_of};
+pub use take::{accumulate, take};
 
 use crate::plan::View;
 

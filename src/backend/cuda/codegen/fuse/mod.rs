@@ -186,7 +186,9 @@ impl<'p> Fusion<'p> {
             | InstKind::Fill { .. }
             | InstKind::Gemm(_)
             | InstKind::Kernel(_)
-            | InstKind::Reduce { .. } => self
+            | InstKind::Reduce { .. }
+            | InstKind::Take(_)
+            | InstKind::Accumulate(_) => self
                 .written(between)
                 .is_none_or(|out| kernel.inputs.iter().all(|view| alias::disjoint(view, out))),
             InstKind::Collective(_)

@@ -165,6 +165,8 @@ impl Redirect<'_> {
                 | InstKind::Gemm(_)
                 | InstKind::Kernel(_)
                 | InstKind::Reduce { .. }
+                | InstKind::Take(_)
+                | InstKind::Accumulate(_)
         );
         let mut views = inst.kind.reads().into_iter().chain(inst.kind.writes());
         local && views.all(|view| alias::disjoint(view, dst))
