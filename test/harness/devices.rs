@@ -26,6 +26,7 @@ const LEFT_OUT: [&str; 8] =
 
 #[allow(clippy::print_stderr, reason = "a test program's own report")]
 fn main() -> ExitCode {
+    hostir_tools::io::hardware_queues();
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     let count = driver::devices().unwrap_or(0);

@@ -106,6 +106,20 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
     std::process::ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
+/// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each
+/// other, and a stream that waits for a flag would keep the stream that raises it from going on.
+///
+/// Does nothing once the process has several threads: to be called first of all.
+#[allow(unsafe_code, reason = "the driver reads this from the environment when it starts")]
+pub fn hardware_queues() {
+    const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    if threads == 1 && std::env::var_os(QUEUES).is_none() {
+        // SAFETY: the process has one thread, this one: nobody reads the environment meanwhile.
+        unsafe { std::env::set_var(QUEUES, "32") };
+    }
+}
+
 /// Turns a panic into a request to report it (the process then exits with 101).
 fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
