@@ -484,6 +484,28 @@ impl InstKind {
             | InstKind::WaitEvent { .. } => None,
         }
     }
+    /// Whether it only does something on its stream: it neither communicates nor orders streams.
+    pub fn is_local(&self) -> bool {
+        match self {
+            InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::Copy { .. }
+            | InstKind::Fill { .. }
+            | InstKind::Gemm(_)
+            | InstKind::Kernel(_)
+            | InstKind::Reduce { .. }
+            | InstKind::Take(_)
+            | InstKind::Accumulate(_) => true,
+            InstKind::Collective(_)
+            | InstKind::Send { .. }
+            | InstKind::Recv { .. }
+            | InstKind::GroupBegin
+            | InstKind::GroupEnd { .. }
+            | InstKind::WaitWork { .. }
+            | InstKind::Record { .. }
+            | InstKind::WaitEvent { .. } => false,
+        }
+    }
     /// Bytes it has to read and write.
     pub fn bytes(&self) -> u64 {
         if let InstKind::Take(take) = self {

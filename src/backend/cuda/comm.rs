@@ -79,6 +79,10 @@ impl Part {
         let length = view.len() / count.max(1);
         Part { view: view.clone(), start: index * length, count: length }
     }
+    /// Its size.
+    pub(super) fn bytes(&self) -> usize {
+        self.count * self.view.dtype.size()
+    }
 }
 
 /// One call; peers and roots are positions in the team.

@@ -96,9 +96,8 @@ fn opened<'p>(
     let site = site(prepared, joint, options, over_nccl)?;
     clock.lap("devices");
     let about = about(&site).map_err(|error| vec![global(&error)])?;
-    let recorded = options.graph && site.is_several();
     let messages = messages::messages(prepared, options.routes);
-    if recorded && !site.apart && !messages.list.is_empty() {
+    if site.pushes(options) && !site.apart && !messages.list.is_empty() {
         return Err(vec![recorded_copies()]);
     }
     let mut schedules = schedules(prepared, teams, &messages, &site, options)?;
@@ -200,9 +199,9 @@ struct Site {
 }
 
 impl Site {
-    /// Whether this process's ranks are on more than one device.
-    fn is_several(&self) -> bool {
-        self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
+    /// Whether copy engines only push ([`Settings::push`]): in a graph of several of this process's devices.
+    fn pushes(&self, options: &Options) -> bool {
+        options.graph && self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }
 }
 
@@ -306,7 +305,7 @@ fn schedules(
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
     let Site { multiprocessors, fp8, apart, .. } = *site;
-    let push = options.graph && site.is_several();
+    let push = site.pushes(options);
     let routes = options.routes;
     let settings = Settings { tf32: options.tf32, fp8, multiprocessors, routes, apart, push };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);

@@ -107,7 +107,7 @@ impl Message {
     }
     /// Bytes that go.
     pub(super) fn bytes(&self) -> usize {
-        self.source.count * self.source.view.dtype.size()
+        self.source.bytes()
     }
 }
 
@@ -397,7 +397,7 @@ impl Messages {
                 CollectiveKind::ReduceScatter => Part::whole(output),
                 _ => of(output),
             };
-            let size = (output.count * output.view.dtype.size()).next_multiple_of(ALIGNMENT);
+            let size = output.bytes().next_multiple_of(ALIGNMENT);
             let mut inputs: Vec<(usize, Target)> = Vec::new();
             for step in 0..count {
                 let from = (to + step) % count;

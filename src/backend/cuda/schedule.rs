@@ -2,10 +2,10 @@
 //! the run only indexes and calls.
 //!
 //! Streams are numbered: the plan's own, then one for each communicator, then one for copies that others
-//! need not wait for. A communication waits on its
-//! communicator's stream for the stream that posts it, and records an event that `Wait` waits for. The
-//! whole run hangs on stream 0: it forks the others at the start and joins them at the end, so that a
-//! run can be timed, captured as a graph, and followed by the caller's own work.
+//! need not wait for. A communication waits on its communicator's stream for the stream that posts it, and
+//! records an event that `Wait` waits for. The whole run hangs on stream 0: it forks the others at the start
+//! and joins them at the end, so that a run can be timed, captured as a graph, and followed by the caller's
+//! own work.
 
 mod copies;
 mod exchange;

@@ -123,8 +123,7 @@ impl Rank<'_> {
                 }
                 Move::Local(parts) => {
                     let [from, to] = parts.each_ref().map(|part| self.part(part));
-                    let bytes = parts[0].count * parts[0].view.dtype.size();
-                    [0, from, to, bytes as u64, 0, 0]
+                    [0, from, to, parts[0].bytes() as u64, 0, 0]
                 }
             };
             self.addresses.extend(words);
@@ -222,7 +221,7 @@ impl Rank<'_> {
                 return Ok((raw, data_type(*dtype).map_err(|log| Error::Compile { log })?));
             }
             C::Copy { send, recv } => {
-                let bytes = send.count * send.view.dtype.size();
+                let bytes = send.bytes();
                 let raw = Raw::Copy { to: self.part(recv), from: self.part(send), bytes };
                 return Ok((raw, DataType::Uint8));
             }

@@ -1,7 +1,6 @@
 //! Communications that are copied: flags and copies on a stream ([`super::messages`] has the protocol).
 
 use super::super::messages::{self, Message, Round};
-use super::exchange::bytes;
 use super::{Builder, Exchange, Move};
 use crate::backend::cuda::comm::Part;
 use crate::plan::WorkSlot;
@@ -42,7 +41,7 @@ impl Builder<'_> {
         beside: bool,
         stream: usize,
     ) -> Result<Option<usize>, String> {
-        if bytes(from) < ASIDE || !beside {
+        if from.bytes() < ASIDE || !beside {
             let moves = vec![Move::Local(Box::new([from.clone(), to.clone()]))];
             self.exchange(Exchange { moves, ..Exchange::default() }, stream);
             return Ok(None);

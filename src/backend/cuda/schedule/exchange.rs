@@ -6,7 +6,6 @@
 //! ranks. So that the work which they wait for always finds room there, all exchanges of a rank together
 //! take at most [`BLOCKS`] blocks, and none at all where ranks share a device.
 
-use super::super::comm::Part;
 use super::super::messages;
 use super::{Builder, Call, Exchange, Move, Signal, Step};
 use crate::backend::cuda::codegen;
@@ -21,11 +20,6 @@ const EACH: usize = 128 << 10;
 const LEAST: usize = 16 << 10;
 /// Parameters of a kernel: 4 KiB, 8 bytes each.
 const WORDS: usize = 500;
-
-/// Bytes of a part.
-pub(super) fn bytes(part: &Part) -> usize {
-    part.count * part.view.dtype.size()
-}
 
 impl Exchange {
     fn awaits_only(&self) -> bool {
@@ -123,7 +117,7 @@ impl Builder<'_> {
     fn largest(&self, exchange: &Exchange) -> usize {
         let size = |one: &Move| match one {
             Move::Message(message) => self.messages.list[*message].bytes(),
-            Move::Local(parts) => bytes(&parts[0]),
+            Move::Local(parts) => parts[0].bytes(),
         };
         exchange.moves.iter().map(size).max().unwrap_or(0)
     }
@@ -186,7 +180,7 @@ impl Builder<'_> {
             match one {
                 Move::Message(message) => self.transfer(message, stream),
                 Move::Local(parts) => {
-                    let bytes = bytes(&parts[0]);
+                    let bytes = parts[0].bytes();
                     let views = Box::new(parts.each_ref().map(messages::range));
                     if bytes > 0 {
                         self.push(Call::Copy { views, bytes }, stream);

@@ -11,7 +11,7 @@
 //! marks anything, so whoever is done with the copy's place before the copy is done before the product;
 //! and nothing writes what was copied from after the copy.
 
-use super::alias;
+use super::alias::{self, same};
 use crate::plan::{BufferId, BufferKind, Dim, Gemm, InstKind, Plan, View};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -156,31 +156,14 @@ impl Redirect<'_> {
         if inst.stream != self.plan.insts[copy].stream {
             return true;
         }
-        let local = matches!(
-            inst.kind,
-            InstKind::Alloc { .. }
-                | InstKind::Free { .. }
-                | InstKind::Copy { .. }
-                | InstKind::Fill { .. }
-                | InstKind::Gemm(_)
-                | InstKind::Kernel(_)
-                | InstKind::Reduce { .. }
-                | InstKind::Take(_)
-                | InstKind::Accumulate(_)
-        );
         let mut views = inst.kind.reads().into_iter().chain(inst.kind.writes());
-        local && views.all(|view| alias::disjoint(view, dst))
+        inst.kind.is_local() && views.all(|view| alias::disjoint(view, dst))
     }
 }
 
 /// The dims along which a view has several elements.
 fn long(view: &View) -> impl Iterator<Item = &Dim> {
     view.dims.iter().filter(|dim| dim.extent > 1)
-}
-
-/// Whether two views are the same elements in the same order.
-fn same(a: &View, b: &View) -> bool {
-    a.buffer == b.buffer && a.offset == b.offset && long(a).eq(long(b))
 }
 
 /// What `view` becomes when what it shows, `from`, lies at `to`.

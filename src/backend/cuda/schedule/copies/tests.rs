@@ -188,7 +188,7 @@ impl Machine {
                 Move::Local(parts) => {
                     let [from, to] =
                         parts.each_ref().map(|part| self.address(rank, &part.view, part.start));
-                    let bytes = parts[0].count * parts[0].view.dtype.size();
+                    let bytes = parts[0].bytes();
                     self.devices[rank].memory.copy_within(from..from + bytes, to);
                 }
             }
