@@ -6,7 +6,8 @@
 //! by default all communications are copied, so that one GPU runs any number of ranks; with
 //! `HIR_GPU_FLAGS="--backend=cuda --map-backend=UCC=NCCL"` they go over NCCL, and lines with more ranks
 //! than GPUs are told as skipped. Without a GPU there is nothing to run. Programs run one after the other;
-//! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other.
+//! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other. A line that does not end
+//! is told after `HIR_LINE_SECONDS` (120), and ends the process.
 
 use hostir::backend::cuda::Pool;
 use hostir::backend::cuda::driver::{self, Device};
@@ -16,9 +17,12 @@ use hostir_test::tree;
 use libtest_mimic::{Arguments, Trial};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+/// Seconds after which a line is taken to hang: hir-run's own limit is 60.
+const LINE: u64 = 120;
 const COPIES: &str = "--backend=cuda --map-backend=NCCL=CUDA --map-backend=UCC=CUDA";
 /// What a line that is left out has in it.
 const LEFT_OUT: [&str; 8] =
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
     let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
     let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let tally = Arc::new(Tally::default());
+    tally.clone().end_if_stuck();
     // Programs leave communicators, memory and kernels for the next ones.
     let gpus = Arc::new(Pool::default());
     let shard = shard();
@@ -46,7 +51,8 @@ fn main() -> ExitCode {
     let files = files.filter(|(number, _)| number % shard.1 == shard.0).map(|(_, path)| path);
     let trials = files.filter_map(|path| {
         let directives = directives::parse(&tree::read(&path)).ok()?;
-        let runs = directives.runs.iter().any(|run| wanted(&run.command) && runs(&run.command));
+        let runs =
+            directives.runs.iter().any(|run| wanted(&run.command, &flags) && runs(&run.command));
         let (flags, tally, gpus) = (flags.clone(), tally.clone(), gpus.clone());
         let name = format!("gpu::{}", tree::relative(&path));
         runs.then(|| {
@@ -74,10 +80,40 @@ fn shard() -> (usize, usize) {
 struct Tally {
     ran: AtomicUsize,
     few: AtomicUsize,
+    /// The line that runs, and since when.
+    now: Mutex<Option<(String, Instant)>>,
 }
 
-fn wanted(command: &str) -> bool {
-    !LEFT_OUT.iter().any(|word| command.contains(word))
+impl Tally {
+    /// The line that runs, if any.
+    fn note(&self, line: Option<String>) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) =
+            line.map(|line| (line, Instant::now()));
+    }
+
+    /// A call of the driver that does not return cannot be ended, but told.
+    #[allow(clippy::print_stderr, reason = "a test program's own report")]
+    fn end_if_stuck(self: Arc<Self>) {
+        let given = std::env::var("HIR_LINE_SECONDS").ok().and_then(|text| text.parse().ok());
+        let limit = Duration::from_secs(given.unwrap_or(LINE));
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(Duration::from_millis(250));
+                let now = self.now.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if let Some((line, since)) = now.filter(|(_, since)| since.elapsed() > limit) {
+                    eprintln!("\nno end after {} s: {line}", since.elapsed().as_secs());
+                    std::process::exit(101);
+                }
+            }
+        });
+    }
+}
+
+/// Whether a line can run with these flags. A replayed graph cannot be traced.
+fn wanted(command: &str, flags: &[String]) -> bool {
+    let graph = flags.iter().any(|flag| flag == "--graph");
+    let traced = command.contains("--trace") || command.contains("--timeline");
+    !(graph && traced || LEFT_OUT.iter().any(|word| command.contains(word)))
 }
 
 fn runs(command: &str) -> bool {
@@ -93,17 +129,20 @@ fn file(
 ) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let context = context(scratch.path(), flags, gpus);
-    for run in directives.runs.iter().filter(|run| wanted(&run.command)) {
+    for run in directives.runs.iter().filter(|run| wanted(&run.command, flags)) {
         let command = directives::substitute(&run.command, path, scratch.path())?;
         // What goes wrong is to be seen here, not by FileCheck.
         let command = command.replace("2>&1 |", "|");
-        match exec::run_line(&command, &context) {
+        let place = format!("{}:{}", tree::relative(path), run.line);
+        tally.note(Some(format!("{place}: RUN: {}", run.command)));
+        let done = exec::run_line(&command, &context);
+        tally.note(None);
+        match done {
             Ok(()) => tally.ran.fetch_add(usize::from(runs(&command)), Ordering::Relaxed),
             Err(report) if report.contains("H0520") && report.contains(" GPUs") => {
                 tally.few.fetch_add(1, Ordering::Relaxed)
             }
             Err(report) => {
-                let place = format!("{}:{}", tree::relative(path), run.line);
                 return Err(format!("{place}: RUN: {}\n{report}", run.command));
             }
         };

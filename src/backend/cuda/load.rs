@@ -10,7 +10,7 @@ use super::comm::{self, Team};
 use super::gate::Gate;
 use super::joint::{Joint, Placed};
 use super::memory::Layout;
-use super::messages::{self, Messages};
+use super::messages::{self, Message, Messages};
 use super::peers;
 use super::pool::{Link, Pool};
 use super::rank::{self, Rank};
@@ -71,8 +71,7 @@ pub(super) fn load<'p>(
         loaded.about.push_str(&joint.end("connect", version)?);
     }
     clock.lap("connect");
-    loaded.each(|rank| rank.rehearse())?;
-    loaded.finish()?;
+    loaded.each(|rank| rank.rehearse(options.timeout))?;
     clock.lap("rehearse");
     if options.graph && !callers {
         loaded.each(|rank| rank.capture())?;
@@ -97,7 +96,7 @@ fn opened<'p>(
     clock.lap("devices");
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let messages = messages::messages(prepared, options.routes);
-    if site.pushes(options) && !site.apart && !messages.list.is_empty() {
+    if site.pushes(options) && !site.apart && messages.list.iter().any(|one| site.pulls(one)) {
         return Err(vec![recorded_copies()]);
     }
     let mut schedules = schedules(prepared, teams, &messages, &site, options)?;
@@ -203,14 +202,21 @@ impl Site {
     fn pushes(&self, options: &Options) -> bool {
         options.graph && self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }
+
+    /// Whether a message is read from another of this process's devices.
+    fn pulls(&self, message: &Message) -> bool {
+        let device = |rank: u32| self.ordinals[rank as usize % self.ordinals.len()];
+        !message.put && device(message.from) != device(message.to)
+    }
 }
 
 /// Ranks that share devices and exchange between devices, in graphs of one process: see
 /// [`schedule::Settings::push`].
 fn recorded_copies() -> Diag {
-    let message = "in one process a CUDA graph cannot hold copies between GPUs that ranks share";
+    let message =
+        "in one process a CUDA graph cannot hold copies from other GPUs if ranks share GPUs";
     Diag::global(codes::DEVICE, message).note(
-        "leave `--graph` out, use `--processes`, or let each rank have a GPU of its own, or all the same one",
+        "leave `--graph` out, use `--processes` or `p2p_protocol=put`, or let each rank have a GPU of its own, or all the same one",
     )
 }
 
@@ -236,8 +242,14 @@ fn site(
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
     let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
     let count = devices.len();
-    let apart = (1..count).all(|at| !ordinals[..at].contains(&ordinals[at]));
+    let apart = are_apart(&ordinals, prepared.plans.len());
     Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart })
+}
+
+/// Whether so many ranks, which take these devices in turn, have one each.
+fn are_apart(ordinals: &[usize], ranks: usize) -> bool {
+    let distinct = (1..ordinals.len()).all(|at| !ordinals[..at].contains(&ordinals[at]));
+    distinct && ordinals.len() >= ranks
 }
 
 /// The number of devices, at least one.
@@ -476,15 +488,6 @@ impl Loaded<'_> {
         self.each(|rank| Ok(rank.address(&map)?))
     }
 
-    /// Waits for everything that was issued.
-    fn finish(&mut self) -> Result<(), Vec<Diag>> {
-        let timeout = self.timeout;
-        self.each(|rank| {
-            rank.drain()?;
-            rank.wait(timeout)
-        })
-    }
-
     /// Hands the ranks their inputs, `[rank][tensor input]`; those of other processes' ranks are not looked at.
     pub fn upload(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(), Vec<Diag>> {
         let (given, needed) = (inputs.len(), self.prepared.plans.len());
@@ -597,6 +600,12 @@ fn stats(prepared: &Prepared) -> Stats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_that_take_devices_in_turn_share_them() {
+        assert!(are_apart(&[0], 1) && are_apart(&[3, 1], 2));
+        assert!(!are_apart(&[0], 2) && !are_apart(&[0, 1], 8) && !are_apart(&[2, 2], 2));
+    }
 
     #[test]
     fn ranks_get_devices() {

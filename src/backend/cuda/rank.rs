@@ -4,6 +4,7 @@ mod addresses;
 pub(super) mod connect;
 pub(super) mod ports;
 mod ranges;
+mod rehearse;
 mod traced;
 mod tune;
 
@@ -224,41 +225,6 @@ impl<'p> Rank<'p> {
         self.memory.address()
     }
 
-    // ---- preparation ----
-
-    /// Carries out every different communication once, so that the run makes no connection.
-    pub(super) fn rehearse(&mut self) -> Result<(), Failure> {
-        self.device.make_current()?;
-        let mut seen: Vec<(usize, String)> = Vec::new();
-        let pairs = |raw: &Raw| matches!(raw, Raw::Send { .. } | Raw::Recv { .. });
-        for at in 0..self.ready.len() {
-            let (Ready::Communicate { comm, calls }, stream) = self.ready[at].clone() else {
-                continue;
-            };
-            let shape = |call: &(Raw, DataType)| match call.0 {
-                Raw::Send { peer, .. } => format!("send {peer}"),
-                Raw::Recv { peer, .. } => format!("recv {peer}"),
-                Raw::AllGather { count, .. } => format!("gather {count} {:?}", call.1),
-                Raw::AllReduce { count, op, .. } => format!("all {op:?} {count} {:?}", call.1),
-                Raw::Reduce { count, op, root, .. } => {
-                    format!("{root} {op:?} {count} {:?}", call.1)
-                }
-                Raw::ReduceScatter { count, op, .. } => format!("part {op:?} {count} {:?}", call.1),
-                Raw::Broadcast { count, root, .. } => format!("{root} {count} {:?}", call.1),
-                Raw::Copy { .. } => "copy".to_owned(),
-            };
-            let shape: Vec<String> = self.raw[calls.clone()].iter().map(shape).collect();
-            // A message that this rank has seen may be new to its peer.
-            let pairs = self.raw[calls].iter().any(|(raw, _)| pairs(raw));
-            let key = (comm, shape.join(";"));
-            if pairs || !seen.contains(&key) {
-                seen.push(key);
-                self.issue(at, stream)?;
-            }
-        }
-        Ok(())
-    }
-
     // ---- data ----
 
     /// Copies inputs to the device.
@@ -366,20 +332,20 @@ impl<'p> Rank<'p> {
         Ok(())
     }
 
-    /// Makes stream 0 wait for all others.
-    pub(super) fn drain(&mut self) -> Result<(), Error> {
-        for stream in &self.streams[1..] {
-            stream.record(&self.timers[0])?;
-            self.streams[0].wait(&self.timers[0])?;
-        }
-        Ok(())
-    }
-
     /// Waits for the end of what was issued. After `timeout` the communicators are aborted.
     ///
     /// It asks an event rather than the stream: asked about a stream with a recorded run that waits for
     /// another device, the driver does not answer before the run ends.
     pub(super) fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
+        self.wait_in(timeout, Self::unfinished)
+    }
+
+    /// [`Rank::wait`], where `reached` says what a failure belongs to.
+    fn wait_in(
+        &mut self,
+        timeout: Duration,
+        reached: impl Fn(&Self) -> Reached,
+    ) -> Result<(), Failure> {
         let deadline = Instant::now() + timeout;
         let mut looks = 0u32;
         self.begin();
@@ -389,13 +355,13 @@ impl<'p> Rank<'p> {
             if looks.is_multiple_of(64) {
                 for (_, comm) in &self.comms {
                     comm.in_progress("an NCCL communication")
-                        .map_err(|error| Failure::from(error).within(self.unfinished()))?;
+                        .map_err(|error| Failure::from(error).within(reached(self)))?;
                 }
                 if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
-                    return Err(Failure::peer(error).within(self.unfinished()));
+                    return Err(Failure::peer(error).within(reached(self)));
                 }
                 if Instant::now() > deadline {
-                    return Err(Failure::timeout().within(self.unfinished()));
+                    return Err(Failure::timeout().within(reached(self)));
                 }
             }
             std::thread::yield_now();
