@@ -1,6 +1,7 @@
 //! Where the ranks' threads wait for each other.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// A barrier that a rank which fails can open for good, so that nobody waits for it.
 pub(super) struct Gate {
@@ -32,9 +33,112 @@ impl Gate {
     }
 }
 
+/// Turns that the ranks take: number 0 first.
+#[derive(Default)]
+struct Line {
+    next: AtomicU64,
+    broken: AtomicBool,
+}
+
+/// A rank's turns in a common order of all ranks' steps, which is gone through once a run.
+pub(super) struct Turns {
+    line: Arc<Line>,
+    /// Its steps: their places in the order, ascending, and their numbers.
+    steps: Vec<(u64, usize)>,
+    /// Steps of all ranks.
+    all: u64,
+    runs: u64,
+}
+
+impl Turns {
+    /// The turns of so many ranks in an order of ranks and steps.
+    pub(super) fn of(ranks: usize, order: &[(usize, usize)]) -> Vec<Turns> {
+        let line = Arc::new(Line::default());
+        let all = order.len() as u64;
+        let none = || Turns { line: line.clone(), steps: Vec::new(), all, runs: 0 };
+        let mut turns: Vec<Turns> = (0..ranks).map(|_| none()).collect();
+        for (place, (rank, step)) in (0..).zip(order) {
+            turns[*rank].steps.push((place, *step));
+        }
+        turns
+    }
+
+    /// Does this rank's steps of one run, each when it is its turn. If one fails, or `work` panics, nobody
+    /// waits for turns any more.
+    pub(super) fn each<E>(
+        &mut self,
+        mut work: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let first = self.runs * self.all;
+        self.runs += 1;
+        let mut unfinished = Unfinished(Some(&self.line));
+        for (place, step) in &self.steps {
+            while self.line.next.load(Ordering::Acquire) != first + place
+                && !self.line.broken.load(Ordering::Acquire)
+            {
+                std::thread::yield_now();
+            }
+            work(*step)?;
+            self.line.next.store(first + place + 1, Ordering::Release);
+        }
+        unfinished.0 = None;
+        Ok(())
+    }
+
+    /// Lets everybody go on from now on.
+    pub(super) fn open(&self) {
+        self.line.broken.store(true, Ordering::Release);
+    }
+}
+
+/// Opens a line unless it is told that all went well.
+struct Unfinished<'a>(Option<&'a Line>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(line) = self.0 {
+            line.broken.store(true, Ordering::Release);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_take_turns_run_after_run() {
+        let order = [(1, 0), (0, 2), (1, 1), (1, 2), (0, 0), (0, 1)];
+        let done = std::sync::Mutex::new(Vec::new());
+        let turns = Turns::of(2, &order);
+        std::thread::scope(|scope| {
+            for (rank, mut turns) in turns.into_iter().enumerate() {
+                let done = &done;
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let note = |step| {
+                            done.lock().unwrap().push((rank, step));
+                            Ok::<(), ()>(())
+                        };
+                        turns.each(note).unwrap();
+                    }
+                });
+            }
+        });
+        let done = done.into_inner().unwrap();
+        assert_eq!(done.len(), 300);
+        assert!(done.chunks(6).all(|run| run == order));
+    }
+
+    #[test]
+    fn who_fails_keeps_nobody() {
+        let mut turns = Turns::of(2, &[(0, 0), (1, 0), (0, 1)]);
+        assert_eq!(turns[0].each(|_| Err("lost")), Err("lost"));
+        assert_eq!(turns[1].each(|_| Ok::<(), &str>(())), Ok(()));
+        let mut turns = Turns::of(2, &[(0, 0), (1, 0)]);
+        turns[0].open();
+        assert_eq!(turns[1].each(|_| Ok::<(), &str>(())), Ok(()));
+    }
 
     #[test]
     fn nobody_passes_early_and_nobody_waits_for_the_failed() {

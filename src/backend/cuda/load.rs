@@ -7,14 +7,14 @@ mod tune;
 
 use super::bind::route;
 use super::comm::{self, Team};
-use super::gate::Gate;
+use super::gate::{Gate, Turns};
 use super::joint::{Joint, Placed};
 use super::memory::Layout;
-use super::messages::{self, Message, Messages};
+use super::messages::{self, Messages};
 use super::peers;
 use super::pool::{Link, Pool};
 use super::rank::{self, Rank};
-use super::schedule::{self, Refusal, Schedule, Settings};
+use super::schedule::{self, Refusal, Schedule, Settings, order};
 use super::sys::driver::{self, Device};
 use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
@@ -96,10 +96,13 @@ fn opened<'p>(
     clock.lap("devices");
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let messages = messages::messages(prepared, options.routes);
-    if site.pushes(options) && !site.apart && messages.list.iter().any(|one| site.pulls(one)) {
+    if options.graph && !site.apart && !joint.is_several() && !messages.list.is_empty() {
         return Err(vec![recorded_copies()]);
     }
     let mut schedules = schedules(prepared, teams, &messages, &site, options)?;
+    // Processes that share devices have hardware queues of their own.
+    let turns = (!site.apart && !joint.is_several()).then(|| order::order(&schedules)).flatten();
+    let turns = turns.map_or_else(Vec::new, |order| Turns::of(schedules.len(), &order));
     let wiring = Wiring::new(prepared, &mut schedules, messages, callers);
     let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
     let own: Vec<(&Plan, Schedule)> = own.collect();
@@ -112,6 +115,9 @@ fn opened<'p>(
     for rank in &mut ranks {
         rank.peers = joint.exchange();
         rank.watched = Some(options.watch.rank());
+    }
+    for (rank, turns) in ranks.iter_mut().zip(turns) {
+        rank.turns = Some(turns);
     }
     let loaded = Loaded {
         prepared,
@@ -202,22 +208,13 @@ impl Site {
     fn pushes(&self, options: &Options) -> bool {
         options.graph && self.ordinals.iter().any(|ordinal| *ordinal != self.ordinals[0])
     }
-
-    /// Whether a message is read from another of this process's devices.
-    fn pulls(&self, message: &Message) -> bool {
-        let device = |rank: u32| self.ordinals[rank as usize % self.ordinals.len()];
-        !message.put && device(message.from) != device(message.to)
-    }
 }
 
-/// Ranks that share devices and exchange between devices, in graphs of one process: see
-/// [`schedule::Settings::push`].
+/// In a graph nobody has a say in how ranks that share a device share its hardware queues ([`order`]).
 fn recorded_copies() -> Diag {
-    let message =
-        "in one process a CUDA graph cannot hold copies from other GPUs if ranks share GPUs";
-    Diag::global(codes::DEVICE, message).note(
-        "leave `--graph` out, use `--processes` or `p2p_protocol=put`, or let each rank have a GPU of its own, or all the same one",
-    )
+    let message = "in one process a CUDA graph cannot hold communications of ranks that share GPUs";
+    Diag::global(codes::DEVICE, message)
+        .note("leave `--graph` out, use `--processes`, or let each rank have a GPU of its own")
 }
 
 /// Finds this process's devices; those that were asked for, if it has all ranks.

@@ -8,6 +8,7 @@ mod rehearse;
 mod traced;
 mod tune;
 
+use super::gate::Turns;
 use super::memory::{self, Layout};
 use super::peers::Peers;
 use super::pool::{Arena, Handle, Pool};
@@ -101,6 +102,8 @@ pub(super) struct Rank<'p> {
     pub(super) peers: Option<Arc<dyn Exchange>>,
     /// Who looks whether its runs end.
     pub(super) watched: Option<Watched>,
+    /// Its place among ranks that share devices.
+    pub(super) turns: Option<Turns>,
     /// Where all ranks' memory lies.
     pub(super) map: Option<Arc<Peers>>,
     /// Bytes of its flags, at the start of its memory.
@@ -177,6 +180,7 @@ impl<'p> Rank<'p> {
             peers: None,
             watched: None,
             together: None,
+            turns: None,
             map: None,
             flags,
             functions: Vec::new(),
@@ -280,14 +284,28 @@ impl<'p> Rank<'p> {
         if let Some(graph) = &self.graph {
             return Ok(self.streams[0].replay(graph)?);
         }
-        for at in 0..self.ready.len() {
-            let stream = self.ready[at].1;
-            self.enter(at);
-            let issued = self.issue(at, stream);
-            self.leave();
-            issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
-        }
-        Ok(())
+        self.in_turn(|rank, at| rank.step(at))
+    }
+
+    /// Does something for each of its steps, in their order, or in that of all ranks' steps.
+    fn in_turn(
+        &mut self,
+        mut work: impl FnMut(&mut Self, usize) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Some(mut turns) = self.turns.take() else {
+            return (0..self.ready.len()).try_for_each(|at| work(self, at));
+        };
+        let done = turns.each(|at| work(self, at));
+        self.turns = Some(turns);
+        done
+    }
+
+    fn step(&mut self, at: usize) -> Result<(), Failure> {
+        let stream = self.ready[at].1;
+        self.enter(at);
+        let issued = self.issue(at, stream);
+        self.leave();
+        issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))
     }
 
     /// Records the program as a graph, which [`Rank::start`] then replays.
@@ -400,8 +418,16 @@ impl<'p> Rank<'p> {
         Reached::Inst(open.map_or(0, |step| step.inst))
     }
 
+    /// Nobody waits for this rank's turns any more.
+    pub(super) fn let_others_go_on(&self) {
+        if let Some(turns) = &self.turns {
+            turns.open();
+        }
+    }
+
     /// Ends all communication, on the device too.
     pub(super) fn abort(&mut self) {
+        self.let_others_go_on();
         let _ = self.device.make_current();
         let together = self.together.take().map(|together| together.comm);
         let mut world = self.world.take();

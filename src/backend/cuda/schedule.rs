@@ -10,6 +10,7 @@
 mod copies;
 mod exchange;
 mod gathered;
+pub(super) mod order;
 mod products;
 
 use super::codegen::{self, Fused, Job, Param};
@@ -143,7 +144,8 @@ pub(super) struct Settings {
     pub(super) multiprocessors: u32,
     /// What carries communications.
     pub(super) routes: Routes,
-    /// Whether no two ranks share a device: a kernel may wait for another rank's.
+    /// Whether no two ranks share a device: a kernel may wait for another rank's. Otherwise all ranks' calls
+    /// can be put into one [`order`].
     pub(super) apart: bool,
     /// Whether copy engines only push. The driver may carry out a copy of a graph on the device that it
     /// reads from. In a graph of another device of the process that copy would keep the device from its
@@ -168,6 +170,10 @@ pub(super) fn schedule(
     builder.join();
     builder.settle();
     builder.exchanges();
+    if !settings.apart {
+        let steps = std::mem::take(&mut builder.schedule.steps);
+        builder.schedule.steps = order::split(steps);
+    }
     Ok(Schedule { items, ..builder.schedule })
 }
 

@@ -295,7 +295,10 @@ fn told(
     failed: &AtomicBool,
 ) -> Diag {
     match trouble {
-        Trouble::Refused(diag) => diag,
+        Trouble::Refused(diag) => {
+            rank.let_others_go_on();
+            diag
+        }
         Trouble::Failed(failure) => {
             failed.store(true, Ordering::Release);
             rank.abort();

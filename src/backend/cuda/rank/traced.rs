@@ -57,21 +57,19 @@ impl Rank<'_> {
         timeout: Duration,
     ) -> Result<(), Failure> {
         self.begin();
-        for at in 0..self.ready.len() {
-            let stream = self.ready[at].1;
+        self.in_turn(|rank, at| {
+            let stream = rank.ready[at].1;
             let (before, after) =
                 probes.steps.get(at).map_or((None, None), |(a, b)| (a.as_ref(), b.as_ref()));
             if let Some(event) = before {
-                self.streams[stream].record(event)?;
+                rank.streams[stream].record(event)?;
             }
-            self.enter(at);
-            let issued = self.issue(at, stream);
-            self.leave();
-            issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))?;
+            rank.step(at)?;
             if let Some(event) = after {
-                self.streams[stream].record(event)?;
+                rank.streams[stream].record(event)?;
             }
-        }
+            Ok(())
+        })?;
         self.wait(timeout)
     }
 
