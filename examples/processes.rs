@@ -1,0 +1,270 @@
+//! One process a rank, as a library: an [`Exchange`] of one's own, and runs with data that changes.
+//!
+//! The first process starts one for each rank and passes their messages on, over pipes: a program under MPI or
+//! `torch.distributed` would use what it has. Each rank loads the same program, with its messages as
+//! copies, and runs it a hundred times with new data each time, as calls and as a replayed graph, small
+//! (kernels exchange) and large (copy engines do). Nothing keeps the ranks in step between two runs but the
+//! program's own flags. Every number is compared with what the other ranks put in.
+//!
+//! `cargo run --release --example processes [RANKS]`, 2 ranks unless told. Ranks may share GPUs. Exit status 0 if
+//! all is well, 1 if not, 3 without a GPU.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
+
+use hostir::backend::cuda::{Cuda, Options, Route, Routes, driver};
+use hostir::backend::exchange::{Exchange, ExchangeError};
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use hostir::ir::DType;
+use hostir::plan::{Sizes, prepare};
+use std::error::Error;
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Done<T> = Result<T, Box<dyn Error>>;
+
+/// Runs of each program.
+const RUNS: usize = 100;
+/// Elements of a rank's part: 4 KiB, and 8 MiB.
+const COUNTS: [usize; 2] = [1 << 10, 1 << 21];
+/// Set for the processes of ranks: `rank/world`.
+const RANK: &str = "HIR_EXAMPLE_RANK";
+
+/// `T1` is the left neighbour's part of `T0`, `T2` everybody's, `T3` the sum of all parts.
+fn program(world: usize, count: usize, protocol: &str) -> String {
+    let ranks: Vec<String> = (0..world).map(|rank| rank.to_string()).collect();
+    let ranks = ranks.join(" ");
+    let part = format!("ideviceIdx.x0{{{world}}}, iS1{{{count}}}");
+    let left = world - 1;
+    let posts = [
+        format!(
+            "  P2PCommunication 1 (type=send, buffer=T0, peer=( ( rank + 1 ) % {world} ), backend=CUDA, protocol={protocol})"
+        ),
+        format!(
+            "  P2PCommunication 2 (type=recv, buffer=T1, peer=( ( rank + {left} ) % {world} ), backend=CUDA, protocol={protocol})"
+        ),
+    ];
+    // The side that offers comes first.
+    let [first, second] = if protocol == "get" { [0, 1] } else { [1, 0] };
+    format!(
+        "%HostIrContainer {{ (T0_g_float[{part}] (DeviceMesh{{{ranks}}})) -> (T1_g_float[ideviceIdx.x2{{{world}}}, iS3{{{count}}}] (DeviceMesh{{{ranks}}}), T2_g_float[iS4{{{world}}}, iS5{{{count}}}] (DeviceMesh{{{ranks}}}), T3_g_float[rdeviceIdx.x6{{{world}}}, iS7{{{count}}}] (DeviceMesh{{{ranks}}})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size={all}, zero_init=false, resets_to_zero=false)
+  T2 = ALLOCATE(buffer=T2, mem_type=global, size={all}, zero_init=false, resets_to_zero=false)
+  T3 = ALLOCATE(buffer=T3, mem_type=global, size={count}, zero_init=false, resets_to_zero=false)
+{}
+{}
+  Wait Communication {}
+  Wait Communication {}
+  Communication 3 (type=Allgather, team=({ranks}), input=T0, output=T2, backend=CUDA)
+  Wait Communication 3
+  Communication 4 (type=Allreduce, team=({ranks}), red_op=sum, input=T0, output=T3, backend=CUDA)
+  Wait Communication 4
+}} // %HostIrContainer
+",
+        posts[first],
+        posts[second],
+        second + 1,
+        first + 1,
+        all = world * count,
+    )
+}
+
+/// What a rank puts in: whole numbers, so that sums are exact.
+fn part(rank: usize, run: usize, count: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at + 31 * rank + 7 * run) % 1009) as f32).collect()
+}
+
+fn main() -> ExitCode {
+    let done = match std::env::var(RANK) {
+        Ok(place) => rank(&place),
+        Err(_) => match driver::devices() {
+            Ok(1..) => first(),
+            _ => {
+                eprintln!("processes: there is no GPU; this example needs one");
+                return ExitCode::from(3);
+            }
+        },
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("processes: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+// ---- the first process ----
+
+/// Starts a process a rank, and passes messages on until all have ended.
+fn first() -> Done<()> {
+    let world: usize = std::env::args().nth(1).map_or(Ok(2), |text| text.parse())?;
+    if world < 2 {
+        return Err("two ranks or more exchange something".into());
+    }
+    let mut children = Vec::new();
+    for rank in 0..world {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(RANK, format!("{rank}/{world}")).env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+        children.push(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+    }
+    let passed = pass_on(&mut children);
+    let mut failed = 0;
+    for child in &mut children {
+        if passed.is_err() {
+            // Who still waits for the one that is gone would do so for a minute.
+            let _ = child.kill();
+        }
+        failed += usize::from(!child.wait()?.success());
+    }
+    passed?;
+    if failed > 0 {
+        return Err(format!("{failed} of {world} ranks failed").into());
+    }
+    println!("processes: {world} ranks, all numbers are right");
+    Ok(())
+}
+
+/// Gathers a message of every rank and hands all of them to each, until the ranks close their pipes.
+fn pass_on(children: &mut [Child]) -> Done<()> {
+    let mut pipes: Vec<(ChildStdin, ChildStdout)> = Vec::new();
+    for child in children {
+        let both = child.stdin.take().zip(child.stdout.take());
+        pipes.push(both.ok_or("a process without pipes")?);
+    }
+    loop {
+        let all: Vec<Option<Vec<u8>>> =
+            pipes.iter_mut().map(|(_, from)| receive(from)).collect::<Result<_, _>>()?;
+        let some: Vec<&Vec<u8>> = all.iter().flatten().collect();
+        if some.is_empty() {
+            return Ok(());
+        }
+        if some.len() < all.len() {
+            return Err("a rank ended before the others".into());
+        }
+        for (to, _) in &mut pipes {
+            some.iter().try_for_each(|message| send(to, message))?;
+        }
+    }
+}
+
+/// A message with its length in front.
+fn send(to: &mut impl Write, message: &[u8]) -> std::io::Result<()> {
+    to.write_all(&(message.len() as u64).to_le_bytes())?;
+    to.write_all(message)?;
+    to.flush()
+}
+
+/// The next message; none at the end.
+fn receive(from: &mut impl Read) -> std::io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 8];
+    match from.read_exact(&mut length) {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        result => result?,
+    }
+    let mut message = vec![0; u64::from_le_bytes(length) as usize];
+    from.read_exact(&mut message)?;
+    Ok(Some(message))
+}
+
+// ---- the processes of the ranks ----
+
+/// All ranks' messages go through the first process, over standard input and output.
+struct Pipes {
+    rank: u32,
+    world: u32,
+    /// One thread at a time.
+    turn: Mutex<()>,
+}
+
+impl Exchange for Pipes {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+    fn world(&self) -> u32 {
+        self.world
+    }
+    fn host(&self) -> String {
+        "here".to_owned()
+    }
+    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost =
+            |how: String| ExchangeError::Lost { rank: 0, how: format!("{how}, in `{what}`") };
+        send(&mut std::io::stdout(), message).map_err(|error| lost(error.to_string()))?;
+        let next = |_| match receive(&mut std::io::stdin()) {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Err(lost("the pipe is closed".to_owned())),
+            Err(error) => Err(lost(error.to_string())),
+        };
+        (0..self.world).map(next).collect()
+    }
+    fn fail(&self, why: &str) {
+        // The first process sees that this one ends, and ends the others.
+        eprintln!("processes: rank {} gives up: {why}", self.rank);
+        std::process::exit(1);
+    }
+    fn failed(&self) -> Option<ExchangeError> {
+        None
+    }
+}
+
+fn rank(place: &str) -> Done<()> {
+    let (rank, world) = place.split_once('/').ok_or("rank/world")?;
+    let (rank, world): (usize, usize) = (rank.parse()?, world.parse()?);
+    let turn = Mutex::new(());
+    let exchange: Arc<dyn Exchange> =
+        Arc::new(Pipes { rank: rank as u32, world: world as u32, turn });
+    // Ranks may be more than GPUs.
+    let device = Some(rank % driver::devices()?);
+    for graph in [false, true] {
+        for protocol in ["get", "put"] {
+            for count in COUNTS {
+                let routes = Routes { nccl: Route::Copies, ..Routes::default() };
+                let exchange = Some(exchange.clone());
+                let options = Options { graph, exchange, device, routes, ..Options::default() };
+                runs(rank, world, count, protocol, options).map_err(|error| {
+                    format!("{protocol}, {count} elements, graph: {graph}: {error}")
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first of these errors.
+fn told(diags: &[Diag]) -> String {
+    diags.first().map_or_else(String::new, |diag| format!("{}: {}", diag.code, diag.message))
+}
+
+/// Loads the program and runs it with new data a hundred times.
+fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Options) -> Done<()> {
+    let (programs, diags) = hostir::load(&program(world, count, protocol));
+    if !diags.is_empty() {
+        return Err(told(&diags.items).into());
+    }
+    let prepared = prepare(&programs[0], &Sizes::default()).map_err(|diags| told(&diags.items))?;
+    let mut loaded = Cuda { options }.load(&prepared).map_err(|diags| told(&diags))?;
+    for run in 0..RUNS {
+        let parts: Vec<Vec<f32>> = (0..world).map(|other| part(other, run, count)).collect();
+        let mut inputs = vec![Vec::new(); world];
+        let mut own = HostTensor::zeros(DType::Float, &[1, count]);
+        own.as_mut_slice().copy_from_slice(&parts[rank]);
+        inputs[rank].push(own);
+        let result = loaded.run(&inputs).map_err(|diags| told(&diags))?;
+        let sum = |at: usize| parts.iter().map(|part| part[at]).sum();
+        let expected = [
+            parts[(rank + world - 1) % world].clone(),
+            parts.concat(),
+            (0..count).map(sum).collect(),
+        ];
+        for (output, expected) in result.outputs[rank].iter().zip(&expected) {
+            let got = output.as_ref().ok_or("an output is missing")?;
+            if got.as_slice::<f32>() != expected.as_slice() {
+                return Err(format!("run {run}: a number is wrong on rank {rank}").into());
+            }
+        }
+    }
+    Ok(())
+}
