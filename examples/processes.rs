@@ -26,8 +26,8 @@ type Done<T> = Result<T, Box<dyn Error>>;
 
 /// Runs of each program.
 const RUNS: usize = 100;
-/// Elements of a rank's part: 4 KiB, and 8 MiB.
-const COUNTS: [usize; 2] = [1 << 10, 1 << 21];
+/// Elements of a rank's part: 4 KiB, and 5 MiB.
+const COUNTS: [usize; 2] = [1 << 10, 5 << 18];
 /// Set for the processes of ranks: `rank/world`.
 const RANK: &str = "HIR_EXAMPLE_RANK";
 
@@ -70,9 +70,9 @@ fn program(world: usize, count: usize, protocol: &str) -> String {
     )
 }
 
-/// What a rank puts in: whole numbers, so that sums are exact.
-fn part(rank: usize, run: usize, count: usize) -> Vec<f32> {
-    (0..count).map(|at| ((at + 31 * rank + 7 * run) % 1009) as f32).collect()
+/// An element that a rank puts in: a whole number, so that sums are exact.
+fn element(rank: usize, run: usize, at: usize) -> f32 {
+    ((at + 31 * rank + 7 * run) % 1009) as f32
 }
 
 fn main() -> ExitCode {
@@ -218,12 +218,13 @@ fn rank(place: &str) -> Done<()> {
         Arc::new(Pipes { rank: rank as u32, world: world as u32, turn });
     // Ranks may be more than GPUs.
     let device = Some(rank % driver::devices()?);
+    let routes = Routes { nccl: Route::Copies, ..Routes::default() };
+    // Clones of these options share what takes long to make.
+    let common = Options { exchange: Some(exchange), device, routes, ..Options::default() };
     for graph in [false, true] {
         for protocol in ["get", "put"] {
             for count in COUNTS {
-                let routes = Routes { nccl: Route::Copies, ..Routes::default() };
-                let exchange = Some(exchange.clone());
-                let options = Options { graph, exchange, device, routes, ..Options::default() };
+                let options = Options { graph, ..common.clone() };
                 runs(rank, world, count, protocol, options).map_err(|error| {
                     format!("{protocol}, {count} elements, graph: {graph}: {error}")
                 })?;
@@ -247,22 +248,24 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
     let prepared = prepare(&programs[0], &Sizes::default()).map_err(|diags| told(&diags.items))?;
     let mut loaded = Cuda { options }.load(&prepared).map_err(|diags| told(&diags))?;
     for run in 0..RUNS {
-        let parts: Vec<Vec<f32>> = (0..world).map(|other| part(other, run, count)).collect();
         let mut inputs = vec![Vec::new(); world];
         let mut own = HostTensor::zeros(DType::Float, &[1, count]);
-        own.as_mut_slice().copy_from_slice(&parts[rank]);
+        let elements = own.as_mut_slice().iter_mut().enumerate();
+        elements.for_each(|(at, value)| *value = element(rank, run, at));
         inputs[rank].push(own);
         let result = loaded.run(&inputs).map_err(|diags| told(&diags))?;
-        let sum = |at: usize| parts.iter().map(|part| part[at]).sum();
-        let expected = [
-            parts[(rank + world - 1) % world].clone(),
-            parts.concat(),
-            (0..count).map(sum).collect(),
-        ];
-        for (output, expected) in result.outputs[rank].iter().zip(&expected) {
-            let got = output.as_ref().ok_or("an output is missing")?;
-            if got.as_slice::<f32>() != expected.as_slice() {
-                return Err(format!("run {run}: a number is wrong on rank {rank}").into());
+        let left = |at: usize| element((rank + world - 1) % world, run, at);
+        let all = |at: usize| element(at / count, run, at % count);
+        let sum = |at: usize| (0..world).map(|other| element(other, run, at)).sum();
+        let expected: [&dyn Fn(usize) -> f32; 3] = [&left, &all, &sum];
+        for (name, (output, expected)) in (1..).zip(result.outputs[rank].iter().zip(expected)) {
+            let got = output.as_ref().ok_or("an output is missing")?.as_slice::<f32>();
+            if let Some(at) = (0..got.len()).find(|&at| got[at] != expected(at)) {
+                let (is, should) = (got[at], expected(at));
+                return Err(format!(
+                    "run {run}, rank {rank}: element {at} of T{name} is {is}, not {should}"
+                )
+                .into());
             }
         }
     }
