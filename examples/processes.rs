@@ -3,24 +3,26 @@
 //! The first process starts one for each rank and passes their messages on, over pipes: a program under MPI or
 //! `torch.distributed` would use what it has. Each rank loads the same program, with its messages as
 //! copies, and runs it a hundred times with new data each time, as calls and as a replayed graph, small
-//! (kernels exchange) and large (copy engines do). Nothing keeps the ranks in step between two runs but the
-//! program's own flags. Every number is compared with what the other ranks put in.
+//! (kernels exchange) and large (copy engines do), every other time twice in a row. Nothing keeps the ranks
+//! in step between two runs but the program's own flags: a [`Bound`] program meets nobody. Every number is
+//! compared with what the other ranks put in.
 //!
 //! `cargo run --release --example processes [RANKS]`, 2 ranks unless told. Ranks may share GPUs. Exit status 0 if
 //! all is well, 1 if not, 3 without a GPU.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
-use hostir::backend::cuda::{Cuda, Options, Route, Routes, driver};
+use hostir::backend::cuda::{Bound, Cuda, Options, Route, Routes, driver};
 use hostir::backend::exchange::{Exchange, ExchangeError};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::DType;
 use hostir::plan::{Sizes, prepare};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 type Done<T> = Result<T, Box<dyn Error>>;
 
@@ -126,27 +128,43 @@ fn first() -> Done<()> {
     Ok(())
 }
 
-/// Gathers a message of every rank and hands all of them to each, until the ranks close their pipes.
+/// Gathers a message of every rank and hands all of them to each, until the ranks end. Ends with an error as
+/// soon as one fails.
 fn pass_on(children: &mut [Child]) -> Done<()> {
-    let mut pipes: Vec<(ChildStdin, ChildStdout)> = Vec::new();
-    for child in children {
-        let both = child.stdin.take().zip(child.stdout.take());
-        pipes.push(both.ok_or("a process without pipes")?);
+    let (heard, messages) = mpsc::channel();
+    let mut pipes = Vec::new();
+    for (rank, child) in children.iter_mut().enumerate() {
+        pipes.push(child.stdin.take().ok_or("a process without a pipe")?);
+        let mut from = child.stdout.take().ok_or("a process without a pipe")?;
+        let heard = heard.clone();
+        std::thread::spawn(move || {
+            while let Ok(Some(message)) = receive(&mut from) {
+                let _ = heard.send((rank, Some(message)));
+            }
+            let _ = heard.send((rank, None));
+        });
     }
-    loop {
-        let all: Vec<Option<Vec<u8>>> =
-            pipes.iter_mut().map(|(_, from)| receive(from)).collect::<Result<_, _>>()?;
-        let some: Vec<&Vec<u8>> = all.iter().flatten().collect();
-        if some.is_empty() {
-            return Ok(());
+    let mut round: BTreeMap<usize, Option<Vec<u8>>> = BTreeMap::new();
+    for (rank, message) in messages {
+        if message.is_none() && !children[rank].wait()?.success() {
+            return Err(format!("rank {rank} failed").into());
         }
-        if some.len() < all.len() {
+        round.insert(rank, message);
+        let ended = round.values().filter(|message| message.is_none()).count();
+        if ended > 0 && ended < round.len() {
             return Err("a rank ended before the others".into());
         }
-        for (to, _) in &mut pipes {
-            some.iter().try_for_each(|message| send(to, message))?;
+        if round.len() < pipes.len() {
+            continue;
+        }
+        let Some(all) = std::mem::take(&mut round).into_values().collect::<Option<Vec<_>>>() else {
+            return Ok(());
+        };
+        for to in &mut pipes {
+            all.iter().try_for_each(|message| send(to, message))?;
         }
     }
+    Ok(())
 }
 
 /// A message with its length in front.
@@ -246,20 +264,25 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
         return Err(told(&diags.items).into());
     }
     let prepared = prepare(&programs[0], &Sizes::default()).map_err(|diags| told(&diags.items))?;
-    let mut loaded = Cuda { options }.load(&prepared).map_err(|diags| told(&diags))?;
+    let mut bound: Bound<'_> =
+        Cuda { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
+    let own = rank as u32;
     for run in 0..RUNS {
-        let mut inputs = vec![Vec::new(); world];
-        let mut own = HostTensor::zeros(DType::Float, &[1, count]);
-        let elements = own.as_mut_slice().iter_mut().enumerate();
+        let mut input = HostTensor::zeros(DType::Float, &[1, count]);
+        let elements = input.as_mut_slice().iter_mut().enumerate();
         elements.for_each(|(at, value)| *value = element(rank, run, at));
-        inputs[rank].push(own);
-        let result = loaded.run(&inputs).map_err(|diags| told(&diags))?;
+        bound.upload(own, 0, &input).map_err(|diags| told(&diags))?;
+        for _ in 0..1 + run % 2 {
+            bound.run(&[]).map_err(|diags| told(&diags))?;
+        }
         let left = |at: usize| element((rank + world - 1) % world, run, at);
         let all = |at: usize| element(at / count, run, at % count);
         let sum = |at: usize| (0..world).map(|other| element(other, run, at)).sum();
         let expected: [&dyn Fn(usize) -> f32; 3] = [&left, &all, &sum];
-        for (name, (output, expected)) in (1..).zip(result.outputs[rank].iter().zip(expected)) {
-            let got = output.as_ref().ok_or("an output is missing")?.as_slice::<f32>();
+        for (output, expected) in expected.into_iter().enumerate() {
+            let got = bound.download(own, output).map_err(|diags| told(&diags))?;
+            let got = got.ok_or("an output is missing")?;
+            let (name, got) = (output + 1, got.as_slice::<f32>());
             if let Some(at) = (0..got.len()).find(|&at| got[at] != expected(at)) {
                 let (is, should) = (got[at], expected(at));
                 return Err(format!(

@@ -7,19 +7,29 @@ use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{AttrKey, ExprId, OpId, Program, TensorId};
 
-/// The gathers: integers choose along one of the operand's axes, and elements keep their type.
-pub(super) fn gather(program: &Program, id: OpId, diags: &mut Diags) {
+/// What a gather is about.
+struct Gather {
+    input: TensorId,
+    index: TensorId,
+    result: TensorId,
+    /// The axis that is chosen along, where it is a constant.
+    dim: Option<i64>,
+}
+
+fn parts(program: &Program, id: OpId) -> Option<Gather> {
     let op = program.op(id);
     let mut tensors = op.input_tensors();
-    let (Some(input), Some(index), Some(result)) =
-        (tensors.next(), tensors.next(), op.output_tensors().next())
-    else {
-        return;
-    };
+    let (input, index) = (tensors.next()?, tensors.next()?);
+    let dim = op.expr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
+    Some(Gather { input, index, result: op.output_tensors().next()?, dim })
+}
+
+/// The gathers: integers choose along one of the operand's axes, and elements keep their type.
+pub(super) fn gather(program: &Program, id: OpId, diags: &mut Diags) {
+    let Some(Gather { input, index, result, dim }) = parts(program, id) else { return };
     integers(program, id, index, diags);
     super::shapes::equal_dtypes(program, id, (input, result), diags);
     let rank = logical_axes(program, input).stored().len();
-    let dim = op.expr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
     if let Some(dim) = dim.filter(|dim| !(0..rank as i64).contains(dim)) {
         let name = program.tensor_name(input);
         let message = format!("dimension {dim} is not one of the {rank} of `{name}`");
@@ -32,14 +42,7 @@ pub(super) fn gather(program: &Program, id: OpId, diags: &mut Diags) {
 /// the result is as long as the index.
 pub(super) fn fits(program: &Program, id: OpId, diags: &mut Diags) {
     gather(program, id, diags);
-    let op = program.op(id);
-    let mut tensors = op.input_tensors();
-    let (Some(input), Some(index), Some(result)) =
-        (tensors.next(), tensors.next(), op.output_tensors().next())
-    else {
-        return;
-    };
-    let dim = op.expr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim));
+    let Some(Gather { input, index, result, dim }) = parts(program, id) else { return };
     let sides = [extents(program, input), extents(program, index), extents(program, result)];
     for (k, ((a, x), b)) in (0..).zip(sides[0].iter().zip(&sides[1]).zip(&sides[2])) {
         let [a, x, b] = [a, x, b].map(|&extent| program.exprs().as_int(extent));

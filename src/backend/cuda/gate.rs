@@ -43,46 +43,49 @@ struct Line {
 /// A rank's turns in a common order of all ranks' steps, which is gone through once a run.
 pub(super) struct Turns {
     line: Arc<Line>,
-    /// Its steps: their places in the order, ascending, and their numbers.
-    steps: Vec<(u64, usize)>,
+    /// The places of its steps in the order, ascending.
+    places: Vec<u64>,
     /// Steps of all ranks.
     all: u64,
     runs: u64,
 }
 
 impl Turns {
-    /// The turns of so many ranks in an order of ranks and steps.
-    pub(super) fn of(ranks: usize, order: &[(usize, usize)]) -> Vec<Turns> {
+    /// The turns of so many ranks; `order` says of each step whose it is.
+    pub(super) fn of(ranks: usize, order: impl ExactSizeIterator<Item = usize>) -> Vec<Turns> {
         let line = Arc::new(Line::default());
         let all = order.len() as u64;
-        let none = || Turns { line: line.clone(), steps: Vec::new(), all, runs: 0 };
+        let none = || Turns { line: line.clone(), places: Vec::new(), all, runs: 0 };
         let mut turns: Vec<Turns> = (0..ranks).map(|_| none()).collect();
-        for (place, (rank, step)) in (0..).zip(order) {
-            turns[*rank].steps.push((place, *step));
+        for (place, rank) in (0..).zip(order) {
+            turns[rank].places.push(place);
         }
         turns
     }
 
-    /// Does this rank's steps of one run, each when it is its turn. If one fails, or `work` panics, nobody
-    /// waits for turns any more.
+    /// Does this rank's steps of one run, by number, each when it is its turn. All ranks do so equally
+    /// often. If a step fails, nobody waits for turns any more.
     pub(super) fn each<E>(
         &mut self,
         mut work: impl FnMut(usize) -> Result<(), E>,
     ) -> Result<(), E> {
         let first = self.runs * self.all;
         self.runs += 1;
-        let mut unfinished = Unfinished(Some(&self.line));
-        for (place, step) in &self.steps {
+        for (step, place) in self.places.iter().enumerate() {
             while self.line.next.load(Ordering::Acquire) != first + place
                 && !self.line.broken.load(Ordering::Acquire)
             {
                 std::thread::yield_now();
             }
-            work(*step)?;
+            work(step).inspect_err(|_| self.open())?;
             self.line.next.store(first + place + 1, Ordering::Release);
         }
-        unfinished.0 = None;
         Ok(())
+    }
+
+    /// Opens the line if the thread panics before this is dropped.
+    pub(super) fn guard(&self) -> Guard {
+        Guard(self.line.clone())
     }
 
     /// Lets everybody go on from now on.
@@ -91,13 +94,13 @@ impl Turns {
     }
 }
 
-/// Opens a line unless it is told that all went well.
-struct Unfinished<'a>(Option<&'a Line>);
+/// See [`Turns::guard`].
+pub(super) struct Guard(Arc<Line>);
 
-impl Drop for Unfinished<'_> {
+impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(line) = self.0 {
-            line.broken.store(true, Ordering::Release);
+        if std::thread::panicking() {
+            self.0.broken.store(true, Ordering::Release);
         }
     }
 }
@@ -108,9 +111,9 @@ mod tests {
 
     #[test]
     fn ranks_take_turns_run_after_run() {
-        let order = [(1, 0), (0, 2), (1, 1), (1, 2), (0, 0), (0, 1)];
+        let order = [(1, 0), (0, 0), (1, 1), (1, 2), (0, 1), (0, 2)];
         let done = std::sync::Mutex::new(Vec::new());
-        let turns = Turns::of(2, &order);
+        let turns = Turns::of(2, order.iter().map(|(rank, _)| *rank));
         std::thread::scope(|scope| {
             for (rank, mut turns) in turns.into_iter().enumerate() {
                 let done = &done;
@@ -132,12 +135,21 @@ mod tests {
 
     #[test]
     fn who_fails_keeps_nobody() {
-        let mut turns = Turns::of(2, &[(0, 0), (1, 0), (0, 1)]);
+        let all_is_well = |_| Ok::<(), &str>(());
+        let mut turns = Turns::of(2, [0, 1, 0].into_iter());
         assert_eq!(turns[0].each(|_| Err("lost")), Err("lost"));
-        assert_eq!(turns[1].each(|_| Ok::<(), &str>(())), Ok(()));
-        let mut turns = Turns::of(2, &[(0, 0), (1, 0)]);
+        assert_eq!(turns[1].each(all_is_well), Ok(()));
+        let mut turns = Turns::of(2, [0, 1].into_iter());
         turns[0].open();
-        assert_eq!(turns[1].each(|_| Ok::<(), &str>(())), Ok(()));
+        assert_eq!(turns[1].each(all_is_well), Ok(()));
+        let mut turns = Turns::of(2, [0, 1].into_iter());
+        let guard = turns[0].guard();
+        let broken = std::thread::spawn(move || {
+            let _guard = guard;
+            panic!("a mistake");
+        });
+        assert!(broken.join().is_err());
+        assert_eq!(turns[1].each(all_is_well), Ok(()));
     }
 
     #[test]

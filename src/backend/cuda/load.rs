@@ -71,7 +71,10 @@ pub(super) fn load<'p>(
         loaded.about.push_str(&joint.end("connect", version)?);
     }
     clock.lap("connect");
-    loaded.each(|rank| rank.rehearse(options.timeout))?;
+    for entry in connect::entries(&teams, options.routes) {
+        loaded.each(|rank| rank.rehearse_messages(entry, options.timeout))?;
+        loaded.each(|rank| rank.rehearse_collectives(entry, options.timeout))?;
+    }
     clock.lap("rehearse");
     if options.graph && !callers {
         loaded.each(|rank| rank.capture())?;
@@ -80,6 +83,18 @@ pub(super) fn load<'p>(
     loaded.phases = clock.laps;
     loaded.sound = true;
     Ok(loaded)
+}
+
+/// Puts the calls of ranks that share devices in order; the turns that they take in it.
+fn order(schedules: &mut [Schedule]) -> Result<Vec<Turns>, Vec<Diag>> {
+    let Some(order) = order::order(schedules) else {
+        let message =
+            "an internal error: the ranks' calls on shared GPUs have no order in which all end";
+        return Err(vec![
+            Diag::global(codes::DEVICE_CALL, message).note("`--backend=cpu` runs the program"),
+        ]);
+    };
+    Ok(Turns::of(schedules.len(), order.into_iter()))
 }
 
 /// This process's ranks on their devices, not yet joined.
@@ -96,13 +111,12 @@ fn opened<'p>(
     clock.lap("devices");
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let messages = messages::messages(prepared, options.routes);
-    if options.graph && !site.apart && !joint.is_several() && !messages.list.is_empty() {
+    let ordered = !site.apart && !messages.list.is_empty();
+    if options.graph && ordered && !joint.is_several() {
         return Err(vec![recorded_copies()]);
     }
     let mut schedules = schedules(prepared, teams, &messages, &site, options)?;
-    // Processes that share devices have hardware queues of their own.
-    let turns = (!site.apart && !joint.is_several()).then(|| order::order(&schedules)).flatten();
-    let turns = turns.map_or_else(Vec::new, |order| Turns::of(schedules.len(), &order));
+    let turns = if ordered { order(&mut schedules)? } else { Vec::new() };
     let wiring = Wiring::new(prepared, &mut schedules, messages, callers);
     let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
     let own: Vec<(&Plan, Schedule)> = own.collect();
@@ -116,7 +130,8 @@ fn opened<'p>(
         rank.peers = joint.exchange();
         rank.watched = Some(options.watch.rank());
     }
-    for (rank, turns) in ranks.iter_mut().zip(turns) {
+    // Processes have hardware queues of their own: they keep to the order, but need no turns.
+    for (rank, turns) in ranks.iter_mut().zip(turns).filter(|_| !joint.is_several()) {
         rank.turns = Some(turns);
     }
     let loaded = Loaded {
@@ -233,9 +248,7 @@ fn site(
     }
     let ordinals = ordinals(prepared.plans.len(), &options.devices, over_nccl, found)
         .map_err(|diag| vec![diag])?;
-    let devices: Result<Vec<_>, Error> =
-        ordinals.iter().map(|&at| options.pool.device(at)).collect();
-    let devices = devices.map_err(|error| vec![global(&error)])?;
+    let devices = options.pool.devices(&ordinals).map_err(|error| vec![global(&error)])?;
     let multiprocessors = devices[0].multiprocessors().map_err(|error| vec![global(&error)])?;
     let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
     let count = devices.len();
@@ -277,10 +290,7 @@ fn ordinals(
             .note("GPUs are numbered from 0; `CUDA_VISIBLE_DEVICES` may hide some"));
     }
     ordinals.truncate(needed);
-    let mut distinct = ordinals.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    if distinct.len() < needed && over_nccl {
+    if over_nccl && !are_apart(&ordinals, needed) {
         let message = match asked {
             [] => format!("the program has {needed} ranks, the machine {found} GPUs"),
             _ => format!("the program has {needed} ranks, for GPUs {asked:?}"),
@@ -454,6 +464,7 @@ impl Loaded<'_> {
                 .iter_mut()
                 .map(|rank| {
                     scope.spawn(move || {
+                        let _guard = rank.guard();
                         rank.device
                             .make_current()
                             .map_err(Failure::from)

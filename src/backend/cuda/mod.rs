@@ -3,7 +3,7 @@
 //! [`Cuda::load`] is the prepare phase. It turns each rank's plan into a list of calls (`schedule`),
 //! decides where every buffer lies (`memory`), compiles the kernels ([`codegen`], [`nvrtc`]), loads all
 //! modules, asks cuBLASLt for products (`gemm`) and times its proposals, joins the communicators
-//! (`comm`) and carries out every different communication once. Each of these steps ends on all ranks
+//! (`comm`) and lets NCCL make all connections (`rank::rehearse`). Each of these steps ends on all ranks
 //! before the next begins, so a rank that fails leaves nobody waiting. After it a run (`rank`) only
 //! indexes and calls the driver. Ranks are threads of one process, or, with an
 //! [`Exchange`], processes (`joint`).

@@ -97,14 +97,29 @@ impl Pool {
 
     /// A device, which becomes current in this thread. Its primary context lives as long as the pool.
     pub(super) fn device(&self, ordinal: usize) -> Result<Arc<Device>, Error> {
-        let mut state = self.lock();
-        if let Some(device) = state.devices.get(&ordinal) {
+        let known = self.lock().devices.get(&ordinal).cloned();
+        if let Some(device) = known {
             device.make_current()?;
-            return Ok(device.clone());
+            return Ok(device);
         }
+        // Nobody waits meanwhile: a context takes some hundred milliseconds. Where two threads make one it
+        // is the same one, and whoever comes second lets go of it.
         let device = Device::open(ordinal)?;
-        state.devices.insert(ordinal, device.clone());
-        Ok(device)
+        Ok(self.lock().devices.entry(ordinal).or_insert(device).clone())
+    }
+
+    /// These devices, in their order. Their contexts are made at the same time; what is current in this
+    /// thread stays so.
+    pub(super) fn devices(&self, ordinals: &[usize]) -> Result<Vec<Arc<Device>>, Error> {
+        std::thread::scope(|scope| {
+            let open = |&ordinal| scope.spawn(move || self.device(ordinal));
+            let threads: Vec<_> = ordinals.iter().map(open).collect();
+            let broken = |_| Error::Call {
+                call: "cuDevicePrimaryCtxRetain",
+                status: "a thread ended".into(),
+            };
+            threads.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
+        })
     }
 
     // ---- what one program at a time has ----

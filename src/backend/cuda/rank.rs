@@ -8,7 +8,7 @@ mod rehearse;
 mod traced;
 mod tune;
 
-use super::gate::Turns;
+use super::gate::{Guard, Turns};
 use super::memory::{self, Layout};
 use super::peers::Peers;
 use super::pool::{Arena, Handle, Pool};
@@ -40,7 +40,7 @@ const SHARED: usize = 2 << 20;
 const RELEASE: Duration = Duration::from_secs(2);
 
 /// A message or collective with its addresses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Raw {
     AllGather { send: u64, recv: u64, count: usize },
     AllReduce { send: u64, recv: u64, count: usize, op: nccl_rs::RedOp },
@@ -287,7 +287,7 @@ impl<'p> Rank<'p> {
         self.in_turn(|rank, at| rank.step(at))
     }
 
-    /// Does something for each of its steps, in their order, or in that of all ranks' steps.
+    /// Does something for each of its steps, in their order; if ranks share devices, in that of all steps.
     fn in_turn(
         &mut self,
         mut work: impl FnMut(&mut Self, usize) -> Result<(), Failure>,
@@ -418,16 +418,16 @@ impl<'p> Rank<'p> {
         Reached::Inst(open.map_or(0, |step| step.inst))
     }
 
-    /// Nobody waits for this rank's turns any more.
-    pub(super) fn let_others_go_on(&self) {
+    /// Nobody waits for the turns of a rank whose thread panics while this is there.
+    pub(super) fn guard(&self) -> Option<Guard> {
+        self.turns.as_ref().map(Turns::guard)
+    }
+
+    /// Ends all communication, on the device too. Nobody waits for this rank's turns any more.
+    pub(super) fn abort(&mut self) {
         if let Some(turns) = &self.turns {
             turns.open();
         }
-    }
-
-    /// Ends all communication, on the device too.
-    pub(super) fn abort(&mut self) {
-        self.let_others_go_on();
         let _ = self.device.make_current();
         let together = self.together.take().map(|together| together.comm);
         let mut world = self.world.take();
@@ -478,7 +478,7 @@ impl<'p> Rank<'p> {
         Ok(self.timers[1].since(&self.timers[0])?)
     }
 
-    /// Seconds that the host spends on issuing the program once.
+    /// Seconds that the host spends on issuing the program once; with turns also on waiting for them.
     pub(super) fn issue_time(&mut self, timeout: Duration) -> Result<f64, Failure> {
         let start = Instant::now();
         self.start()?;

@@ -1,5 +1,5 @@
-//! From a plan to the calls that a rank's host makes, in order: everything is decided here, so that
-//! the run only indexes and calls.
+//! From a plan to the calls that a rank's host makes, in order ([`order`] may move those of different streams):
+//! everything is decided here, so that the run only indexes and calls.
 //!
 //! Streams are numbered: the plan's own, then one for each communicator, then one for copies that others
 //! need not wait for. A communication waits on its communicator's stream for the stream that posts it, and

@@ -126,7 +126,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 fn stuck(timeout: Duration) -> Diag {
     let message = format!(
-        "the run did not end within {} ms, and a call of the CUDA driver does not return",
+        "the run did not end within {} ms, and a call of the CUDA driver or of NCCL does not return",
         timeout.as_millis()
     );
     Diag::global(codes::TIMEOUT, message).note(

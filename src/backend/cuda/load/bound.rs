@@ -122,16 +122,16 @@ impl Bound<'_> {
         let prepared = self.loaded.prepared;
         self.each(|ports, rank, at| {
             ports.look(rank)?;
-            stream(rank, streams.get(at))?;
+            // From here on nothing is refused: other ranks would wait for this one.
+            ports.caller = stream(rank, streams.get(at))?;
             let image = |text: &str| image(text, architecture, &options);
             ports.settle(rank, prepared, &image)
         })?;
-        self.each(|ports, rank, at| {
+        self.each(|ports, rank, _| {
             if options.graph && rank.lacks_graph() {
                 rank.capture()?;
             }
-            let stream = stream(rank, streams.get(at))?;
-            Ok(ports.enqueue(rank, stream.as_ref())?)
+            Ok(ports.enqueue(rank)?)
         })?;
         self.ran = true;
         Ok(())
@@ -238,6 +238,7 @@ impl Bound<'_> {
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let failed = &AtomicBool::new(false);
         let one = |ports: &mut Ports, rank: &mut Rank<'_>, at: usize| {
+            let _guard = rank.guard();
             let done = rank.device.make_current().map_err(Trouble::from);
             let done = done.and_then(|()| work(ports, rank, at));
             done.map_err(|trouble| told(trouble, rank, prepared, timeout, failed))
@@ -295,10 +296,7 @@ fn told(
     failed: &AtomicBool,
 ) -> Diag {
     match trouble {
-        Trouble::Refused(diag) => {
-            rank.let_others_go_on();
-            diag
-        }
+        Trouble::Refused(diag) => diag,
         Trouble::Failed(failure) => {
             failed.store(true, Ordering::Release);
             rank.abort();

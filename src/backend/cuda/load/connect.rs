@@ -34,6 +34,11 @@ fn needed(teams: &[(String, Team)], routes: Routes) -> Vec<(usize, &[u32])> {
     over_nccl.map(|(entry, (_, team))| (entry, team.ranks.as_slice())).collect()
 }
 
+/// The places of these teams, in an order that is the same on all ranks.
+pub(super) fn entries(teams: &[(String, Team)], routes: Routes) -> Vec<usize> {
+    needed(teams, routes).into_iter().map(|(entry, _)| entry).collect()
+}
+
 /// Joins the communicators; NCCL's version for messages.
 pub(super) fn connect(
     loaded: &mut Loaded<'_>,

@@ -101,6 +101,8 @@ pub(in crate::backend::cuda) struct Ports {
     own: Vec<Option<Memory>>,
     /// Recorded runs that hold old addresses; they may still be going on.
     retired: Vec<Graph>,
+    /// The stream that the next run goes on, if it is one of the caller's.
+    pub(in crate::backend::cuda) caller: Option<Stream>,
     /// The ends of what the caller enqueued before a run, and of the run.
     marks: [Event; 2],
     changed: bool,
@@ -126,6 +128,7 @@ impl Ports {
             kernels: BTreeMap::new(),
             own: outside.iter().map(|_| None).collect(),
             retired: Vec::new(),
+            caller: None,
             marks: [Event::new(&rank.device, false)?, Event::new(&rank.device, false)?],
             changed: true,
             homes,
@@ -375,11 +378,8 @@ impl Ports {
 
     /// Enqueues a run: behind what is on the caller's stream, which goes on behind it. The host waits for
     /// nothing.
-    pub(in crate::backend::cuda) fn enqueue(
-        &self,
-        rank: &mut Rank<'_>,
-        caller: Option<&Stream>,
-    ) -> Result<(), Failure> {
+    pub(in crate::backend::cuda) fn enqueue(&self, rank: &mut Rank<'_>) -> Result<(), Failure> {
+        let caller = self.caller.as_ref();
         let [before, after] = &self.marks;
         if let Some(caller) = caller {
             caller.record(before)?;

@@ -3,100 +3,89 @@
 //! NCCL connects two members at their first message, and for a collective at the first one of its kind and
 //! size. That allocates and maps memory, which may wait for what the device does, and may keep other
 //! threads of the process out of the driver meanwhile: beside a kernel that waits for another rank, whose
-//! thread is kept out, nothing would go on. Hence nothing is on a rank's device when it connects: it waits
-//! for the end of each call. Nobody waits for ever, since all ranks take their teams in the same order, a
-//! team's messages connect in one group of calls, and its collectives come in the order of the program,
-//! which is the same for all members.
+//! thread is kept out, nothing would go on. So all ranks together take one team after the other, first its
+//! messages, all in one group of calls, then its collectives in the order of the program, which is the same
+//! for all members; and each rank waits for the end of each call before the next. What is left is that a
+//! member connects for a collective while another one's device waits for it in that same collective.
 
 use super::{Rank, Raw, Ready, communicate};
 use crate::backend::cuda::{Failure, Reached};
 use nccl_rs::DataType;
 use std::time::Duration;
 
+/// A call of NCCL's, of elements of a type.
+type Typed = (Raw, DataType);
+
 impl Rank<'_> {
-    /// Carries out every different communication once.
-    pub(in super::super) fn rehearse(&mut self, timeout: Duration) -> Result<(), Failure> {
-        // The place of a team among all of the program's is the same on all ranks.
-        let mut teams: Vec<usize> = self.comms.iter().map(|(entry, _)| *entry).collect();
-        teams.sort_unstable();
-        for entry in teams {
-            let steps = self.of_team(entry);
-            let Some(&first) = steps.first() else { continue };
-            self.rehearse_one(entry, first, &self.pairs(&steps), timeout)?;
-            let mut seen: Vec<Vec<String>> = Vec::new();
-            for step in steps {
-                let calls = self.collectives(step);
-                let names = calls.iter().map(|(raw, dtype)| name(raw, *dtype)).collect();
-                if !seen.contains(&names) {
-                    self.rehearse_one(entry, step, &calls, timeout)?;
-                    seen.push(names);
-                }
+    /// Sends and receives once from each peer in a team that it has messages with.
+    pub(in super::super) fn rehearse_messages(
+        &mut self,
+        entry: usize,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        let calls = self.of_team(entry);
+        let Some(first) = calls.iter().find(|(_, (raw, _))| is_message(raw)) else { return Ok(()) };
+        let (step, messages) = (first.0, pairs(calls.iter().map(|(_, call)| *call)));
+        self.rehearse(entry, step, &messages, timeout)
+    }
+
+    /// Carries out every different collective of a team once.
+    pub(in super::super) fn rehearse_collectives(
+        &mut self,
+        entry: usize,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        let collectives = distinct(self.of_team(entry));
+        collectives
+            .into_iter()
+            .try_for_each(|(step, call)| self.rehearse(entry, step, &[call], timeout))
+    }
+
+    /// What this rank calls for a team, with the step that it is for.
+    fn of_team(&self, entry: usize) -> Vec<(usize, Typed)> {
+        let steps = self.ready.iter().enumerate().filter_map(|(step, (ready, _))| match ready {
+            Ready::Communicate { comm, calls } if self.schedule.members[*comm].0 == entry => {
+                Some((step, calls.clone()))
             }
-        }
-        Ok(())
-    }
-
-    /// The steps in which a team communicates.
-    fn of_team(&self, entry: usize) -> Vec<usize> {
-        let is_of = |(ready, _): &(Ready, usize)| match ready {
-            Ready::Communicate { comm, .. } => self.schedule.members[*comm].0 == entry,
-            _ => false,
-        };
-        (0..self.ready.len()).filter(|&step| is_of(&self.ready[step])).collect()
-    }
-
-    /// The calls of a step.
-    fn calls(&self, step: usize) -> &[(Raw, DataType)] {
-        match &self.ready[step].0 {
-            Ready::Communicate { calls, .. } => &self.raw[calls.clone()],
-            _ => &[],
-        }
-    }
-
-    /// Of the messages of these steps one byte to and from each peer. A peer finds the same among its own.
-    fn pairs(&self, steps: &[usize]) -> Vec<(Raw, DataType)> {
-        pairs(steps.iter().flat_map(|&step| self.calls(step)).map(|(raw, _)| *raw))
-    }
-
-    /// The collectives of a step.
-    fn collectives(&self, step: usize) -> Vec<(Raw, DataType)> {
-        let calls = self.calls(step).iter();
-        let others = calls.filter(|(raw, _)| {
-            !matches!(raw, Raw::Send { .. } | Raw::Recv { .. } | Raw::Copy { .. })
+            _ => None,
         });
-        others.copied().collect()
+        steps
+            .flat_map(|(step, calls)| self.raw[calls].iter().map(move |call| (step, *call)))
+            .collect()
     }
 
-    /// Issues these calls, and waits for their end. `step` is told if it fails.
-    fn rehearse_one(
+    /// Issues these calls, and waits for their end. What fails is of `step`.
+    fn rehearse(
         &mut self,
         entry: usize,
         step: usize,
-        calls: &[(Raw, DataType)],
+        calls: &[Typed],
         timeout: Duration,
     ) -> Result<(), Failure> {
-        if calls.is_empty() {
-            return Ok(());
-        }
         self.begin();
-        let comm = self.comms.iter_mut().find(|(other, _)| *other == entry);
         let inst = self.schedule.steps[step].inst;
+        let comm = self.comms.iter_mut().find(|(other, _)| *other == entry);
         communicate(comm.map(|(_, comm)| comm), calls, &self.streams[0])
             .map_err(|failure| failure.at(inst))?;
         self.wait_in(timeout, |_| Reached::Inst(inst))
     }
 }
 
-/// One byte to and from each peer of these messages.
-fn pairs(messages: impl Iterator<Item = Raw>) -> Vec<(Raw, DataType)> {
-    let mut found: Vec<(Raw, DataType)> = Vec::new();
-    for raw in messages {
+fn is_message(raw: &Raw) -> bool {
+    matches!(raw, Raw::Send { .. } | Raw::Recv { .. })
+}
+
+/// Of the messages to each peer, and of those from it, the first one, cut to one byte; nothing of an empty
+/// one. Messages of two ranks match in their order, so the peer finds the same among its own.
+fn pairs(calls: impl Iterator<Item = Typed>) -> Vec<Typed> {
+    let mut found: Vec<Typed> = Vec::new();
+    for (raw, _) in calls {
         let raw = match raw {
-            Raw::Send { from, count: 1.., peer } => Raw::Send { from, count: 1, peer },
-            Raw::Recv { to, count: 1.., peer } => Raw::Recv { to, count: 1, peer },
+            Raw::Send { from, count, peer } => Raw::Send { from, count: count.min(1), peer },
+            Raw::Recv { to, count, peer } => Raw::Recv { to, count: count.min(1), peer },
             _ => continue,
         };
-        let same = |(old, _): &(Raw, DataType)| match (old, raw) {
+        let same = |(old, _): &Typed| match (old, raw) {
             (Raw::Send { peer: old, .. }, Raw::Send { peer, .. })
             | (Raw::Recv { peer: old, .. }, Raw::Recv { peer, .. }) => *old == peer,
             _ => false,
@@ -108,15 +97,28 @@ fn pairs(messages: impl Iterator<Item = Raw>) -> Vec<(Raw, DataType)> {
     found
 }
 
-/// What collectives that connect alike have in common.
-fn name(raw: &Raw, dtype: DataType) -> String {
+/// The collectives among these calls, of those that are alike but for addresses the first.
+fn distinct(calls: Vec<(usize, Typed)>) -> Vec<(usize, Typed)> {
+    let mut found: Vec<(usize, Typed)> = Vec::new();
+    for (step, (raw, dtype)) in calls {
+        let alike = |(_, (old, other)): &(usize, Typed)| (kind(*old), *other) == (kind(raw), dtype);
+        if !is_message(&raw) && !matches!(raw, Raw::Copy { .. }) && !found.iter().any(alike) {
+            found.push((step, (raw, dtype)));
+        }
+    }
+    found
+}
+
+/// A collective without its addresses.
+fn kind(raw: Raw) -> Raw {
+    let (send, recv) = (0, 0);
     match raw {
-        Raw::AllGather { count, .. } => format!("gather {count} {dtype:?}"),
-        Raw::AllReduce { count, op, .. } => format!("all {op:?} {count} {dtype:?}"),
-        Raw::Reduce { count, op, root, .. } => format!("reduce {root} {op:?} {count} {dtype:?}"),
-        Raw::ReduceScatter { count, op, .. } => format!("scatter {op:?} {count} {dtype:?}"),
-        Raw::Broadcast { count, root, .. } => format!("broadcast {root} {count} {dtype:?}"),
-        Raw::Send { .. } | Raw::Recv { .. } | Raw::Copy { .. } => String::new(),
+        Raw::AllGather { count, .. } => Raw::AllGather { send, recv, count },
+        Raw::AllReduce { count, op, .. } => Raw::AllReduce { send, recv, count, op },
+        Raw::Reduce { count, op, root, .. } => Raw::Reduce { send, recv, count, op, root },
+        Raw::ReduceScatter { count, op, .. } => Raw::ReduceScatter { send, recv, count, op },
+        Raw::Broadcast { count, root, .. } => Raw::Broadcast { send, recv, count, root },
+        Raw::Send { .. } | Raw::Recv { .. } | Raw::Copy { .. } => raw,
     }
 }
 
@@ -124,26 +126,53 @@ fn name(raw: &Raw, dtype: DataType) -> String {
 mod tests {
     use super::*;
 
+    const FLOAT: DataType = DataType::Float32;
+
     #[test]
     fn a_byte_to_and_from_each_peer() {
-        let send = |from, peer| Raw::Send { from, count: 9, peer };
-        let recv = |to, peer| Raw::Recv { to, count: 9, peer };
-        let nothing = Raw::Send { from: 7, count: 0, peer: 4 };
-        let copy = Raw::Copy { to: 1, from: 2, bytes: 9 };
-        let messages =
-            [send(0, 1), recv(8, 1), send(16, 1), nothing, send(24, 2), copy, recv(3, 2)];
-        let found: Vec<String> = pairs(messages.into_iter())
-            .iter()
-            .map(|(raw, dtype)| format!("{raw:?} {dtype:?}"))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                "Send { from: 0, count: 1, peer: 1 } Uint8",
-                "Recv { to: 8, count: 1, peer: 1 } Uint8",
-                "Send { from: 24, count: 1, peer: 2 } Uint8",
-                "Recv { to: 3, count: 1, peer: 2 } Uint8",
-            ]
-        );
+        let send = |from, count, peer| (Raw::Send { from, count, peer }, FLOAT);
+        let recv = |to, peer| (Raw::Recv { to, count: 9, peer }, FLOAT);
+        let copy = (Raw::Copy { to: 1, from: 2, bytes: 9 }, FLOAT);
+        let calls = [
+            send(0, 9, 1),
+            recv(8, 1),
+            send(16, 9, 1),
+            send(7, 0, 4),
+            send(9, 9, 4),
+            send(24, 9, 2),
+            copy,
+            recv(3, 2),
+        ];
+        let byte = |raw| (raw, DataType::Uint8);
+        let expected = [
+            byte(Raw::Send { from: 0, count: 1, peer: 1 }),
+            byte(Raw::Recv { to: 8, count: 1, peer: 1 }),
+            byte(Raw::Send { from: 7, count: 0, peer: 4 }),
+            byte(Raw::Send { from: 24, count: 1, peer: 2 }),
+            byte(Raw::Recv { to: 3, count: 1, peer: 2 }),
+        ];
+        assert_eq!(pairs(calls.into_iter()), expected);
+    }
+
+    #[test]
+    fn collectives_that_differ() {
+        let gather = |send, count, dtype| (Raw::AllGather { send, recv: 8 * send, count }, dtype);
+        let reduce = |root| {
+            let op = nccl_rs::RedOp::Sum;
+            (Raw::Reduce { send: 1, recv: 2, count: 3, op, root }, FLOAT)
+        };
+        let message = (Raw::Send { from: 0, count: 9, peer: 1 }, FLOAT);
+        let calls = vec![
+            (3, message),
+            (4, gather(0, 5, FLOAT)),
+            (5, gather(64, 5, FLOAT)),
+            (6, reduce(0)),
+            (7, gather(0, 6, FLOAT)),
+            (8, reduce(1)),
+            (9, gather(0, 5, DataType::Float16)),
+            (10, reduce(0)),
+        ];
+        let steps: Vec<usize> = distinct(calls).into_iter().map(|(step, _)| step).collect();
+        assert_eq!(steps, [4, 6, 7, 8, 9]);
     }
 }

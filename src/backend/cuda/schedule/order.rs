@@ -6,7 +6,8 @@
 //! on one device the flag may well be another rank's to raise, by work that is stuck itself.
 //!
 //! If every call is issued behind all that it waits for, on whichever rank, then so it is in every queue, and
-//! the first call in this order that has not ended can always go on, however streams share queues.
+//! the first call in this order that has not ended can always go on, however streams share queues. Ranks
+//! that are processes have queues of their own: there each rank's own part of the order is enough.
 
 use super::{Call, Schedule, Signal, Step};
 use std::collections::BTreeSet;
@@ -30,10 +31,25 @@ pub(super) fn split(steps: Vec<Step>) -> Vec<Step> {
     parts
 }
 
-/// All steps by rank and number, each behind those that it waits for. A rank's steps on one stream keep
-/// their order. None if there is no such order; kernels that wait for other ranks are not followed.
-pub(in super::super) fn order(schedules: &[Schedule]) -> Option<Vec<(usize, usize)>> {
-    let mut ranks: Vec<Rank<'_>> = schedules.iter().map(Rank::new).collect();
+/// Puts each rank's steps into its part of one order of all ranks' steps, in which each comes behind those that
+/// it waits for; comes back with whose each step of the order is. A rank's steps on one stream keep their
+/// order. None, and nothing is changed, if there is no such order: on devices these ranks would wait for
+/// each other. Kernels that wait for other ranks are not followed.
+pub(in super::super) fn order(schedules: &mut [Schedule]) -> Option<Vec<usize>> {
+    let order = follow(schedules)?;
+    let mut parts: Vec<Vec<Step>> = schedules.iter().map(|_| Vec::new()).collect();
+    for (rank, step) in &order {
+        parts[*rank].push(schedules[*rank].steps[*step].clone());
+    }
+    for (schedule, steps) in schedules.iter_mut().zip(parts) {
+        schedule.steps = steps;
+    }
+    Some(order.into_iter().map(|(rank, _)| rank).collect())
+}
+
+/// All steps by rank and number, in such an order.
+pub(super) fn follow(schedules: &[Schedule]) -> Option<Vec<(usize, usize)>> {
+    let mut ranks: Vec<Followed<'_>> = schedules.iter().map(Followed::new).collect();
     let mut raised: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut order = Vec::new();
     let all: usize = schedules.iter().map(|schedule| schedule.steps.len()).sum();
@@ -53,7 +69,7 @@ pub(in super::super) fn order(schedules: &[Schedule]) -> Option<Vec<(usize, usiz
 }
 
 /// What a rank still has to do.
-struct Rank<'s> {
+struct Followed<'s> {
     steps: &'s [Step],
     /// By stream: its steps, and how many of them are done.
     queues: Vec<(Vec<usize>, usize)>,
@@ -61,7 +77,7 @@ struct Rank<'s> {
     reached: Vec<bool>,
 }
 
-impl<'s> Rank<'s> {
+impl<'s> Followed<'s> {
     fn new(schedule: &'s Schedule) -> Self {
         let mut queues = vec![(Vec::new(), 0); schedule.streams];
         for (at, step) in schedule.steps.iter().enumerate() {
@@ -149,13 +165,17 @@ mod tests {
             (signals([wait, lower]), 0),
             (signals([Signal::Raise { rank: 0, flag: 0 }]), 0),
         ]);
-        let order = order(&[first, second]);
-        assert_eq!(order, Some(vec![(0, 2), (1, 0), (1, 1), (0, 0), (0, 1), (0, 3)]));
+        let mut both = [first.clone(), second.clone()];
+        let expected = vec![(0, 2), (1, 0), (1, 1), (0, 0), (0, 1), (0, 3)];
+        assert_eq!(follow(&both), Some(expected));
+        assert_eq!(order(&mut both), Some(vec![0, 1, 1, 0, 0, 0]));
+        let steps = [2, 0, 1, 3].map(|at| first.steps[at].clone());
+        assert_eq!((&both[0].steps[..], &both[1].steps), (&steps[..], &second.steps));
     }
 
     #[test]
     fn ranks_that_wait_for_each_other_have_no_order() {
         let wait = || schedule(vec![(signals([Signal::Await { flag: 0 }]), 0)]);
-        assert_eq!(order(&[wait(), wait()]), None);
+        assert_eq!(order(&mut [wait(), wait()]), None);
     }
 }

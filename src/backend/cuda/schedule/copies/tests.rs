@@ -108,11 +108,11 @@ impl Machine {
         }
     }
 
-    /// Runs all ranks' steps one after the other as [`order`] puts them: none may have to wait.
+    /// Runs all ranks' steps one after the other as [`order::order`] puts them: none may have to wait.
     fn run_in_order(&mut self) {
         let schedules: Vec<Schedule> =
             self.devices.iter().map(|device| device.schedule.clone()).collect();
-        let order = order::order(&schedules).expect("an order");
+        let order = order::follow(&schedules).expect("an order");
         for (rank, step) in order {
             let stream = schedules[rank].steps[step].stream;
             let (steps, done) = &self.devices[rank].queues[stream];
