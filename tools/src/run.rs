@@ -16,6 +16,7 @@ mod inputs;
 mod load;
 mod names;
 mod outputs;
+mod places;
 mod ran;
 mod ranges;
 mod reference;
@@ -41,6 +42,7 @@ use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use load::Loaded;
 use outputs::Results;
+use staged::Staged;
 use std::ffi::OsString;
 
 /// Runs the tool with these arguments (the program's name first) and returns its exit status.
@@ -71,7 +73,8 @@ fn print(text: &str, options: &Options, io: &mut Io<'_>) -> i32 {
 
 /// Everything up to the text for standard output. `here` is this process among several.
 fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<String, Failure> {
-    traced::check(options, io)?;
+    traced::check(options)?;
+    places::check(options, here, io)?;
     let engine = Engine::choose(options, here, io)?;
     let profiler = ranges::open(options, &engine, io)?;
     if let Some(bench) = &options.bench {
@@ -109,8 +112,10 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     let run = spread::collect(here, &prepared, run).map_err(|diags| loaded.fail(diags))?;
     // The other processes have handed over their outputs: rank 0 does the rest.
     let Some(run) = run else { return Ok(String::new()) };
-    let drawn =
-        trace.map(|trace| traced::draw(&trace, &loaded, &prepared, options, io)).transpose()?;
+    let mut staged = Staged::default();
+    let drawn = trace
+        .map(|trace| traced::draw(&trace, &loaded, &prepared, options, (&mut staged, io)))
+        .transpose()?;
     let ran = ran::line(&prepared, run.stats);
     let results = Results::assemble(&prepared, run, &bound.in_parts())
         .map_err(|diag| loaded.fail(vec![diag]))?;
@@ -118,8 +123,9 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     if let Some(file) = &options.reference {
         lines.extend(reference::check(file, &inputs, &prepared, &results, options, io)?);
     }
-    outputs::write(&prepared, &results, options, &bound, io)?;
-    let chart = drawn.map(traced::Drawn::commit).transpose()?.unwrap_or_default();
+    outputs::stage(&prepared, &results, options, &bound, (&mut staged, io))?;
+    staged.commit()?;
+    let chart = drawn.unwrap_or_default();
     if !options.quiet {
         let _ = writeln!(io.stderr, "{ran}");
     }
@@ -138,7 +144,7 @@ fn check_only(
     // The model is the same on all processes.
     if options.traced.any() && here.is_none_or(Here::is_first) {
         let trace = exec::model(prepared).map_err(|diags| loaded.fail(diags))?;
-        text += &traced::draw(&trace, loaded, prepared, options, io)?.commit()?;
+        text += &draw(&trace, loaded, prepared, options, io)?;
     } else {
         exec::follow_order(prepared).map_err(|diags| loaded.fail(diags))?;
     }
@@ -163,9 +169,23 @@ fn follow(
     let (run, trace) = exec::trace_on_null(prepared, null).map_err(fail)?;
     let mut text = summary::followed(prepared, run.stats, options);
     if let Some(trace) = spread::collect_timeline(here, prepared, Some(trace)).map_err(fail)? {
-        text += &traced::draw(&trace, loaded, prepared, options, io)?.commit()?;
+        text += &draw(&trace, loaded, prepared, options, io)?;
     }
     Ok(text)
+}
+
+/// Draws a timeline where there are no other files.
+fn draw(
+    trace: &Trace,
+    loaded: &Loaded,
+    prepared: &Prepared,
+    options: &Options,
+    io: &Io<'_>,
+) -> Result<String, Failure> {
+    let mut staged = Staged::default();
+    let chart = traced::draw(trace, loaded, prepared, options, (&mut staged, io))?;
+    staged.commit()?;
+    Ok(chart)
 }
 
 /// Sizes come from flags, the program and, where those leave some open, from input files.

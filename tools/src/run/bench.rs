@@ -63,6 +63,11 @@ pub(super) fn run(
         files.map(|file| entry(file, options, engine, here, io)).collect::<Result<_, _>>()?;
     let programs: Vec<&Loaded> = entries.iter().map(|entry| &entry.loaded).collect();
     let prepared: Vec<&Prepared> = entries.iter().map(|entry| &entry.prepared).collect();
+    for (place, entry) in entries.iter().enumerate() {
+        // The first line is of the first program, warnings are of all.
+        let options = Options { quiet: options.quiet || place > 0, ..options.clone() };
+        super::announce(&options, &entry.prepared, &entry.loaded, engine, io);
+    }
     spread::compare(here, &programs, &prepared, options)?;
     let mut text = String::new();
     let times = match engine {
@@ -83,7 +88,11 @@ pub(super) fn run(
     if let Some(path) = &bench.json {
         let all = json!({ "backend": engine.name(), "iterations": bench.iterations, "programs": figures });
         let written = write_whole(&io.path(path), format!("{all:#}\n").as_bytes());
-        written.map_err(|error| Failure::from(errors::cannot_write(path, &error)))?;
+        if let Err(error) = written {
+            // What was measured is not lost with the file.
+            let _ = io.stdout.write_all(text.as_bytes());
+            return Err(errors::cannot_write(path, &error).into());
+        }
     }
     Ok(text)
 }
@@ -266,6 +275,9 @@ fn figure(entry: &Entry, Measured { times, issue }: &Measured) -> Value {
         "p10_ms": times.percentile(10),
         "p90_ms": times.percentile(90),
     });
+    if entry.inputs.is_empty() {
+        figure["followed"] = json!(true);
+    }
     if let Some(issue) = issue {
         figure["issue_us"] = json!(issue);
     }
@@ -288,6 +300,9 @@ fn line(file: &str, figure: &Value, first: Option<&Value>) -> String {
         show("p10_ms"),
         show("p90_ms")
     );
+    if figure.get("followed").is_some() {
+        text.push_str(", followed only: nothing was computed");
+    }
     if number("tflops").is_some() {
         let _ = write!(text, ", {} TFLOP/s", show("tflops"));
     }

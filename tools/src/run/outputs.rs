@@ -107,13 +107,13 @@ pub(super) fn check_types(
     if diags.is_empty() { Ok(()) } else { Err(diags.into()) }
 }
 
-/// Writes all files, or none.
-pub(super) fn write(
+/// Writes all files beside their places.
+pub(super) fn stage(
     prepared: &Prepared,
     results: &Results,
     options: &Options,
     bound: &Bound<'_>,
-    io: &Io<'_>,
+    (staged, io): (&mut Staged, &Io<'_>),
 ) -> Result<(), Failure> {
     let targets = targets(prepared, options, bound);
     let mut files = Files::default();
@@ -132,17 +132,10 @@ pub(super) fn write(
             None => {}
         }
     }
-    let folder = options.out_dir.as_ref().map(|folder| (folder, io.path(folder)));
-    let new = folder.as_ref().filter(|(_, path)| !path.exists());
-    if let Some((folder, path)) = &folder {
-        std::fs::create_dir_all(path).map_err(|error| errors::cannot_write(folder, &error))?;
+    if let Some(folder) = &options.out_dir {
+        staged.folder(&io.path(folder)).map_err(|error| errors::cannot_write(folder, &error))?;
     }
-    files.write(io).map_err(|diag| {
-        if let Some((_, path)) = new {
-            let _ = std::fs::remove_dir(path);
-        }
-        diag.into()
-    })
+    Ok(files.stage(staged, io)?)
 }
 
 /// Files to write, by their paths.
@@ -164,9 +157,8 @@ impl<'a> Files<'a> {
         content.kind = Some(file.kind);
         content.entries.push((file.entry.clone().unwrap_or_else(|| name.to_owned()), tensor));
     }
-    /// Writes beside each file first, then moves all into place.
-    fn write(&self, io: &Io<'_>) -> Result<(), Diag> {
-        let mut staged = Staged::default();
+    /// Writes beside each file.
+    fn stage(&self, staged: &mut Staged, io: &Io<'_>) -> Result<(), Diag> {
         for (path, Content { kind, entries }) in &self.files {
             let bytes = match kind {
                 Some(Kind::Npy) => npy::write(entries[0].1),
@@ -179,6 +171,6 @@ impl<'a> Files<'a> {
                 .add(io.path(path), &bytes)
                 .map_err(|error| errors::cannot_write(path, &error))?;
         }
-        staged.commit().map_err(|(path, error)| errors::cannot_write(path.display(), &error))
+        Ok(())
     }
 }

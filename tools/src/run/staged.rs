@@ -1,13 +1,17 @@
 //! Files that are written beside their places and moved there together, so that a run leaves all of
 //! them whole or none.
 
+use super::errors;
+use crate::io;
+use hostir::diag::Diag;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Temporary files, removed unless they were moved into place.
+/// Temporary files and new folders, removed unless the files were moved into place.
 #[derive(Default, Debug)]
 pub(super) struct Staged {
     files: Vec<(PathBuf, PathBuf)>,
+    folders: Vec<PathBuf>,
 }
 
 impl Staged {
@@ -15,7 +19,8 @@ impl Staged {
     pub(super) fn add(&mut self, path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
         self.write(path, |file| file.write_all(bytes))
     }
-    /// Has a file's content written beside its place, piece by piece.
+
+    /// Has a file's content written beside its place, piece by piece; what is no plain file gets it at once.
     pub(super) fn write(
         &mut self,
         path: PathBuf,
@@ -24,22 +29,48 @@ impl Staged {
         if path.is_dir() {
             return Err(std::io::ErrorKind::IsADirectory.into());
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let beside =
-            path.with_file_name(format!(".{name}.{}.{}.tmp", std::process::id(), self.files.len()));
-        self.files.push((beside.clone(), path));
-        let mut file = std::io::BufWriter::new(std::fs::File::create(beside)?);
+        let target = io::target(&path);
+        let beside = match &target {
+            io::Target::Stream(stream) => stream.clone(),
+            io::Target::File(place) => self.beside(place),
+        };
+        let mut file = std::io::BufWriter::new(io::create(&beside, &target)?);
         content(&mut file)?;
         file.flush()
     }
-    /// Moves all files into place; the path that failed comes back.
-    pub(super) fn commit(mut self) -> Result<(), (PathBuf, std::io::Error)> {
+
+    /// Where a file is until all are moved.
+    fn beside(&mut self, place: &Path) -> PathBuf {
+        let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let number = self.files.len();
+        let beside = place.with_file_name(format!(".{name}.{}.{number}.tmp", std::process::id()));
+        self.files.push((beside.clone(), place.to_path_buf()));
+        beside
+    }
+
+    /// Makes a folder and those that it is in.
+    pub(super) fn folder(&mut self, path: &Path) -> std::io::Result<()> {
+        let new = path.ancestors().take_while(|folder| !folder.exists());
+        self.folders.extend(new.map(Path::to_path_buf));
+        std::fs::create_dir_all(path)
+    }
+
+    /// Moves all files into place.
+    pub(super) fn commit(mut self) -> Result<(), Diag> {
+        let all = self.files.len();
         while let Some((beside, path)) = self.files.pop() {
             if let Err(error) = std::fs::rename(&beside, &path) {
                 self.files.push((beside, path.clone()));
-                return Err((path, error));
+                let mut diag = errors::cannot_write(path.display(), &error);
+                let moved = all - self.files.len();
+                if moved > 0 {
+                    self.folders.clear();
+                    diag.notes = vec![format!("of {all} files {moved} were written before")];
+                }
+                return Err(diag);
             }
         }
+        self.folders.clear();
         Ok(())
     }
 }
@@ -49,5 +80,73 @@ impl Drop for Staged {
         for (beside, _) in &self.files {
             let _ = std::fs::remove_file(beside);
         }
+        // The innermost first; what somebody else has put into one keeps it.
+        for folder in &self.folders {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn all_files_or_none() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::write(at("a"), "old").unwrap();
+        let mut staged = Staged::default();
+        staged.folder(&at("new/inner")).unwrap();
+        staged.add(at("a"), b"new").unwrap();
+        staged.add(at("new/inner/b"), b"new").unwrap();
+        drop(staged);
+        assert_eq!(
+            (names(scratch.path()), std::fs::read(at("a")).unwrap()),
+            (vec!["a".into()], b"old".to_vec())
+        );
+        let mut staged = Staged::default();
+        staged.folder(&at("new/inner")).unwrap();
+        staged.add(at("a"), b"new").unwrap();
+        staged.add(at("new/inner/b"), b"new").unwrap();
+        staged.commit().unwrap();
+        assert_eq!(names(scratch.path()), ["a", "new"]);
+        assert_eq!(std::fs::read(at("new/inner/b")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_could_not_be_moved_is_told_apart() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        let mut staged = Staged::default();
+        staged.add(at("a"), b"new").unwrap();
+        staged.add(at("b"), b"new").unwrap();
+        std::fs::create_dir(at("a")).unwrap();
+        let diag = staged.commit().unwrap_err();
+        assert_eq!((diag.code, &diag.notes[0][..]), ("H0602", "of 2 files 1 were written before"));
+        assert_eq!(names(scratch.path()), ["a", "b"]);
+    }
+
+    #[test]
+    fn links_are_followed_and_devices_stay() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::write(at("real"), "old").unwrap();
+        std::os::unix::fs::symlink("real", at("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", at("null")).unwrap();
+        let mut staged = Staged::default();
+        staged.add(at("link"), b"new").unwrap();
+        staged.add(at("null"), b"new").unwrap();
+        staged.commit().unwrap();
+        assert_eq!(std::fs::read(at("real")).unwrap(), b"new");
+        assert!(at("link").is_symlink() && at("null").is_symlink());
+        assert!(std::fs::read("/dev/null").unwrap().is_empty());
     }
 }

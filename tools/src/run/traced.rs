@@ -35,8 +35,8 @@ impl Wanted {
     }
 }
 
-/// Refuses, before anything runs, what a timeline does not go with and places that cannot be written.
-pub(super) fn check(options: &Options, io: &Io<'_>) -> Result<(), Failure> {
+/// Refuses, before anything runs, what a timeline does not go with.
+pub(super) fn check(options: &Options) -> Result<(), Failure> {
     let wanted = &options.traced;
     if !wanted.any() {
         return Ok(());
@@ -54,46 +54,21 @@ pub(super) fn check(options: &Options, io: &Io<'_>) -> Result<(), Failure> {
         let message = format!("`{}` does not go with {other}: {why}", wanted.flag());
         return Err(Diag::global(errors::CONFLICT, message).note("leave one of them out").into());
     }
-    if let (Some(file), Some(picture)) = (&wanted.file, &wanted.picture)
-        && file == picture
-    {
-        let message = format!("`{file}` is to hold both the trace and the picture");
-        return Err(Diag::global(errors::CONFLICT, message).note("name two files").into());
-    }
-    for path in [&wanted.file, &wanted.picture].into_iter().flatten() {
-        let place = io.path(path);
-        let folder = place.parent().unwrap_or(&place);
-        let problem = if place.is_dir() {
-            std::io::ErrorKind::IsADirectory
-        } else if !folder.is_dir() {
-            std::io::ErrorKind::NotFound
-        } else {
-            continue;
-        };
-        return Err(errors::cannot_write(path, &problem.into()).into());
-    }
     Ok(())
 }
 
-/// What was drawn: files that are ready to be moved into place, and the chart.
-pub(super) struct Drawn {
-    staged: Staged,
-    chart: String,
-}
-
-/// Draws all that is wanted.
+/// Draws all that is wanted: the files are ready to be moved into place, the chart comes back.
 pub(super) fn draw(
     trace: &Trace,
     loaded: &Loaded,
     prepared: &Prepared,
     options: &Options,
-    io: &Io<'_>,
-) -> Result<Drawn, Failure> {
+    (staged, io): (&mut Staged, &Io<'_>),
+) -> Result<String, Failure> {
     let origins =
         trace.slices.iter().flat_map(|slice| std::iter::once(&slice.origin).chain(&slice.more));
     let names = Names::new(origins.map(|origin| origin.op), loaded, prepared);
     let wanted = &options.traced;
-    let mut staged = Staged::default();
     if let Some(path) = &wanted.file {
         staged
             .write(io.path(path), |out| trace::write(trace, &names, out))
@@ -111,16 +86,7 @@ pub(super) fn draw(
         let width = io.columns.unwrap_or(timeline::WIDTH);
         chart = timeline::chart(trace, &names, width, io.columns.is_some() && !no_color);
     }
-    Ok(Drawn { staged, chart })
-}
-
-impl Drawn {
-    /// Moves the files into place; the chart comes back.
-    pub(super) fn commit(self) -> Result<String, Failure> {
-        let moved = self.staged.commit();
-        moved.map_err(|(path, error)| errors::cannot_write(path.display(), &error))?;
-        Ok(self.chart)
-    }
+    Ok(chart)
 }
 
 /// What slices are called.

@@ -1,0 +1,125 @@
+//! What is refused before anything runs: what `--bench` does not do, and files that could not be written
+//! afterwards.
+
+use super::cli::Options;
+use super::errors;
+use super::failure::Failure;
+use crate::io::Io;
+use crate::launch::Here;
+use hostir::diag::Diag;
+use std::path::{Path, PathBuf};
+
+/// Refuses options that ask for what will not be. Only the process that writes looks at the places.
+pub(super) fn check(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Result<(), Failure> {
+    timed(options)?;
+    if here.is_none_or(Here::is_first) {
+        files(options, io)?;
+    }
+    Ok(())
+}
+
+/// Options that `--bench` would leave out without a word. `--check-only` and `--print-plan` do look at what
+/// other options name.
+fn timed(options: &Options) -> Result<(), Diag> {
+    if options.bench.is_none() {
+        return Ok(());
+    }
+    let others = [
+        (!options.expects.is_empty(), "--expect"),
+        (options.reference.is_some(), "--reference"),
+        (!options.outputs.is_empty(), "--output"),
+        (options.out_dir.is_some(), "--out-dir"),
+        (options.check_only, "--check-only"),
+        (options.print_plan, "--print-plan"),
+    ];
+    let Some((_, other)) = others.into_iter().find(|(given, _)| *given) else { return Ok(()) };
+    let message = format!(
+        "`{other}` does not go with `--bench`, which times runs and compares several programs with each other only"
+    );
+    Err(Diag::global(errors::CONFLICT, message)
+        .note("leave one of them out: check a program in a run of its own"))
+}
+
+/// A file that is to be written: what for, and its name on the command line.
+struct Target {
+    what: &'static str,
+    name: String,
+}
+
+/// Places that cannot be written, and two results in one place.
+fn files(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
+    let targets = targets(options);
+    for target in &targets {
+        unwritable(&target.name, &io.path(&target.name))?;
+    }
+    let programs = [&options.file].into_iter().chain(&options.others).chain(&options.reference);
+    let programs = programs.filter(|file| *file != "-");
+    let read = programs.map(|file| Target { what: "the program", name: file.clone() });
+    let mut places: Vec<(PathBuf, Target)> = Vec::new();
+    for target in read.chain(targets) {
+        let place = place(&io.path(&target.name));
+        // Several tensors may go to one file, and a program may be run against itself.
+        let other = places.iter().find(|(other, old)| *other == place && old.what != target.what);
+        if let Some((_, old)) = other {
+            let message =
+                format!("`{}` is to hold both {} and {}", target.name, old.what, target.what);
+            return Err(Diag::global(errors::CONFLICT, message).note("name two files"));
+        }
+        places.push((place, target));
+    }
+    folder(options, io)
+}
+
+fn targets(options: &Options) -> Vec<Target> {
+    let outputs = options.outputs.iter().map(|(_, file)| file.of_rank(0).path);
+    let mut targets: Vec<Target> = outputs.map(|name| Target { what: "an output", name }).collect();
+    let traced = &options.traced;
+    let json = options.bench.as_ref().and_then(|bench| bench.json.as_ref());
+    let others = [
+        ("the trace", traced.file.as_ref()),
+        ("the picture", traced.picture.as_ref()),
+        ("the figures", json),
+    ];
+    for (what, name) in others {
+        targets.extend(name.map(|name| Target { what, name: name.clone() }));
+    }
+    targets
+}
+
+/// A file that cannot be there.
+fn unwritable(name: &str, path: &Path) -> Result<(), Diag> {
+    let refused = |why: String, repair: &str| {
+        let diag = Diag::global(errors::WRITE, format!("cannot write `{name}`: {why}"));
+        Err(diag.note(format!("{repair}; nothing was run or written")))
+    };
+    if path.is_dir() {
+        return refused("it is a folder".to_owned(), "name a file");
+    }
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    if !path.parent().is_none_or(Path::is_dir) {
+        return refused(
+            format!("there is no folder `{}`", folder.display()),
+            "make the folder first",
+        );
+    }
+    Ok(())
+}
+
+/// The same for all names of one file that is or will be.
+fn place(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let beside = || Some(folder?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_path_buf())
+}
+
+/// A folder for outputs that is something else.
+fn folder(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
+    let Some(folder) = &options.out_dir else { return Ok(()) };
+    let path = io.path(folder);
+    if path.exists() && !path.is_dir() {
+        let message = format!("cannot write into `{folder}`: it is no folder");
+        let note = "name a folder, new or old; nothing was run or written";
+        return Err(Diag::global(errors::WRITE, message).note(note));
+    }
+    Ok(())
+}
