@@ -40,7 +40,7 @@ pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
     let instructions = count(instructions, "instruction");
     format!(
-        "checked: {ranks}, {instructions}, at most {} a rank, no deadlock\n",
+        "checked: {ranks}, {instructions}, at most {} a rank, no deadlock; races between streams are not looked for\n",
         super::ran::size(peak)
     )
 }
