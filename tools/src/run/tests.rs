@@ -66,6 +66,20 @@ fn statuses() {
     }
 }
 
+/// The first example of `--help` runs on the file of the repository that it names.
+#[test]
+fn the_example_of_the_help_runs() {
+    let (_, help, _, _) = run("", &["--help"]);
+    let mut lines = help.lines().map(str::trim);
+    let words = lines.find_map(|line| line.strip_prefix("hir-run docs/examples/")).unwrap();
+    let (file, args) = words.split_once(' ').unwrap();
+    assert_eq!(file, "ag_matmul_p2p.hir");
+    let text = include_str!("../../../docs/examples/ag_matmul_p2p.hir");
+    let args: Vec<&str> = args.split(' ').collect();
+    let (status, out, err, _) = run(text, &args);
+    assert_eq!((status, out.as_str()), (0, "T2: float [4, 64, 32]\n"), "{err}");
+}
+
 /// Inside of another program there is no file that could be started again.
 #[test]
 fn processes_need_a_program() {
