@@ -433,8 +433,11 @@ impl Values<'_> {
         if let Some(second) = files.next().filter(|_| !self.matches.get_flag("bench")) {
             let message =
                 format!("one program runs at a time, but `{first}` and `{second}` are given");
-            let note =
-                "`--reference FILE` compares a program with another one, `--bench` times several";
+            let note = match [&first, second].into_iter().find(|file| file.ends_with(".svg")) {
+                Some(picture) => format!("a picture is named behind `=`: `--timeline={picture}`"),
+                None => "`--reference FILE` compares a program with another one, `--bench` times several"
+                    .to_owned(),
+            };
             self.diags.push(Diag::global(errors::CONFLICT, message).note(note));
         }
         first
