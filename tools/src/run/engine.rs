@@ -88,10 +88,10 @@ impl Engine {
         if unused.is_empty() || matches!(self, Engine::Cuda(_)) {
             return None;
         }
-        let verb = if unused.len() == 1 { "has" } else { "have" };
+        let (verb, they) = if unused.len() == 1 { ("has", "it is") } else { ("have", "they are") };
         let message =
             format!("{} {verb} no effect on the {} backend", unused.join(", "), self.name());
-        let note = "they are for runs on GPUs: --backend=cuda";
+        let note = format!("{they} for runs on GPUs: --backend=cuda");
         Some(Diag::global(errors::UNUSED, message).note(note).warning())
     }
 
