@@ -87,6 +87,15 @@ fn processes_need_a_program() {
     assert_eq!((status, err.starts_with("error[H0649]: rank 0 cannot be started")), (3, true));
 }
 
+/// The CPU backend cannot be spread over processes; the note names what can without GPUs.
+#[test]
+fn processes_need_no_gpus_on_the_null_backend() {
+    let args = ["-n", "2", "--processes", "--backend=cpu"];
+    let (status, _, err, _) = run_file("", "x.hir", &args);
+    assert_eq!((status, err.contains("error[H0614]")), (2, true), "{err}");
+    assert!(err.contains("`--backend=null`"), "{err}");
+}
+
 #[test]
 fn failures_write_nothing() {
     let differs =
