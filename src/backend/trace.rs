@@ -93,7 +93,7 @@ pub fn flop(kind: &InstKind) -> u64 {
 /// A stream or a communicator's queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Track {
-    /// `stream 0`, `NCCL 0 1 2 3`.
+    /// `stream 0`, `NCCL 0 1 2 3`, `NCCL 0-15`, `NCCL 0-14:2`.
     pub name: String,
     /// Whether it is a stream of the plan.
     pub stream: bool,
@@ -103,10 +103,38 @@ pub struct Track {
 pub fn tracks(plan: &Plan) -> Vec<Track> {
     let stream = |number| Track { name: format!("stream {number}"), stream: true };
     let queues = plan.communicators.iter().map(|(_, communicator)| {
-        let team: Vec<String> = communicator.team.iter().map(u32::to_string).collect();
-        Track { name: format!("{} {}", communicator.backend, team.join(" ")), stream: false }
+        let name = format!("{} {}", communicator.backend, team(&communicator.team));
+        Track { name, stream: false }
     });
     (0..plan.streams).map(stream).chain(queues).collect()
+}
+
+/// Ranks in order: a short list as the text has it (`0 1 2 3`), of a longer one three and more at one
+/// distance as a range: `0-15`, `0-14:2`, `0-2 8-10 13`.
+fn team(ranks: &[u32]) -> String {
+    /// What is short, in letters.
+    const SHORT: usize = 8;
+    let all: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    let all = all.join(" ");
+    if all.len() <= SHORT {
+        return all;
+    }
+    let mut words = Vec::new();
+    let mut rest = ranks;
+    while let [first, more @ ..] = rest {
+        let step = more.first().and_then(|second| second.checked_sub(*first)).unwrap_or(0);
+        let goes_on = |pair: &&[u32]| step > 0 && pair[0].checked_add(step) == Some(pair[1]);
+        let length = 1 + rest.windows(2).take_while(goes_on).count();
+        let (range, behind) = if length < 3 { rest.split_at(1) } else { rest.split_at(length) };
+        words.push(match (range, step) {
+            ([only], _) => only.to_string(),
+            ([.., last], 1) => format!("{first}-{last}"),
+            ([.., last], _) => format!("{first}-{last}:{step}"),
+            ([], _) => String::new(),
+        });
+        rest = behind;
+    }
+    words.join(" ")
 }
 
 /// Some time of a track.
@@ -215,5 +243,30 @@ impl Trace {
     /// When the last slice ends, in nanoseconds.
     pub fn end_ns(&self) -> u64 {
         self.slices.iter().map(|slice| slice.end_ns).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::team;
+
+    #[test]
+    fn teams_are_short_and_tell_apart() {
+        let cases: [(Vec<u32>, &str); 11] = [
+            (vec![0], "0"),
+            (vec![0, 1, 2, 3], "0 1 2 3"),
+            (vec![0, 4, 8, 12], "0 4 8 12"),
+            (vec![12, 13, 14, 15], "12-15"),
+            ((0..8).collect(), "0-7"),
+            ((0..16).collect(), "0-15"),
+            ((0..16).step_by(2).collect(), "0-14:2"),
+            (vec![0, 1, 2, 8, 9, 10, 13], "0-2 8-10 13"),
+            (vec![0, 2, 3, 4, 5, 9, 10], "0 2-5 9 10"),
+            (vec![3, 2, 1, 0, 7, 7, 7], "3 2 1 0 7 7 7"),
+            (vec![4_294_967_293, 4_294_967_294, 4_294_967_295], "4294967293-4294967295"),
+        ];
+        for (ranks, expected) in cases {
+            assert_eq!(team(&ranks), expected);
+        }
     }
 }

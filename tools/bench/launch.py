@@ -219,7 +219,7 @@ def running(pid):
 
 def main(suite):
     if suite.count < 2:
-        print("skipped launch: it needs two GPUs")
+        suite.skip("launch", "it needs two GPUs")
         return
     with tempfile.TemporaryDirectory() as folder:
         launches = Launches(suite, folder)

@@ -167,8 +167,12 @@ def mlir(runs=9):
 def main():
     parts = {"text": text, "passes": passes, "startup": startup, "matmul": matmul, "mlir": mlir}
     wanted = sys.argv[1:] or list(parts)
-    if any(name not in parts for name in wanted):
-        sys.exit(__doc__)
+    if {"-h", "--help"} & set(wanted):
+        print(__doc__)
+        return
+    if unknown := [name for name in wanted if name not in parts]:
+        print(f"run.py: there is no part `{unknown[0]}`; there are {', '.join(parts)}", file=sys.stderr)
+        sys.exit(2)
     build()
     for name in wanted:
         parts[name]()

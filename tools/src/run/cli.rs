@@ -134,7 +134,7 @@ Tensors are named by number (T0) or by position among the inputs
 (--input, --shape) or outputs (--output, --expect), from 0.
 
 Examples:
-  hir-run ag_matmul_p2p.hir --set i2=4 --set i3=6 --set i5=5
+  hir-run docs/examples/ag_matmul_p2p.hir --set i1=64 --set i2=128 --set i3=32
       Run on as many ranks as the meshes name, with normally distributed inputs.
   hir-run lowered.hir --shape T0=8x128x64 --shape T1=64x32 --reference unlowered.hir
       Run both programs on the same inputs and compare the outputs.
@@ -433,8 +433,11 @@ impl Values<'_> {
         if let Some(second) = files.next().filter(|_| !self.matches.get_flag("bench")) {
             let message =
                 format!("one program runs at a time, but `{first}` and `{second}` are given");
-            let note =
-                "`--reference FILE` compares a program with another one, `--bench` times several";
+            let note = match [&first, second].into_iter().find(|file| file.ends_with(".svg")) {
+                Some(picture) => format!("a picture is named behind `=`: `--timeline={picture}`"),
+                None => "`--reference FILE` compares a program with another one, `--bench` times several"
+                    .to_owned(),
+            };
             self.diags.push(Diag::global(errors::CONFLICT, message).note(note));
         }
         first

@@ -10,6 +10,7 @@ use hostir::backend::exchange::Exchange;
 use hostir::backend::null::Null;
 use hostir::diag::{Diag, codes};
 use std::io::Write;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +20,27 @@ use std::time::Duration;
 pub(super) enum Engine {
     Cpu,
     Cuda(Cuda),
-    Null(Null),
+    Null(Follower),
+}
+
+/// The null backend, and whether it was asked for: it also stands in where nothing is to run.
+#[derive(Debug)]
+pub(super) struct Follower {
+    null: Null,
+    stands_in: bool,
+}
+
+impl Deref for Follower {
+    type Target = Null;
+
+    fn deref(&self) -> &Null {
+        &self.null
+    }
 }
 
 impl Engine {
     /// The backend that was asked for; `auto` is CUDA where there is a GPU. Under a launcher the CPU
-    /// backend, which runs all ranks in one process, is refused.
+    /// backend, which runs all ranks in one process, is refused. Where nothing is to run, no driver is needed.
     pub(super) fn choose(
         options: &Options,
         here: Option<&Here>,
@@ -33,8 +49,10 @@ impl Engine {
         let engine = match options.backend {
             Backend::Null => {
                 computes_nothing(options)?;
-                Engine::Null(Null { exchange: here.map(exchange) })
+                Engine::null(here, false)
             }
+            Backend::Cpu if here.is_some() => Engine::Cpu,
+            _ if nothing_runs(options) => Engine::null(here, true),
             Backend::Cpu => Engine::Cpu,
             Backend::Auto if !driver::is_present() => Engine::Cpu,
             Backend::Auto => match driver::devices() {
@@ -51,6 +69,10 @@ impl Engine {
             (Engine::Cpu, Some(here)) => Err(one_process(here)),
             _ => Ok(engine),
         }
+    }
+
+    fn null(here: Option<&Here>, stands_in: bool) -> Self {
+        Engine::Null(Follower { null: Null { exchange: here.map(exchange) }, stands_in })
     }
 
     fn cuda(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
@@ -85,24 +107,30 @@ impl Engine {
         ];
         let unused: Vec<&str> =
             given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();
-        if unused.is_empty() || matches!(self, Engine::Cuda(_)) {
+        // Where nothing runs no option of a run has an effect, and nobody expects one.
+        let name = self.name().filter(|_| !matches!(self, Engine::Cuda(_)))?;
+        if unused.is_empty() {
             return None;
         }
-        let verb = if unused.len() == 1 { "has" } else { "have" };
-        let message =
-            format!("{} {verb} no effect on the {} backend", unused.join(", "), self.name());
-        let note = "they are for runs on GPUs: --backend=cuda";
+        let (verb, they) = if unused.len() == 1 { ("has", "it is") } else { ("have", "they are") };
+        let message = format!("{} {verb} no effect on the {name} backend", unused.join(", "));
+        let note = format!("{they} for runs on GPUs: --backend=cuda");
         Some(Diag::global(errors::UNUSED, message).note(note).warning())
     }
 
-    /// `CPU`, `CUDA`, `null`.
-    pub(super) fn name(&self) -> &'static str {
+    /// `CPU`, `CUDA`, `null`; `None` if nothing is to run.
+    pub(super) fn name(&self) -> Option<&'static str> {
         match self {
-            Engine::Cpu => "CPU",
-            Engine::Cuda(_) => "CUDA",
-            Engine::Null(_) => "null",
+            Engine::Cpu => Some("CPU"),
+            Engine::Cuda(_) => Some("CUDA"),
+            Engine::Null(follower) => (!follower.stands_in).then_some("null"),
         }
     }
+}
+
+/// Whether the program is looked at and not run. (`--bench` runs it whatever else is asked for.)
+fn nothing_runs(options: &Options) -> bool {
+    options.bench.is_none() && (options.check_only || options.print_plan)
 }
 
 /// Ends the process if a run goes on long behind its deadline: then a rank hangs in a call of the driver and

@@ -3,6 +3,8 @@
 use crate::io::Status;
 use hostir::diag::{Diag, codes};
 use std::fmt::Display;
+use std::io::ErrorKind;
+use std::path::Path;
 
 /// Declares codes by the exit status that they end with.
 macro_rules! codes {
@@ -107,12 +109,27 @@ pub fn cannot_read(path: &str, error: &std::io::Error) -> Diag {
 
 /// `path` cannot be written.
 pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
-    Diag::global(WRITE, format!("cannot write `{path}`: {}", plain(error)))
-        .note("nothing was written")
+    let path = path.to_string();
+    let folder = Path::new(&path).parent().filter(|folder| !folder.as_os_str().is_empty());
+    let note = match (error.kind(), folder) {
+        // A file to be written need not exist: it is the folder that is missing.
+        (ErrorKind::NotFound, Some(folder)) => format!(
+            "nothing was written; there is no folder `{0}`: make it first, as with `mkdir -p {0}`",
+            folder.display()
+        ),
+        _ => "nothing was written".to_owned(),
+    };
+    Diag::global(WRITE, format!("cannot write `{path}`: {}", plain(error))).note(note)
 }
 
-/// The system's words without `(os error 2)`, in lower case like our own.
+/// The system's words without `(os error 2)`, in lower case like our own. Where an error is a kind alone,
+/// the words that the system has for it.
 fn plain(error: &std::io::Error) -> String {
+    match (error.raw_os_error(), error.kind()) {
+        (None, ErrorKind::NotFound) => return "no such file or directory".to_owned(),
+        (None, ErrorKind::IsADirectory) => return "is a directory".to_owned(),
+        _ => {}
+    }
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();

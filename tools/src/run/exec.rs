@@ -87,13 +87,29 @@ pub(super) fn run(
     cpu::Cpu.run(prepared, inputs)
 }
 
-/// [`run`] with its timeline.
+/// [`run`] with its timeline. A short run is repeated, and the second timeline is the one that counts:
+/// threads that start and memory that is touched for the first time would be most of the first. Both
+/// runs compute the same bits.
 pub(super) fn run_traced(
     prepared: &Prepared,
     inputs: Vec<Vec<HostTensor>>,
 ) -> Result<(RunResult, Trace), Vec<Diag>> {
-    cpu::Cpu.run_traced(prepared, inputs)
+    // What may be repeated needs its inputs again.
+    let again = (prepared.bytes() <= SMALL_BYTES).then(|| inputs.clone());
+    let first = cpu::Cpu.run_traced(prepared, inputs)?;
+    match again {
+        Some(inputs) if first.1.end_ns() <= SHORT_NS => {
+            drop(first);
+            cpu::Cpu.run_traced(prepared, inputs)
+        }
+        _ => Ok(first),
+    }
 }
+
+/// A run that is repeated for its timeline takes no longer than this ...
+const SHORT_NS: u64 = 1_000_000_000;
+/// ... and no more memory, of all ranks together.
+const SMALL_BYTES: u64 = 1 << 30;
 
 /// [`run_on_gpus`] with its timeline.
 pub(super) fn trace_on_gpus(

@@ -50,7 +50,9 @@ struct Target {
 fn files(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
     let targets = targets(options);
     for target in &targets {
-        unwritable(&target.name, &io.path(&target.name))?;
+        if let Some(problem) = problem(&io.path(&target.name)) {
+            return Err(errors::cannot_write(&target.name, &problem.into()));
+        }
     }
     let programs = [&options.file].into_iter().chain(&options.others).chain(&options.reference);
     let programs = programs.filter(|file| *file != "-");
@@ -86,23 +88,15 @@ fn targets(options: &Options) -> Vec<Target> {
     targets
 }
 
-/// A file that cannot be there.
-fn unwritable(name: &str, path: &Path) -> Result<(), Diag> {
-    let refused = |why: String, repair: &str| {
-        let diag = Diag::global(errors::WRITE, format!("cannot write `{name}`: {why}"));
-        Err(diag.note(format!("{repair}; nothing was run or written")))
-    };
+/// Why a file cannot be there.
+fn problem(path: &Path) -> Option<std::io::ErrorKind> {
     if path.is_dir() {
-        return refused("it is a folder".to_owned(), "name a file");
+        Some(std::io::ErrorKind::IsADirectory)
+    } else if !path.parent().is_none_or(Path::is_dir) {
+        Some(std::io::ErrorKind::NotFound)
+    } else {
+        None
     }
-    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
-    if !path.parent().is_none_or(Path::is_dir) {
-        return refused(
-            format!("there is no folder `{}`", folder.display()),
-            "make the folder first",
-        );
-    }
-    Ok(())
 }
 
 /// The same for all names of one file that is or will be.

@@ -22,9 +22,13 @@ pub(super) fn open(
     if !options.nvtx {
         return Ok(None);
     }
-    if matches!(engine, Engine::Cpu) {
-        let message =
-            "`--nvtx` names the calls of the CUDA backend, and the program runs on the CPU";
+    let elsewhere = match engine {
+        Engine::Cpu => Some("the program runs on the CPU"),
+        _ if engine.name().is_none() => Some("nothing runs"),
+        _ => None,
+    };
+    if let Some(elsewhere) = elsewhere {
+        let message = format!("`--nvtx` names the calls of the CUDA backend, and {elsewhere}");
         let note = "`--timeline` shows where the CPU's time goes";
         return Err(Diag::global(errors::CONFLICT, message).note(note).into());
     }

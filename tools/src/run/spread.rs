@@ -112,7 +112,7 @@ fn check_children(options: &Options) -> Result<(), Diag> {
     if options.backend == Backend::Cpu {
         return conflict(
             "`--processes` starts one process a rank, but the CPU backend runs all ranks in one",
-            "leave out `--processes`",
+            "leave out `--processes`; `--backend=null` goes through a launch without GPUs",
         );
     }
     Ok(())

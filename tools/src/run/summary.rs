@@ -11,14 +11,18 @@ use hostir::backend::Stats;
 use hostir::data::HostTensor;
 use std::fmt::Write as _;
 
-/// The first line on standard error.
-pub(super) fn header(prepared: &Prepared, streams: u32, backend: &str) -> String {
-    if prepared.unlowered {
-        return format!("hir-run: plain math on whole tensors on the {backend} backend");
-    }
+/// The first line on standard error; without a backend nothing runs.
+pub(super) fn header(prepared: &Prepared, streams: u32, backend: Option<&str>) -> String {
     let (ranks, streams) =
         (count(prepared.ranks as usize, "rank"), count(streams as usize, "stream"));
-    format!("hir-run: {ranks} on the {backend} backend, {streams}")
+    match (prepared.unlowered, backend) {
+        (true, Some(backend)) => {
+            format!("hir-run: plain math on whole tensors on the {backend} backend")
+        }
+        (true, None) => "hir-run: plain math on whole tensors; nothing runs".to_owned(),
+        (false, Some(backend)) => format!("hir-run: {ranks} on the {backend} backend, {streams}"),
+        (false, None) => format!("hir-run: {ranks}, {streams}; nothing runs"),
+    }
 }
 
 /// `1 rank`, `4 ranks`, `2 copies`.
@@ -40,7 +44,7 @@ pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
     let instructions = count(instructions, "instruction");
     format!(
-        "checked: {ranks}, {instructions}, at most {} a rank, no deadlock\n",
+        "checked: {ranks}, {instructions}, at most {} a rank, no deadlock; races between streams are not looked for\n",
         super::ran::size(peak)
     )
 }

@@ -66,11 +66,34 @@ fn statuses() {
     }
 }
 
+/// The first example of `--help` runs on the file of the repository that it names.
+#[test]
+fn the_example_of_the_help_runs() {
+    let (_, help, _, _) = run("", &["--help"]);
+    let mut lines = help.lines().map(str::trim);
+    let words = lines.find_map(|line| line.strip_prefix("hir-run docs/examples/")).unwrap();
+    let (file, args) = words.split_once(' ').unwrap();
+    assert_eq!(file, "ag_matmul_p2p.hir");
+    let text = include_str!("../../../docs/examples/ag_matmul_p2p.hir");
+    let args: Vec<&str> = args.split(' ').collect();
+    let (status, out, err, _) = run(text, &args);
+    assert_eq!((status, out.as_str()), (0, "T2: float [4, 64, 32]\n"), "{err}");
+}
+
 /// Inside of another program there is no file that could be started again.
 #[test]
 fn processes_need_a_program() {
     let (status, _, err, _) = run_file("", "x.hir", &["-n", "2", "--processes"]);
     assert_eq!((status, err.starts_with("error[H0649]: rank 0 cannot be started")), (3, true));
+}
+
+/// The CPU backend cannot be spread over processes; the note names what can without GPUs.
+#[test]
+fn processes_need_no_gpus_on_the_null_backend() {
+    let args = ["-n", "2", "--processes", "--backend=cpu"];
+    let (status, _, err, _) = run_file("", "x.hir", &args);
+    assert_eq!((status, err.contains("error[H0614]")), (2, true), "{err}");
+    assert!(err.contains("`--backend=null`"), "{err}");
 }
 
 #[test]

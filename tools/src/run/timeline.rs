@@ -63,7 +63,7 @@ fn lanes(text: &mut String, trace: &Trace, width: usize, color: bool) {
     let right = time(end);
     let _ = writeln!(text, "{:widest$}  0{right:>1$}", "", columns.saturating_sub(1));
     for (rank, track, slices) in tracks {
-        let name: String = label(rank, track).chars().take(widest).collect();
+        let name = cut(&label(rank, track), widest);
         let _ = write!(text, "{name:<widest$} |");
         let kinds = dominant(&slices, end, columns);
         for run in kinds.chunk_by(|a, b| a == b) {
@@ -208,18 +208,21 @@ fn ops(text: &mut String, trace: &Trace, names: &Names<'_>, width: usize) {
     let (a, b, c) = (wide(0), wide(1), wide(2));
     for [total, times, longest, name] in &rows {
         let line = format!("  {total:>a$}  {times:>b$}  {longest:>c$}  {name}");
-        let line: String = if line.chars().count() > width {
-            line.chars().take(width.max(LEAST) - 1).chain(['…']).collect()
-        } else {
-            line
-        };
-        let _ = writeln!(text, "{line}");
+        let _ = writeln!(text, "{}", cut(&line, width.max(LEAST)));
     }
 }
 
 /// `line 12: T5 = matmul(T1, T2)`.
 fn name(usage: &OpUsage, names: &Names<'_>) -> String {
     format!("line {}: {}", names.line(usage.op), names.op(usage.op))
+}
+
+/// As much of a text as goes into so many columns, with a sign that there is more.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
 }
 
 // ---- figures ----

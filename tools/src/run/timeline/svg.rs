@@ -5,7 +5,7 @@
 //! grow with the run.
 
 use super::super::traced::Names;
-use super::{by_track, dominant, time};
+use super::{by_track, cut, dominant, time};
 use hostir::backend::trace::{Arrow, Slice, SliceKind, Trace};
 use hostir::backend::usage::{self, RankUsage};
 use std::fmt::Write as _;
@@ -79,7 +79,7 @@ pub(in super::super) fn picture(trace: &Trace, names: &Names<'_>) -> String {
     for (rank, track, slices) in &lanes {
         let Some(top) = layout.tops[*rank][*track] else { continue };
         let label = format!("rank {rank}  {}", trace.ranks[*rank][*track].name);
-        words(&mut out, (4.0, top + 14.0), "#333333", &fit(&label, LABELS - 8.0));
+        lane_name(&mut out, top, &label);
         if slices.len() > WIDTH as usize {
             coarse(&mut out, slices, top, &layout);
         } else {
@@ -90,6 +90,19 @@ pub(in super::super) fn picture(trace: &Trace, names: &Names<'_>) -> String {
     foot(&mut out, &usage::usage(trace), layout.bottom + 24.0);
     out.push_str("</svg>\n");
     out
+}
+
+/// A lane's name in front of it; one that is cut can be read whole by pointing at it.
+pub(super) fn lane_name(out: &mut String, top: f64, name: &str) {
+    let short = fit(name, LABELS - 8.0);
+    if short == name {
+        return words(out, (4.0, top + 14.0), "#333333", name);
+    }
+    let (name, short, y) = (escaped(name), escaped(&short), top + 14.0);
+    let _ = writeln!(
+        out,
+        "<text x=\"4.0\" y=\"{y:.1}\" fill=\"#333333\">{short}<title>{name}</title></text>"
+    );
 }
 
 fn head(out: &mut String, trace: &Trace, names: &Names<'_>) {
@@ -228,11 +241,7 @@ fn words(out: &mut String, (x, y): (f64, f64), fill: &str, text: &str) {
 
 /// As much of a text as goes into a width.
 fn fit(text: &str, width: f64) -> String {
-    let letters = (width / LETTER).max(0.0) as usize;
-    if text.chars().count() <= letters {
-        return text.to_owned();
-    }
-    text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
+    cut(text, (width / LETTER).max(0.0) as usize)
 }
 
 fn escaped(text: &str) -> String {

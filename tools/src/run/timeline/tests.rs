@@ -44,3 +44,17 @@ fn times_have_four_digits() {
         assert_eq!(time(ns), expected);
     }
 }
+
+#[test]
+fn names_that_are_cut_say_so() {
+    assert_eq!(cut("rank 0 NCCL 0-15", 16), "rank 0 NCCL 0-15");
+    assert_eq!(cut("rank 0 NCCL 0-15", 15), "rank 0 NCCL 0-…");
+    assert_eq!(cut("rank", 0), "…");
+    let mut out = String::new();
+    svg::lane_name(&mut out, 0.0, "rank 0  NCCL 0-15");
+    svg::lane_name(&mut out, 0.0, "rank 0  NCCL 0 3 4 9 11 12 & 14");
+    let expected = "<text x=\"4.0\" y=\"14.0\" fill=\"#333333\">rank 0  NCCL 0-15</text>\n\
+        <text x=\"4.0\" y=\"14.0\" fill=\"#333333\">rank 0  NCCL 0 3 4 9 …\
+        <title>rank 0  NCCL 0 3 4 9 11 12 &amp; 14</title></text>\n";
+    assert_eq!(out, expected);
+}
