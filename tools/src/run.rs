@@ -96,7 +96,7 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     if matches!(engine, Engine::Cpu) {
         exec::check_memory(&prepared)?;
     }
-    if let Engine::Null(null) = &engine {
+    if let Engine::Null { null, .. } = &engine {
         return follow(null, &prepared, &loaded, options, here, io);
     }
     let inputs = inputs::bind(&prepared, &bound, whole, options.seed, io)?;
@@ -244,7 +244,7 @@ fn compute(
             return Ok((result, Some(trace)));
         }
         Engine::Cpu => return Ok((exec::run(prepared, parts)?, None)),
-        Engine::Null(null) => return Ok((exec::run_on_null(prepared, null)?, None)),
+        Engine::Null { null, .. } => return Ok((exec::run_on_null(prepared, null)?, None)),
         Engine::Cuda(cuda) if traced => {
             let (result, trace, about) = exec::trace_on_gpus(prepared, &parts, cuda, ready)?;
             (result, Some(trace), about)

@@ -72,7 +72,7 @@ pub(super) fn run(
     let mut text = String::new();
     let times = match engine {
         Engine::Cpu => on_cpu(&entries, bench, options)?,
-        Engine::Null(null) => on_null(&entries, bench, null)?,
+        Engine::Null { null, .. } => on_null(&entries, bench, null)?,
         Engine::Cuda(cuda) => {
             on_cuda(&entries, bench, options, (cuda, profiler), here, &mut text, io)?
         }
@@ -109,7 +109,7 @@ fn entry(
     let bound = names::bind(&loaded.program, &options)?;
     let whole = inputs::read_whole(&bound, io)?;
     let prepared = super::prepare(&loaded, &options, engine, &bound, &whole)?;
-    if matches!(engine, Engine::Null(_)) {
+    if matches!(engine, Engine::Null { .. }) {
         return Ok(Entry { file: file.to_owned(), loaded, prepared, inputs: Vec::new() });
     }
     let inputs: Vec<Input> = inputs::bind(&prepared, &bound, whole, options.seed, io)?;

@@ -10,7 +10,6 @@ use hostir::backend::exchange::Exchange;
 use hostir::backend::null::Null;
 use hostir::diag::{Diag, codes};
 use std::io::Write;
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +19,11 @@ use std::time::Duration;
 pub(super) enum Engine {
     Cpu,
     Cuda(Cuda),
-    Null(Follower),
-}
-
-/// The null backend, and whether it was asked for: it also stands in where nothing is to run.
-#[derive(Debug)]
-pub(super) struct Follower {
-    null: Null,
-    stands_in: bool,
-}
-
-impl Deref for Follower {
-    type Target = Null;
-
-    fn deref(&self) -> &Null {
-        &self.null
-    }
+    /// The null backend; not `asked` for where it stands in since nothing is to run.
+    Null {
+        null: Null,
+        asked: bool,
+    },
 }
 
 impl Engine {
@@ -49,10 +37,10 @@ impl Engine {
         let engine = match options.backend {
             Backend::Null => {
                 computes_nothing(options)?;
-                Engine::null(here, false)
+                Engine::null(here, true)
             }
             Backend::Cpu if here.is_some() => Engine::Cpu,
-            _ if nothing_runs(options) => Engine::null(here, true),
+            _ if nothing_runs(options) => Engine::null(here, false),
             Backend::Cpu => Engine::Cpu,
             Backend::Auto if !driver::is_present() => Engine::Cpu,
             Backend::Auto => match driver::devices() {
@@ -71,8 +59,8 @@ impl Engine {
         }
     }
 
-    fn null(here: Option<&Here>, stands_in: bool) -> Self {
-        Engine::Null(Follower { null: Null { exchange: here.map(exchange) }, stands_in })
+    fn null(here: Option<&Here>, asked: bool) -> Self {
+        Engine::Null { null: Null { exchange: here.map(exchange) }, asked }
     }
 
     fn cuda(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
@@ -123,7 +111,7 @@ impl Engine {
         match self {
             Engine::Cpu => Some("CPU"),
             Engine::Cuda(_) => Some("CUDA"),
-            Engine::Null(follower) => (!follower.stands_in).then_some("null"),
+            Engine::Null { asked, .. } => asked.then_some("null"),
         }
     }
 }
