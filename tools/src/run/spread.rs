@@ -83,7 +83,9 @@ pub(super) fn run(args: &[OsString], options: &Options, io: &mut Io<'_>) -> Resu
     let here = here.map_err(|diag| not_joined(diag, child))?;
     let Some(here) = here else { return Ok(super::execute(options, None, io)?) };
     let quiet = options.quiet || !here.is_first();
-    let own = Options { devices: Some(here.place.world), quiet, ..options.clone() };
+    let world = Some(here.place.world);
+    let launch = launch::Flags { world, ..launch.clone() };
+    let own = Options { devices: world, launch, quiet, ..options.clone() };
     let result = super::execute(&own, Some(&here), io);
     end(&here, result)
 }
