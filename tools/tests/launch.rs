@@ -213,7 +213,7 @@ fn processes_that_differ() {
     children.push(site.rank(3, &["--seed", "7"]).spawn().unwrap());
     for (rank, (status, _, err)) in children.into_iter().map(end).enumerate() {
         assert_eq!(status, Some(2), "{err}");
-        let said = err.contains("rank 3 was started with another options than rank 0");
+        let said = err.contains("rank 3 was started with another `--seed` than rank 0");
         assert_eq!(said && err.contains("H0648"), rank == 0, "{err}");
     }
     let site = Site::new();

@@ -161,8 +161,9 @@ pub(super) fn compare(
     prepared.iter().for_each(|prepared| here.expect(prepared));
     let texts: Vec<u8> = programs.iter().flat_map(|program| program.source.bytes.clone()).collect();
     let (shared, version) = (options.shared(), env!("CARGO_PKG_VERSION"));
-    let parts: [(&str, &[u8]); 3] =
-        [("version", version.as_bytes()), ("program", &texts), ("options", shared.as_bytes())];
+    let mut parts: Vec<(&str, &[u8])> =
+        vec![("version of hir-run", version.as_bytes()), ("program", &texts)];
+    parts.extend(shared.iter().map(|(name, value)| (*name, value.as_bytes())));
     Ok(here.same(&parts)?)
 }
 
