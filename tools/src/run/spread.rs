@@ -80,7 +80,7 @@ pub(super) fn run(args: &[OsString], options: &Options, io: &mut Io<'_>) -> Resu
     }
     let (launch, timeout) = (&options.launch, options.timeout());
     let here = launch::start(launch, options.devices, timeout, options.quiet, io);
-    let here = here.map_err(|diag| not_joined(diag, child))?;
+    let here = here.map_err(|apart| not_joined(apart, child))?;
     let Some(here) = here else { return Ok(super::execute(options, None, io)?) };
     let quiet = options.quiet || !here.is_first();
     let world = Some(here.place.world);
@@ -91,11 +91,12 @@ pub(super) fn run(args: &[OsString], options: &Options, io: &mut Io<'_>) -> Resu
 }
 
 /// The end of a process that did not get as far as joining, perhaps since another one failed.
-fn not_joined(diag: Diag, child: bool) -> End {
-    let followed = diag.code == codes::PROCESS;
-    let failure = Failure::from(diag);
+fn not_joined(apart: launch::Apart, child: bool) -> End {
+    let followed = apart.diag.code == codes::PROCESS;
+    let failure = Failure::from(apart.diag);
     let status = if followed && child { launch::FOLLOWED } else { failure.status.code() };
-    let voice = if followed { Voice::Line } else { Voice::Full };
+    // Rank 0 says all of it, whomever it is about.
+    let voice = if followed && !apart.is_first { Voice::Line } else { Voice::Full };
     End::Failed(failure, voice, status)
 }
 
