@@ -300,6 +300,14 @@ fn missing_parts() {
     let only_rank = site.command().env("RANK", "1").output().unwrap();
     let (status, _, err) = ended(only_rank);
     assert_eq!((status, err.starts_with("error[H0640]: `WORLD_SIZE` is missing")), (Some(2), true));
+    let half = site.command().env("HIR_WORLD", "4").output().unwrap();
+    let (status, out, err) = ended(half);
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    assert!(err.starts_with("error[H0640]: `HIR_RANK` is missing"), "{err}");
+    let pmi = site.command().env("PMI_RANK", "1").env("PMI_SIZE", "2").output().unwrap();
+    let (status, out, err) = ended(pmi);
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    assert!(err.starts_with("error[H0640]: `PMI_SIZE` is 2"), "{err}");
     let both = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
     let (status, _, err) =
         ended(site.command().env("RANK", "1").env("WORLD_SIZE", "2").envs(both).output().unwrap());
