@@ -158,6 +158,10 @@ Examples:
   nvfuser_test 2>&1 | hir-run - --container=2 --check-only
       Check the second program of a log.
 
+Several processes: torchrun, mpirun and srun say each process its rank; else --rank, --world and
+--coordinator or HIR_RANK, HIR_WORLD and HIR_COORDINATOR do, with one HIR_TOKEN for all. -n N runs
+all ranks in this process, -n N --processes starts them. docs/launch.md has commands for two hosts.
+
 Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a file or device is
 missing or unfit, 4 a comparison differs, 5 deadlock or timeout. Results go to standard output,
 everything else to standard error; a run that fails writes no file.";
