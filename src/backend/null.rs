@@ -71,6 +71,14 @@ pub(super) fn world(prepared: &Prepared, exchange: Option<&dyn Exchange>) -> Res
     if world as usize == ranks {
         return Ok(());
     }
+    if prepared.unlowered {
+        let message = format!(
+            "{world} processes were started, but the program is not lowered: one process computes it on whole tensors"
+        );
+        return Err(vec![Diag::global(codes::WORLD, message).note(
+            "lower it for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process",
+        )]);
+    }
     let plural = if ranks == 1 { "" } else { "s" };
     let message = format!("{world} processes were started, the program has {ranks} rank{plural}");
     Err(vec![Diag::global(codes::WORLD, message).note(format!(
@@ -153,6 +161,17 @@ mod tests {
 
     #[test]
     fn as_many_processes_as_ranks() {
+        // A resharding that nothing has lowered is plain math, however many devices the meshes have.
+        let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{3}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{3}] (DeviceMesh{0 1})) :
+  T1 = Set(T0, cache_op=Streaming)
+} // %HostIrContainer
+";
+        for run in on(2, &prepared(text)) {
+            let diag = run.unwrap_err().remove(0);
+            assert!(diag.message.contains("the program is not lowered"), "{}", diag.message);
+            assert!(matches!(diag.code, "H0533" | "H0530"));
+            assert!(diag.notes.iter().any(|note| note.contains("host-ir-lower")));
+        }
         for run in on(3, &prepared(GATHER)) {
             let diag = run.unwrap_err().remove(0);
             let own = "3 processes were started, the program has 2 ranks";

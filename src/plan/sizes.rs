@@ -32,6 +32,8 @@ pub struct Sizes {
     pub shapes: BTreeMap<String, Vec<usize>>,
     /// Number of ranks; `None`: as many as the meshes need.
     pub devices: Option<u32>,
+    /// Whether `devices` is how many processes were started, as messages have to say.
+    pub processes: bool,
     /// What `numberOfStreams` is.
     pub streams: u32,
     /// Bytes that the buffers of all ranks may have together.
@@ -45,6 +47,7 @@ impl Default for Sizes {
             reals: BTreeMap::new(),
             shapes: BTreeMap::new(),
             devices: None,
+            processes: false,
             streams: 4,
             memory_limit: 1 << 36,
         }
@@ -145,14 +148,7 @@ fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
     let needed = largest.map_or(1, |device| device.saturating_add(1));
     let ranks = sizes.devices.unwrap_or(needed);
     if ranks < needed {
-        let message = format!(
-            "the program needs {needed} devices: its meshes and teams name device {}, but `--devices` is {ranks}",
-            needed - 1
-        );
-        diags.push(
-            Diag::global(codes::TOO_FEW_DEVICES, message)
-                .note(format!("give `--devices {needed}`")),
-        );
+        diags.push(too_few(ranks, needed, sizes.processes));
     }
     if ranks.max(needed) > MAX_RANKS {
         let message =
@@ -163,6 +159,22 @@ fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
         diags.push(Diag::global(codes::SIZE, "the number of streams must be at least 1"));
     }
     ranks.max(needed)
+}
+
+/// Fewer ranks than the program needs, and what to do about it: that depends on who set their number.
+fn too_few(ranks: u32, needed: u32, processes: bool) -> Diag {
+    let named = format!("its meshes and teams name device {}", needed - 1);
+    if processes {
+        let plural = if ranks == 1 { " was" } else { "es were" };
+        let message =
+            format!("{ranks} process{plural} started, the program needs {needed}: {named}");
+        return Diag::global(codes::WORLD, message).note(format!(
+            "start {needed} processes, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={ranks}}}`)"
+        ));
+    }
+    let message =
+        format!("the program needs {needed} devices: {named}, but `--devices` is {ranks}");
+    Diag::global(codes::TOO_FEW_DEVICES, message).note(format!("give `--devices {needed}`"))
 }
 
 impl Solver<'_> {

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs/examples"
 # Variables of launchers that this script itself may run under.
-FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC", "OMPI_", "PMIX_", "PRTE_", "SLURM_", "HIR_RANK", "HIR_WORLD", "HIR_COORDINATOR", "HIR_PARENT")
+FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "TORCHELASTIC", "OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "HIR_RANK", "HIR_WORLD", "HIR_COORDINATOR", "HIR_PARENT")
 SIZES = ["--set", "i1=512", "--set", "i2=256", "--set", "i3=128"]
 # Some milliseconds a run, most of them on the devices.
 LARGE = ["--set", "i1=2048", "--set", "i2=4096", "--set", "i3=2048"]

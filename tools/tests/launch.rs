@@ -56,9 +56,12 @@ impl Site {
             "OMPI_COMM_WORLD_RANK",
             "OMPI_COMM_WORLD_SIZE",
             "PMIX_RANK",
+            "PMI_RANK",
+            "PMI_SIZE",
             "SLURM_STEP_ID",
             "HIR_PARENT",
             "HIR_RANK",
+            "HIR_LOCAL_RANK",
             "HIR_WORLD",
             "HIR_COORDINATOR",
             "HIR_TOKEN",
@@ -73,10 +76,15 @@ impl Site {
 
     /// Rank `rank` of 4, as somebody starts it by hand.
     fn rank(&self, rank: u32, more: &[&str]) -> Command {
+        self.rank_of(rank, 4, more)
+    }
+
+    /// The same of a world of another size.
+    fn rank_of(&self, rank: u32, world: u32, more: &[&str]) -> Command {
         let mut command = self.command();
         let coordinator = format!("127.0.0.1:{}", self.port);
-        command.args(["--rank", &rank.to_string(), "--world", "4", "--coordinator", &coordinator]);
-        command.env("HIR_TOKEN", &self.token).args(more);
+        command.args(["--rank", &rank.to_string(), "--world", &world.to_string()]);
+        command.args(["--coordinator", &coordinator]).env("HIR_TOKEN", &self.token).args(more);
         command
     }
 
@@ -205,7 +213,7 @@ fn processes_that_differ() {
     children.push(site.rank(3, &["--seed", "7"]).spawn().unwrap());
     for (rank, (status, _, err)) in children.into_iter().map(end).enumerate() {
         assert_eq!(status, Some(2), "{err}");
-        let said = err.contains("rank 3 was started with another options than rank 0");
+        let said = err.contains("rank 3 was started with another `--seed` than rank 0");
         assert_eq!(said && err.contains("H0648"), rank == 0, "{err}");
     }
     let site = Site::new();
@@ -247,12 +255,59 @@ fn an_error_of_one_rank() {
     assert!(all[1].2.starts_with(line) && all[1].2.lines().count() == 1, "{}", all[1].2);
 }
 
+/// Rank 0 says what is wrong with the number of processes; nobody speaks of an option that nobody gave.
+fn only_rank_0_says(children: Vec<Child>, expected: &str, repair: &str) {
+    for (rank, (status, out, err)) in children.into_iter().map(end).enumerate() {
+        assert!(status == Some(2) || rank > 0, "{err}");
+        assert_eq!((out.as_str(), err.contains("--devices")), ("", false), "{err}");
+        let said = err.contains(expected) && err.contains(repair);
+        assert_eq!(said, rank == 0, "rank {rank}: {err}");
+        assert!(rank == 0 || !err.contains("error["), "rank {rank}: {err}");
+    }
+}
+
+#[test]
+fn another_number_of_processes() {
+    let site = Site::new();
+    let three = (0..3).map(|rank| site.rank_of(rank, 3, &[]).spawn().unwrap()).collect();
+    let expected =
+        "error[H0533]: 3 processes were started, the program needs 4: its meshes and teams name";
+    only_rank_0_says(three, expected, "start 4 processes, or change the program's meshes");
+    // More than the program needs are idle.
+    let site = Site::new();
+    let six: Vec<_> = (0..6).map(|rank| site.rank_of(rank, 6, &[]).spawn().unwrap()).collect();
+    assert!(six.into_iter().map(end).all(|end| end.0 == Some(0)));
+}
+
+/// A program that nothing has lowered has one rank, whatever its meshes are.
+#[test]
+fn a_program_that_is_not_lowered() {
+    let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{i1}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[iS2{4}, iS3{i1}] (DeviceMesh{0 1 2 3})) :
+  T1 = Set(T0, cache_op=Streaming)
+} // %HostIrContainer
+";
+    for _ in 0..3 {
+        let site = Site::new();
+        std::fs::write(site.folder.path().join("gather.hir"), text).unwrap();
+        let expected = "error[H0533]: 4 processes were started, but the program is not lowered";
+        only_rank_0_says(site.ranks(0..4, &[]), expected, "--pass=host-ir-lower");
+    }
+}
+
 #[test]
 fn missing_parts() {
     let site = Site::new();
     let only_rank = site.command().env("RANK", "1").output().unwrap();
     let (status, _, err) = ended(only_rank);
     assert_eq!((status, err.starts_with("error[H0640]: `WORLD_SIZE` is missing")), (Some(2), true));
+    let half = site.command().env("HIR_WORLD", "4").output().unwrap();
+    let (status, out, err) = ended(half);
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    assert!(err.starts_with("error[H0640]: `HIR_RANK` is missing"), "{err}");
+    let pmi = site.command().env("PMI_RANK", "1").env("PMI_SIZE", "2").output().unwrap();
+    let (status, out, err) = ended(pmi);
+    assert_eq!((status, out.as_str()), (Some(2), ""));
+    assert!(err.starts_with("error[H0640]: `PMI_SIZE` is 2"), "{err}");
     let both = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
     let (status, _, err) =
         ended(site.command().env("RANK", "1").env("WORLD_SIZE", "2").envs(both).output().unwrap());

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     })?;
     // Before the first child, so that no signal finds a parent that does not hand it on.
     let signal = Arc::new(AtomicUsize::new(0));
-    for number in SIGNALS {
+    let ignored = ignored();
+    for number in SIGNALS.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0) {
         let registered = signal_hook::flag::register_usize(
             number,
             signal.clone(),
@@ -79,6 +80,18 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
         let _ = writeln!(io.stderr, "hir-run: all ranks were ended by {name}");
     }
     conclude(&end)
+}
+
+/// A bit for each signal, from 1 up, that was ignored when this process began, as `nohup` does with HUP:
+/// that stays so, and the children have it from their parent.
+fn ignored() -> u64 {
+    ignored_of(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+/// That line of a process's status; nothing where there is none.
+fn ignored_of(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// How the children ended.
@@ -292,6 +305,13 @@ mod tests {
         assert_eq!(worse(own, followed), own);
         assert_eq!(worse(None, followed), followed);
         assert_eq!(worse(own, None), own);
+    }
+
+    /// HUP is the first signal, PIPE the 13th.
+    #[test]
+    fn ignored_signals() {
+        assert_eq!(ignored_of("SigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\n"), 0x1001);
+        assert_eq!((ignored_of(""), ignored_of("SigIgn:\tx\n")), (0, 0));
     }
 
     #[test]

@@ -84,8 +84,8 @@ struct Found {
     rank: u32,
     world: Option<u32>,
     local_rank: Option<u32>,
-    /// Whether all processes are on one host.
-    one_host: bool,
+    /// Whether all processes are on one host, if that is known.
+    one_host: Option<bool>,
     address: Option<String>,
     port: Option<u16>,
     /// What only processes of this run are told.
@@ -128,7 +128,28 @@ pub(crate) fn detect(
         None if flags.world.is_some() || flags.coordinator.is_some() => {
             Err(missing("--rank", "`--world` and `--coordinator` need it"))
         }
+        None if devices.is_none() => no_launch(env).map(|()| None),
         None => Ok(None),
+    }
+}
+
+/// Looks for what says that this process is one of several without saying which: it would do everything
+/// beside the others, which do everything too.
+fn no_launch(env: Env<'_>) -> Result<(), Diag> {
+    let said = ["HIR_WORLD", "HIR_COORDINATOR"].into_iter().find(|name| env(name).is_some());
+    if let Some(name) = said {
+        return Err(missing("HIR_RANK", &format!("`{name}` is set, so this is one of several")));
+    }
+    match number(env, "PMI_SIZE")? {
+        Some(size) if size > 1 => {
+            let message = format!(
+                "`PMI_SIZE` is {size}: the launcher that started {size} processes is none that hir-run reads"
+            );
+            Err(Diag::global(errors::LAUNCH, message)
+                .note("say each process its place: `mpiexec -n 4 sh -c 'hir-run prog.hir --rank $PMI_RANK --world $PMI_SIZE --coordinator node7:29600'`, with the same `HIR_TOKEN` for all")
+                .note("`--devices N` runs N ranks in this process"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -137,11 +158,22 @@ fn missing(what: &str, why: &str) -> Diag {
         .note("`--rank`, `--world` and `--coordinator` say all of it by hand; `--devices N` runs N ranks in this process")
 }
 
-/// A number of the environment.
-fn number<T: std::str::FromStr>(env: Env<'_>, name: &str) -> Result<Option<T>, Diag> {
+/// A number of the environment, of processes or of one of them.
+fn number(env: Env<'_>, name: &str) -> Result<Option<u32>, Diag> {
+    read(env, name, &format!("a whole number from 0 to {MOST}"))
+}
+
+/// `MASTER_PORT`; 0 stands for any port and is none.
+fn master_port(env: Env<'_>) -> Result<Option<u16>, Diag> {
+    let port: Option<std::num::NonZeroU16> = read(env, "MASTER_PORT", "a port from 1 to 65535")?;
+    Ok(port.map(|port| beside(port.get())))
+}
+
+/// A value of the environment; `range` says what is well formed.
+fn read<T: std::str::FromStr>(env: Env<'_>, name: &str, range: &str) -> Result<Option<T>, Diag> {
     let Some(text) = env(name) else { return Ok(None) };
     let wrong = |_| {
-        let message = format!("`{name}` is `{text}`, which is no such number");
+        let message = format!("`{name}` is `{text}`, and has to be {range}");
         Diag::global(errors::LAUNCH, message)
             .note(format!("unset `{name}`, or let the launcher set it"))
     };
@@ -169,7 +201,7 @@ fn by_hand(source: Source, flags: &Flags, env: Env<'_>) -> Result<Found, Diag> {
         rank,
         world: Some(world),
         local_rank: number(env, "HIR_LOCAL_RANK")?,
-        one_host: false,
+        one_host: None,
         address: None,
         port: None,
         job: None,
@@ -198,7 +230,7 @@ fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
     }
     Ok(Some(Found {
         local_rank: torch.local_rank.or(other.local_rank),
-        one_host: torch.one_host || other.one_host,
+        one_host: torch.one_host.or(other.one_host),
         job: torch.job.or(other.job),
         ..torch
     }))
@@ -222,18 +254,17 @@ fn torchrun(env: Env<'_>) -> Result<Option<Found>, Diag> {
     }
     let because = if rank.is_some() { "`RANK`" } else { "`WORLD_SIZE`" };
     let world = needed(env, "WORLD_SIZE", because)?;
-    let local_world: Option<u32> = number(env, "LOCAL_WORLD_SIZE")?;
+    let local_world = number(env, "LOCAL_WORLD_SIZE")?;
     // Without `--rdzv-id` the id is this word, the same for everybody.
     let job = env("TORCHELASTIC_RUN_ID").filter(|id| id != "none");
-    let port: Option<u16> = number(env, "MASTER_PORT")?;
     Ok(Some(Found {
         source: Source::Torchrun,
         rank: needed(env, "RANK", because)?,
         world: Some(world),
         local_rank: number(env, "LOCAL_RANK")?,
-        one_host: local_world == Some(world),
+        one_host: local_world.map(|local| local == world),
         address: env("MASTER_ADDR"),
-        port: port.map(beside),
+        port: master_port(env)?,
         job,
     }))
 }
@@ -250,15 +281,15 @@ fn mpirun(env: Env<'_>) -> Result<Option<Found>, Diag> {
     }
     let because = "a variable of mpirun";
     let world = needed(env, "OMPI_COMM_WORLD_SIZE", because)?;
-    let local_world: Option<u32> = number(env, "OMPI_COMM_WORLD_LOCAL_SIZE")?;
+    let local_world = number(env, "OMPI_COMM_WORLD_LOCAL_SIZE")?;
     Ok(Some(Found {
         source: Source::Mpirun,
         rank: needed(env, "OMPI_COMM_WORLD_RANK", because)?,
         world: Some(world),
         local_rank: number(env, "OMPI_COMM_WORLD_LOCAL_RANK")?,
-        one_host: local_world == Some(world),
+        one_host: local_world.map(|local| local == world),
         address: env("MASTER_ADDR"),
-        port: number(env, "MASTER_PORT")?.map(beside),
+        port: master_port(env)?,
         job: env("PMIX_NAMESPACE").or_else(|| env("OMPI_MCA_ess_base_jobid")),
     }))
 }
@@ -277,7 +308,7 @@ fn srun(env: Env<'_>) -> Result<Option<Found>, Diag> {
         Some(world) => world,
         None => needed(env, "SLURM_NTASKS", because)?,
     };
-    let nodes: Option<u32> = match number(env, "SLURM_STEP_NUM_NODES")? {
+    let nodes = match number(env, "SLURM_STEP_NUM_NODES")? {
         Some(nodes) => Some(nodes),
         None => number(env, "SLURM_NNODES")?,
     };
@@ -288,9 +319,9 @@ fn srun(env: Env<'_>) -> Result<Option<Found>, Diag> {
         rank: needed(env, "SLURM_PROCID", because)?,
         world: Some(world),
         local_rank: number(env, "SLURM_LOCALID")?,
-        one_host: nodes == Some(1),
+        one_host: nodes.map(|nodes| nodes == 1),
         address: env("MASTER_ADDR").or_else(|| hosts::first(&list?)),
-        port: number(env, "MASTER_PORT")?.map(beside),
+        port: master_port(env)?,
         job,
     }))
 }
@@ -304,47 +335,59 @@ fn pmix(env: Env<'_>) -> Result<Option<Found>, Diag> {
         rank,
         world: None,
         local_rank: None,
-        one_host: false,
+        one_host: None,
         address: env("MASTER_ADDR"),
-        port: number(env, "MASTER_PORT")?.map(beside),
+        port: master_port(env)?,
         job: env("PMIX_NAMESPACE"),
     }))
 }
 
 /// Puts together what was found and what flags add; `None` for a world of one process.
 fn place(found: Found, flags: &Flags, env: Env<'_>) -> Result<Option<Place>, Diag> {
-    let given = match flags.world {
-        Some(world) => Some(world),
-        None if found.source == Source::Pmix => number(env, "HIR_WORLD")?,
-        None => None,
+    let (given, by) = match flags.world {
+        Some(world) => (Some(world), "--world"),
+        // By hand, the flag is before the variable.
+        None => (number(env, "HIR_WORLD")?, "HIR_WORLD"),
     };
     let name = found.source.name();
     let world = match (found.world, given) {
         (Some(own), Some(given)) if own != given => {
-            let message = format!("{name} started {own} processes, `--world` says {given}");
-            return Err(Diag::global(errors::LAUNCHERS, message).note("leave out `--world`"));
+            let message = format!("{name} started {own} processes, `{by}` says {given}");
+            return Err(Diag::global(errors::LAUNCHERS, message)
+                .note(format!("leave out `{by}`, or give `--rank` and `--coordinator` too")));
         }
         (Some(world), _) | (None, Some(world)) => world,
         (None, None) => {
             return Err(missing("--world", &format!("{name} tells ranks, not how many there are")));
         }
     };
-    if found.rank >= world || world > MOST {
+    let sayer = if given.is_some() { format!("`{by}`") } else { name.to_owned() };
+    check_world(&sayer, world)?;
+    if found.rank >= world {
         let message = format!("{name} says rank {} of {world}", found.rank);
         return Err(Diag::global(errors::LAUNCH, message)
-            .note(format!("ranks are 0 to {}, and there are at most {MOST}", world.max(1) - 1)));
+            .note(format!("ranks count from 0: the last one is {}", world - 1)));
     }
     if world == 1 {
         return Ok(None);
     }
-    let given = flags.coordinator.clone().or_else(|| env("HIR_COORDINATOR"));
-    let (host, port) = match given {
-        Some(text) => hosts::parse(&text)?,
-        None => meeting(&found)?,
+    let (host, port) = match (&flags.coordinator, env("HIR_COORDINATOR")) {
+        (Some(text), _) => hosts::parse(text, "--coordinator")?,
+        (None, Some(text)) => hosts::parse(&text, "HIR_COORDINATOR")?,
+        (None, None) => meeting(&found)?,
     };
     let token = token(&found, &host, flags, env)?;
     let Found { source, rank, local_rank, .. } = found;
     Ok(Some(Place { source, rank, world, local_rank, host, port, token }))
+}
+
+/// Whether a run can have so many processes.
+fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
+    if (1..=MOST).contains(&world) {
+        return Ok(());
+    }
+    let message = format!("{sayer} says that there are {world} processes");
+    Err(Diag::global(errors::LAUNCH, message).note(format!("a run has 1 to {MOST} processes")))
 }
 
 /// Where rank 0 listens, if nobody said it.
@@ -356,20 +399,31 @@ fn meeting(found: &Found) -> Result<(String, u16), Diag> {
     let port = match (found.port, &found.job) {
         (Some(port), _) => port,
         (None, Some(job)) => hosts::port_of(job),
+        (None, None) if found.source == Source::Torchrun => {
+            return Err(nowhere("MASTER_PORT", "`RANK` and `WORLD_SIZE` come with it"));
+        }
         (None, None) => {
-            return Err(missing("MASTER_PORT", &format!("{name} was at work, and sets it")));
+            let why = format!("{name} gave no id of the job that a port could be made from");
+            return Err(nowhere("MASTER_PORT", &why));
         }
     };
-    if found.one_host {
-        return Ok(("127.0.0.1".to_owned(), port));
-    }
-    match &found.address {
-        Some(address) => Ok((address.clone(), port)),
-        None => Err(missing(
-            "MASTER_ADDR",
-            &format!("{name}'s ranks are on several hosts, and nothing says where rank 0 is"),
-        )),
-    }
+    let why = match (found.one_host, &found.address) {
+        (Some(true), _) => return Ok(("127.0.0.1".to_owned(), port)),
+        (_, Some(address)) => return Ok((address.clone(), port)),
+        (Some(false), None) => {
+            format!("{name}'s ranks are on several hosts, and nothing says where rank 0 is")
+        }
+        (None, None) => {
+            format!("nothing says whether {name}'s ranks are on one host, or where rank 0 is")
+        }
+    };
+    Err(nowhere("MASTER_ADDR", &why))
+}
+
+/// A launcher that does not say where rank 0 listens.
+fn nowhere(what: &str, why: &str) -> Diag {
+    let message = format!("`{what}` is missing: {why}");
+    Diag::global(errors::LAUNCH, message).note("`HIR_COORDINATOR=HOST:PORT` on all ranks says where rank 0 listens; `--devices N` runs N ranks in this process")
 }
 
 /// What tells a process of this run from a stranger.
@@ -378,7 +432,7 @@ fn token(found: &Found, host: &str, flags: &Flags, env: Env<'_>) -> Result<Strin
     let user = if hosts::is_loopback(host) { Some(String::new()) } else { None };
     let name = found.source.name();
     given.or_else(|| found.job.clone()).or(user).ok_or_else(|| {
-        let message = format!("`HIR_TOKEN` is missing: {name} gives the run no id, and its ranks are on several hosts");
+        let message = format!("`HIR_TOKEN` is missing: {name} gives the run no id, and other hosts can reach {host}");
         Diag::global(errors::LAUNCH, message)
             .note("set it to the same secret on all ranks (with torchrun, `--rdzv-id` does it), so that strangers cannot join")
     })

@@ -120,21 +120,33 @@ pub(super) fn join(
     })
 }
 
+/// A process that asked to join, and what it was told. Whoever does not know the token may say anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    pub(super) verdict: Verdict,
+    pub(super) rank: u32,
+    pub(super) world: u32,
+}
+
 /// Answers a process that wants to join. `admit` says what it thinks of a rank and a world that know the
-/// token; the rank comes back if it was welcome.
+/// token; nothing comes back of strangers that do not speak as we do.
 pub(super) fn admit(
     stream: &TcpStream,
     key: &Key,
     admit: impl FnOnce(u32, u32) -> Verdict,
-) -> Result<Option<u32>> {
+) -> Result<Option<Claim>> {
     let mut line = Within { stream, deadline: Instant::now() + PATIENCE };
     let hello = line.take::<{ 6 + NONCE }>()?;
     let Some((version, theirs)) = greeted(&hello) else { return Ok(None) };
     let own = nonce()?;
     line.put(&greeting(&own))?;
     let (rank, world) = (line.take::<4>()?, line.take::<4>()?);
+    let claim = |verdict| {
+        let (rank, world) = (u32::from_le_bytes(rank), u32::from_le_bytes(world));
+        Some(Claim { verdict, rank, world })
+    };
     if version != VERSION {
-        return Ok(None);
+        return Ok(claim(Verdict::Version));
     }
     let proof = line.take::<PROOF>()?;
     let known = key.check(End::Joining, &[theirs, &own, &rank, &world], &proof);
@@ -147,5 +159,5 @@ pub(super) fn admit(
     };
     line.put(&[&[code], proof.as_slice()].concat())?;
     stream.set_read_timeout(None)?;
-    Ok((verdict == Verdict::Welcome).then_some(number))
+    Ok(claim(verdict))
 }

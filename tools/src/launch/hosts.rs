@@ -18,17 +18,18 @@ pub(super) fn first(list: &str) -> Option<String> {
     Some(format!("{prefix}{number}{suffix}"))
 }
 
-/// `HOST:PORT`, with brackets around an address of IPv6.
-pub(super) fn parse(text: &str) -> Result<(String, u16), Diag> {
+/// `HOST:PORT`, with brackets around an address of IPv6; `from` is where it was said.
+pub(super) fn parse(text: &str, from: &str) -> Result<(String, u16), Diag> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| {
         let host = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
         (!host.is_empty()).then_some(())?;
-        Some((host.to_owned(), port.parse().ok()?))
+        // Port 0 is any port: nobody would know which.
+        Some((host.to_owned(), port.parse().ok().filter(|port| *port > 0)?))
     });
     parts.ok_or_else(|| {
-        Diag::global(errors::LAUNCH, format!("`--coordinator {text}` is no address")).note(
-            "write the host that rank 0 runs on and a free port there: `--coordinator node7:29600`",
-        )
+        let message = format!("`{from}` is `{text}`, which is no host with a port from 1 to 65535");
+        Diag::global(errors::LAUNCH, message)
+            .note("say the host that rank 0 runs on and a free port there: `node7:29600`")
     })
 }
 
@@ -79,10 +80,13 @@ mod tests {
 
     #[test]
     fn addresses_of_coordinators() {
-        assert_eq!(parse("node7:29600").unwrap(), ("node7".to_owned(), 29600));
-        assert_eq!(parse("[::1]:80").unwrap(), ("::1".to_owned(), 80));
-        for wrong in ["", "node7", "node7:", ":80", "node7:99999", "[::1:80", "x:-1"] {
-            assert_eq!(parse(wrong).unwrap_err().code, "H0640", "{wrong}");
+        assert_eq!(parse("node7:29600", "x").unwrap(), ("node7".to_owned(), 29600));
+        assert_eq!(parse("[::1]:80", "x").unwrap(), ("::1".to_owned(), 80));
+        for wrong in ["", "node7", "node7:", ":80", "node7:99999", "[::1:80", "x:-1", "x:0"] {
+            let diag = parse(wrong, "HIR_COORDINATOR").unwrap_err();
+            assert_eq!(diag.code, "H0640", "{wrong}");
+            let start = format!("`HIR_COORDINATOR` is `{wrong}`, which");
+            assert!(diag.message.starts_with(&start), "{}", diag.message);
         }
     }
 

@@ -1,12 +1,12 @@
 //! How the processes of a run find each other: rank 0 listens, the others connect.
 
 use super::detect::{Place, Source};
-use super::handshake::{self, Answer, Verdict};
+use super::handshake::{self, Answer, Claim, Verdict};
 use super::hosts;
 use super::peers::{Core, Pace, Peers};
 use super::token::Key;
 use crate::run::errors;
-use hostir::backend::exchange::{Exchange as _, ExchangeError};
+use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
 use hostir::diag::Diag;
 use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(10);
 /// Handshakes at a time; a connection beyond them is dropped and may come again.
 const MOST_GUESTS: usize = 64;
+/// Refused processes that are remembered, for the message of a run that does not come about.
+const MOST_REFUSED: usize = 8;
 /// The name of the first step, which ends when everybody is here.
 const STEP: &str = "join";
 
@@ -36,19 +38,18 @@ pub(crate) fn join(
     let peers = Arc::new(Peers::new(core.clone(), hosts::own(host)));
     let key = Key::new(&place.token);
     let deadline = Instant::now() + timeout;
-    let mut twice = Vec::new();
+    let mut refused = Refused::default();
     if place.rank == 0 {
         let listener = listener(place)?;
-        twice = lobby(&listener, &core, place.world, &key, deadline, timeout);
+        refused = lobby(&listener, &core, place.world, &key, deadline, timeout);
     } else {
         let stream = connect(place, &key, deadline, timeout)?;
         core.add(0, stream).map_err(|error| unreachable(place, timeout, &error.to_string()))?;
     }
-    match peers.gather(STEP, &[]) {
-        Ok(_) => Ok(peers),
-        Err(error) => Err(twice.iter().fold(error.diag(), |diag, rank| {
-            diag.note(format!("two processes said that they are rank {rank}"))
-        })),
+    match (peers.gather(STEP, &[]), refused.cause) {
+        (Ok(_), _) => Ok(peers),
+        (Err(_), Some(cause)) => Err(cause),
+        (Err(error), None) => Err(refused.notes.into_iter().fold(error.diag(), Diag::note)),
     }
 }
 
@@ -66,9 +67,24 @@ fn listener(place: &Place) -> Result<TcpListener, Diag> {
             ErrorKind::AddrInUse => format!("rank 0 cannot listen at {at}: the port is in use"),
             _ => format!("rank 0 cannot listen at {at}: {error}"),
         };
-        Diag::global(errors::LISTEN, message)
-            .note("`HIR_COORDINATOR=HOST:PORT` on all ranks names another address of rank 0's host; torchrun's port is `MASTER_PORT` + 43")
+        Diag::global(errors::LISTEN, message).note(elsewhere(place.source))
     })
+}
+
+/// How another address is said.
+fn elsewhere(source: Source) -> &'static str {
+    match source {
+        Source::Processes => "start it again: the system chooses the port",
+        Source::Explicit => {
+            "name an address of rank 0's host and a port that is free there in `--coordinator`, or `HIR_COORDINATOR`, on all ranks"
+        }
+        Source::Torchrun => {
+            "`HIR_COORDINATOR=HOST:PORT` on all ranks names another address of rank 0's host; without it the port is `MASTER_PORT` + 43"
+        }
+        Source::Mpirun | Source::Srun | Source::Pmix => {
+            "`HIR_COORDINATOR=HOST:PORT` on all ranks names another address of rank 0's host; without it the port is `MASTER_PORT` + 43, or made from the job's id"
+        }
+    }
 }
 
 /// Listens on the address of this name alone. A name that is not of this machine (an address that is
@@ -87,8 +103,7 @@ fn address(place: &Place) -> String {
     format!("{}:{}", place.host, place.port)
 }
 
-/// Lets processes in until all are here, the time is up, or one of them fails. Gives ranks that more than
-/// one process claimed.
+/// Lets processes in until all are here, the time is up, or one of them fails. Gives what it refused.
 fn lobby(
     listener: &TcpListener,
     core: &Arc<Core>,
@@ -96,8 +111,8 @@ fn lobby(
     key: &Key,
     deadline: Instant,
     timeout: Duration,
-) -> Vec<u32> {
-    let desk = Arc::new(Desk { world, taken: Mutex::new(vec![0]), twice: Mutex::default() });
+) -> Refused {
+    let desk = Arc::new(Desk { world, taken: Mutex::new(vec![0]), refused: Mutex::default() });
     let guests = Arc::new(AtomicUsize::new(0));
     while core.failed().is_none() {
         let absent = core.absent();
@@ -122,15 +137,23 @@ fn lobby(
             guests.fetch_sub(1, Ordering::AcqRel);
         });
     }
-    let twice = desk.twice.lock().unwrap_or_else(PoisonError::into_inner);
-    twice.clone()
+    desk.refused().clone()
+}
+
+/// What rank 0 knows of processes that it did not let in.
+#[derive(Clone, Default)]
+struct Refused {
+    /// A sentence for each kind of them, for a run that does not come about.
+    notes: Vec<String>,
+    /// Why it cannot come about.
+    cause: Option<Diag>,
 }
 
 /// Who may come in.
 struct Desk {
     world: u32,
     taken: Mutex<Vec<u32>>,
-    twice: Mutex<Vec<u32>>,
+    refused: Mutex<Refused>,
 }
 
 impl Desk {
@@ -144,7 +167,13 @@ impl Desk {
             })
         });
         let joined = match admitted {
-            Ok(Some(rank)) => core.add(rank, stream).is_ok(),
+            Ok(Some(claim)) if claim.verdict == Verdict::Welcome => {
+                core.add(claim.rank, stream).is_ok()
+            }
+            Ok(Some(claim)) => {
+                self.remember(core, claim);
+                false
+            }
             _ => false,
         };
         if let Some(rank) = reserved.filter(|_| !joined) {
@@ -157,13 +186,53 @@ impl Desk {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn refused(&self) -> std::sync::MutexGuard<'_, Refused> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what may explain why somebody does not come. A process that knows the token, has another
+    /// idea of the run, and is missing here, ends it: waiting brings nobody else.
+    fn remember(&self, core: &Core, claim: Claim) {
+        let Claim { verdict, rank, world } = claim;
+        let note = match verdict {
+            Verdict::Welcome => return,
+            Verdict::Token => format!(
+                "a process that said it is rank {rank} was refused: it does not know this run's token; give all ranks the same `HIR_TOKEN`"
+            ),
+            Verdict::Version => format!(
+                "a process that said it is rank {rank} was refused: it is of another version of hir-run"
+            ),
+            Verdict::World => format!(
+                "a process that said it is rank {rank} of {world} was refused: rank 0 was started as one of {}",
+                self.world
+            ),
+            Verdict::Rank => format!("two processes said that they are rank {rank}"),
+        };
+        let mut refused = self.refused();
+        if refused.notes.len() < MOST_REFUSED && !refused.notes.contains(&note) {
+            refused.notes.push(note);
+        }
+        if verdict != Verdict::World || self.taken().contains(&rank) || refused.cause.is_some() {
+            return;
+        }
+        let message = format!(
+            "rank {rank} was started as one of {world} processes, rank 0 as one of {}",
+            self.world
+        );
+        let cause = Diag::global(errors::REFUSED, message)
+            .note("say the same number of processes on all ranks");
+        let why = exchange::report(std::slice::from_ref(&cause));
+        refused.cause = Some(cause);
+        drop(refused);
+        core.fail(ExchangeError::Failed { rank: 0, why });
+    }
+
     fn verdict(&self, rank: u32, world: u32) -> Verdict {
         if world != self.world {
             return Verdict::World;
         }
         let mut taken = self.taken();
         if rank >= world || taken.contains(&rank) {
-            self.twice.lock().unwrap_or_else(PoisonError::into_inner).push(rank);
             return Verdict::Rank;
         }
         taken.push(rank);
@@ -196,8 +265,9 @@ fn connect(
             Ok((_, Answer::Verdict(verdict))) => return Err(refused(place, verdict)),
             Ok((_, Answer::Stranger)) => {
                 let message = format!("what answers at {} is no hir-run", address(place));
-                return Err(Diag::global(errors::UNREACHABLE, message)
-                    .note("`HIR_COORDINATOR=HOST:PORT` on all ranks names another address of rank 0's host"));
+                return Err(
+                    Diag::global(errors::UNREACHABLE, message).note(elsewhere(place.source))
+                );
             }
             Err(error) => error,
         };

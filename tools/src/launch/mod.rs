@@ -42,6 +42,14 @@ pub(crate) struct Here {
     pub(crate) peers: Arc<Peers>,
 }
 
+/// Why this process did not get as far as joining.
+pub(crate) struct Apart {
+    /// Its error, or another process's.
+    pub(crate) diag: Diag,
+    /// Whether this process would have spoken for the run.
+    pub(crate) is_first: bool,
+}
+
 /// Finds out whether this process is one of several, and joins the others.
 ///
 /// # Errors
@@ -52,12 +60,14 @@ pub(crate) fn start(
     timeout: Duration,
     quiet: bool,
     io: &mut Io<'_>,
-) -> Result<Option<Here>, Diag> {
+) -> Result<Option<Here>, Apart> {
     let env = io.env;
     let get = move |name: &str| {
         Some(env(name)?.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
     };
-    let Some(place) = detect::detect(flags, devices, &get)? else { return Ok(None) };
+    let apart = |is_first| move |diag| Apart { diag, is_first };
+    let place = detect::detect(flags, devices, &get).map_err(apart(false))?;
+    let Some(place) = place else { return Ok(None) };
     if place.source == Source::Processes {
         children::end_with_parent(&get);
     }
@@ -70,7 +80,7 @@ pub(crate) fn start(
         };
         let _ = writeln!(io.stderr, "hir-run: {world} processes by {}{at}", source.name());
     }
-    let peers = join::join(&place, get("HIR_HOST_ID"), timeout)?;
+    let peers = join::join(&place, get("HIR_HOST_ID"), timeout).map_err(apart(place.rank == 0))?;
     let status = if place.source == Source::Processes { FOLLOWED } else { 3 };
     guard::watch(&peers, status);
     Ok(Some(Here { place, peers }))
@@ -82,7 +92,8 @@ impl Here {
         self.place.rank == 0
     }
 
-    /// Refuses processes that were started with something else: by name, what has to be the same.
+    /// Refuses processes that were started with something else: by name, what has to be the same, in an
+    /// order that is the same for all of one version.
     ///
     /// # Errors
     /// [`errors::UNLIKE`], or that of another process.

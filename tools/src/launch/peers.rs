@@ -96,6 +96,8 @@ struct State {
     steps: BTreeMap<u64, Step>,
     /// Rank 0 said that the run is over.
     over: bool,
+    /// On rank 0: steps that have ended and are being told to the others.
+    telling: usize,
     /// On rank 0: everything is here, so nobody else is needed.
     settled: bool,
     readers: usize,
@@ -316,12 +318,16 @@ impl Core {
         }
         let ended = state.steps.remove(&number).map_or_else(Vec::new, |step| step.messages);
         let all: Vec<Vec<u8>> = ended.into_iter().flatten().collect();
+        state.telling += 1;
         drop(state);
         // First the others: this process may say goodbye as soon as it knows.
         if !first_only {
             self.send_results(number, &all);
         }
-        lock(&self.state).results.insert(number, all);
+        let mut state = lock(&self.state);
+        state.telling -= 1;
+        state.results.insert(number, all);
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -385,7 +391,9 @@ impl Core {
             if let Some(value) = found(&mut state) {
                 return Ok(value);
             }
-            if let Some(error) = &state.failed {
+            // A step that has ended counts, also if somebody who was told so fails before this process
+            // knows: what all of them find wrong is rank 0's to say.
+            if let Some(error) = state.failed.as_ref().filter(|_| state.telling == 0) {
                 return Err(error.clone());
             }
             if state.over {

@@ -109,21 +109,34 @@ impl Options {
     pub(super) fn timeout(&self) -> Duration {
         self.gpu.timeout_ms.map_or(Duration::from_secs(60), Duration::from_millis)
     }
-    /// What has to be the same on all processes of a run, beside the program.
-    pub(super) fn shared(&self) -> String {
+    /// What has to be the same on all processes of a run, beside the program: options and their values.
+    pub(super) fn shared(&self) -> Vec<(&'static str, String)> {
         let names = |keyed: &Keyed<DataFile>| {
             keyed.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
         };
         let Options { container, streams, shapes, set, inputs, seed, gpu, .. } = self;
-        let (outputs, expects) = (names(&self.outputs), names(&self.expects));
         // How long one waits is its own affair.
-        let gpu = Gpu { timeout_ms: None, ..*gpu };
-        let traced = self.traced.any();
-        let modes = (&self.backend, self.check_only, self.print_plan, traced, &self.others);
+        let Gpu { routes, tf32, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
-        format!(
-            "{container:?} {streams} {shapes:?} {set:?} {inputs:?} {seed} {gpu:?} {outputs:?} {expects:?} {modes:?} {bench:?}"
-        )
+        vec![
+            ("list of files", format!("{:?}", self.others)),
+            ("`--container`", format!("{container:?}")),
+            ("`--backend`", format!("{:?}", self.backend)),
+            ("`--streams`", streams.to_string()),
+            ("`--shape`", format!("{shapes:?}")),
+            ("`--set`", format!("{set:?}")),
+            ("`--input`", format!("{inputs:?}")),
+            ("`--seed`", seed.to_string()),
+            ("`--map-backend`", format!("{routes:?}")),
+            ("`--tf32`", tf32.to_string()),
+            ("`--graph`", graph.to_string()),
+            ("`--output`", format!("{:?}", names(&self.outputs))),
+            ("`--expect`", format!("{:?}", names(&self.expects))),
+            ("`--check-only`", self.check_only.to_string()),
+            ("`--print-plan`", self.print_plan.to_string()),
+            ("`--trace` or `--timeline`", self.traced.any().to_string()),
+            ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
+        ]
     }
 }
 
@@ -144,6 +157,10 @@ Examples:
       One file a rank: x.0.npy, x.1.npy, ... hold the ranks' parts.
   nvfuser_test 2>&1 | hir-run - --container=2 --check-only
       Check the second program of a log.
+
+Several processes: torchrun, mpirun and srun say each process its rank; else --rank, --world and
+--coordinator or HIR_RANK, HIR_WORLD and HIR_COORDINATOR do, with one HIR_TOKEN for all. -n N runs
+all ranks in this process, -n N --processes starts them. docs/launch.md has commands for two hosts.
 
 Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a file or device is
 missing or unfit, 4 a comparison differs, 5 deadlock or timeout. Results go to standard output,

@@ -45,7 +45,7 @@ codes! {
         UNREACHABLE = "H0644";
         /// A process of `--processes` that ended with a failure.
         ENDED = "H0645";
-        /// The coordinator refused this process: its token, version, rank or world.
+        /// The coordinator refused a process: its token, version, rank or world.
         REFUSED = "H0646";
         /// A process of `--processes` that cannot be started.
         START = "H0649";

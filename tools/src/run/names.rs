@@ -32,6 +32,7 @@ impl Bound<'_> {
             reals: reals(&options.set),
             shapes: self.shapes.clone(),
             devices: options.devices,
+            processes: options.launch.world.is_some(),
             streams: options.streams,
             ..Sizes::default()
         }

@@ -80,20 +80,23 @@ pub(super) fn run(args: &[OsString], options: &Options, io: &mut Io<'_>) -> Resu
     }
     let (launch, timeout) = (&options.launch, options.timeout());
     let here = launch::start(launch, options.devices, timeout, options.quiet, io);
-    let here = here.map_err(|diag| not_joined(diag, child))?;
+    let here = here.map_err(|apart| not_joined(apart, child))?;
     let Some(here) = here else { return Ok(super::execute(options, None, io)?) };
     let quiet = options.quiet || !here.is_first();
-    let own = Options { devices: Some(here.place.world), quiet, ..options.clone() };
+    let world = Some(here.place.world);
+    let launch = launch::Flags { world, ..launch.clone() };
+    let own = Options { devices: world, launch, quiet, ..options.clone() };
     let result = super::execute(&own, Some(&here), io);
     end(&here, result)
 }
 
 /// The end of a process that did not get as far as joining, perhaps since another one failed.
-fn not_joined(diag: Diag, child: bool) -> End {
-    let followed = diag.code == codes::PROCESS;
-    let failure = Failure::from(diag);
+fn not_joined(apart: launch::Apart, child: bool) -> End {
+    let followed = apart.diag.code == codes::PROCESS;
+    let failure = Failure::from(apart.diag);
     let status = if followed && child { launch::FOLLOWED } else { failure.status.code() };
-    let voice = if followed { Voice::Line } else { Voice::Full };
+    // Rank 0 says all of it, whomever it is about.
+    let voice = if followed && !apart.is_first { Voice::Line } else { Voice::Full };
     End::Failed(failure, voice, status)
 }
 
@@ -159,8 +162,9 @@ pub(super) fn compare(
     prepared.iter().for_each(|prepared| here.expect(prepared));
     let texts: Vec<u8> = programs.iter().flat_map(|program| program.source.bytes.clone()).collect();
     let (shared, version) = (options.shared(), env!("CARGO_PKG_VERSION"));
-    let parts: [(&str, &[u8]); 3] =
-        [("version", version.as_bytes()), ("program", &texts), ("options", shared.as_bytes())];
+    let mut parts: Vec<(&str, &[u8])> =
+        vec![("version of hir-run", version.as_bytes()), ("program", &texts)];
+    parts.extend(shared.iter().map(|(name, value)| (*name, value.as_bytes())));
     Ok(here.same(&parts)?)
 }
 

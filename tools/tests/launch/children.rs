@@ -121,6 +121,29 @@ fn a_parent_that_is_interrupted() {
     }
 }
 
+/// What was ignored from the start, as under `nohup`, stays ignored; other signals end the run.
+#[test]
+fn a_parent_that_ignores_a_signal() {
+    let site = Site::new();
+    let line = format!(
+        "trap '' HUP; exec {} gather.hir --backend=null --set i1=3 -n 4 --processes {}",
+        env!("CARGO_BIN_EXE_hir-run"),
+        LONG.join(" ")
+    );
+    let mut shell = Command::new("bash");
+    shell.current_dir(site.folder.path()).args(["-c", &line]).env_remove("HIR_PARENT");
+    let parent = shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let parent = parent.spawn().unwrap();
+    let pids = children(parent.id());
+    settle();
+    send("-HUP", parent.id().cast_signed());
+    settle();
+    assert!(pids.iter().all(|pid| is_running(*pid)), "hung up");
+    send("-TERM", parent.id().cast_signed());
+    assert_eq!(end(parent).0, Some(128 + 15));
+    all_end(&pids);
+}
+
 #[test]
 fn a_parent_that_is_killed() {
     let site = Site::new();

@@ -92,10 +92,9 @@ fn processes_that_do_not_belong() {
     let (status, _, err) = ended(site.rank(2, patient).env("HIR_TOKEN", "x").output().unwrap());
     assert_eq!((status, err.contains("H0646")), (Some(3), true), "{err}");
     assert!(err.contains("its token is another"), "{err}");
-    let mut small = site.command();
-    let coordinator = format!("127.0.0.1:{}", site.port);
-    small.args(["--rank", "1", "--world", "3", "--coordinator", &coordinator]);
-    let (_, _, err) = ended(small.env("HIR_TOKEN", &site.token).output().unwrap());
+    // Once rank 1 is there, another one does no harm.
+    std::thread::sleep(Duration::from_millis(500));
+    let (_, _, err) = ended(site.rank_of(1, 3, patient).output().unwrap());
     assert!(err.contains("its run has not 3 processes"), "{err}");
     let third = site.rank(2, patient).spawn().unwrap();
     // Which of two processes of one rank comes first is chance; the other one is refused.
@@ -113,6 +112,35 @@ fn processes_that_do_not_belong() {
     assert_eq!((end(first).0, end(second).0), (Some(0), Some(0)));
 }
 
+/// Nobody else comes if the ranks were told different numbers: rank 0 ends at once, and says why.
+#[test]
+fn ranks_of_different_worlds() {
+    let site = Site::new();
+    let patient = &["--timeout-ms", "30000"];
+    let start = Instant::now();
+    let first = site.rank_of(0, 2, patient).spawn().unwrap();
+    let (status, _, err) = end(site.rank_of(1, 4, patient).spawn().unwrap());
+    assert_eq!((status, err.contains("its run has not 4 processes")), (Some(3), true), "{err}");
+    let (status, _, err) = end(first);
+    let expected = "error[H0646]: rank 1 was started as one of 4 processes, rank 0 as one of 2";
+    assert_eq!((status, err.contains(expected)), (Some(3), true), "{err}");
+    assert!(start.elapsed() < Duration::from_secs(20), "rank 0 waited");
+}
+
+/// A process that does not know the token ends nothing, but rank 0 says that it was there.
+#[test]
+fn a_rank_with_another_token() {
+    let site = Site::new();
+    let first = site.rank_of(0, 2, &["--timeout-ms", "3000"]).spawn().unwrap();
+    let (_, _, err) = ended(site.rank_of(1, 2, &[]).env("HIR_TOKEN", "x").output().unwrap());
+    assert!(err.contains("its token is another"), "{err}");
+    let (status, _, err) = end(first);
+    assert_eq!(status, Some(5), "{err}");
+    assert!(err.contains("error[H0531]: rank 1 did not come to `join`"), "{err}");
+    let note = "a process that said it is rank 1 was refused: it does not know this run's token";
+    assert!(err.contains(note), "{err}");
+}
+
 /// A rank that is killed or stopped after it joined, while others are still expected.
 #[test]
 fn a_rank_that_goes_while_others_are_expected() {
@@ -124,9 +152,10 @@ fn a_rank_that_goes_while_others_are_expected() {
         let victim = children.remove(2);
         let sent = Command::new("kill").args([signal, &victim.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        for (status, _, err) in children.into_iter().map(end) {
+        for (rank, (status, _, err)) in children.into_iter().map(end).enumerate() {
             assert_eq!(status, Some(3), "{err}");
             assert!(err.contains("rank 2 is lost: "), "{err}");
+            assert_eq!(err.contains("error[H0530]: rank 2 is lost"), rank == 0, "{err}");
         }
         let mut victim = victim;
         victim.kill().unwrap();

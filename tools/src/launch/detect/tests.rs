@@ -3,7 +3,8 @@
 use super::*;
 use std::collections::BTreeMap;
 
-type Pairs = [(&'static str, &'static str)];
+type Pair = (&'static str, &'static str);
+type Pairs = [Pair];
 
 fn ask(pairs: &Pairs, flags: &Flags, devices: Option<u32>) -> Result<Option<Place>, Diag> {
     let map: BTreeMap<&str, &str> = pairs.iter().copied().collect();
@@ -55,11 +56,11 @@ const SRUN: &Pairs = &[
     ("SLURM_TASKS_PER_NODE", "4(x2)"),
 ];
 
-fn with(base: &Pairs, more: &Pairs) -> Vec<(&'static str, &'static str)> {
+fn with(base: &Pairs, more: &Pairs) -> Vec<Pair> {
     base.iter().chain(more).copied().collect()
 }
 
-fn without(base: &Pairs, name: &str) -> Vec<(&'static str, &'static str)> {
+fn without(base: &Pairs, name: &str) -> Vec<Pair> {
     base.iter().filter(|(other, _)| *other != name).copied().collect()
 }
 
@@ -145,13 +146,16 @@ fn sources_that_disagree() {
 #[test]
 fn missing_and_damaged_parts() {
     let none = Flags::default();
-    let cases: [(Vec<(&'static str, &'static str)>, &str); 9] = [
+    let cases: [(Vec<Pair>, &str); 9] = [
         (without(TORCHRUN, "RANK"), "`RANK` is missing"),
         (without(TORCHRUN, "WORLD_SIZE"), "`WORLD_SIZE` is missing"),
         (without(TORCHRUN, "MASTER_ADDR"), "`MASTER_ADDR` is missing"),
-        (with(TORCHRUN, &[("RANK", "x")]), "`RANK` is `x`"),
+        (with(TORCHRUN, &[("RANK", "x")]), "`RANK` is `x`, and has to be a whole number from 0 to"),
         (with(TORCHRUN, &[("RANK", "4")]), "torchrun says rank 4 of 4"),
-        (with(TORCHRUN, &[("MASTER_PORT", "99999")]), "`MASTER_PORT` is `99999`"),
+        (
+            with(TORCHRUN, &[("MASTER_PORT", "99999")]),
+            "`MASTER_PORT` is `99999`, and has to be a port",
+        ),
         (with(TORCHRUN, &[("TORCHELASTIC_RUN_ID", "none")]), "`HIR_TOKEN` is missing"),
         (without(SRUN, "SLURM_PROCID"), "`SLURM_PROCID` is missing"),
         (vec![("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "a")], "`--world` is missing"),
@@ -167,4 +171,86 @@ fn missing_and_damaged_parts() {
     assert!(wrong(&[], &half).1.starts_with("`--coordinator` is missing"));
     let far = Flags { coordinator: Some("node7:80".to_owned()), ..half };
     assert!(wrong(&[], &far).1.starts_with("`HIR_TOKEN` is missing"));
+}
+
+/// Half of a launch by hand, which would run everything in each of its processes.
+#[test]
+fn variables_without_a_rank() {
+    let none = Flags::default();
+    let half = [("HIR_WORLD", "4"), ("HIR_COORDINATOR", "h:1")];
+    for pairs in [&half[..], &half[..1], &half[1..]] {
+        let (code, message) = wrong(pairs, &none);
+        assert_eq!(code, "H0640");
+        assert!(message.starts_with("`HIR_RANK` is missing: `HIR_"), "{message}");
+        // Whoever says how many ranks this process has means it.
+        assert_eq!(ask(pairs, &none, Some(4)).unwrap(), None);
+    }
+    // With a launcher they say what flags would.
+    let place =
+        ask(&with(MPIRUN, &half[1..]), &Flags { token: Some("x".to_owned()), ..none }, None);
+    assert_eq!(place.unwrap().unwrap().host, "h");
+    let (code, message) = wrong(&with(MPIRUN, &half), &Flags::default());
+    assert_eq!(code, "H0641");
+    assert_eq!(message, "mpirun started 2 processes, `HIR_WORLD` says 4");
+}
+
+/// Launchers of MPICH's kind.
+#[test]
+fn launchers_that_nobody_reads() {
+    let pmi = [("PMI_RANK", "1"), ("PMI_SIZE", "2")];
+    let diag = ask(&pmi, &Flags::default(), None).unwrap_err();
+    assert_eq!(diag.code, "H0640");
+    assert!(diag.message.starts_with("`PMI_SIZE` is 2: "), "{}", diag.message);
+    for flag in ["--rank $PMI_RANK", "--world $PMI_SIZE", "--coordinator"] {
+        assert!(diag.notes[0].contains(flag), "{}", diag.notes[0]);
+    }
+    assert_eq!(ask(&pmi, &Flags::default(), Some(2)).unwrap(), None);
+    assert_eq!(found(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
+    // srun may bring them, and is read.
+    assert_eq!(found(&with(SRUN, &pmi)).unwrap().0, "srun");
+}
+
+#[test]
+fn reasons_are_those_that_are_known() {
+    let none = Flags::default();
+    let by_hand = |rank, world, coordinator: &str| Flags {
+        rank: Some(rank),
+        world: Some(world),
+        coordinator: Some(coordinator.to_owned()),
+        ..Flags::default()
+    };
+    let no_id = without(TORCHRUN, "TORCHELASTIC_RUN_ID");
+    let no_job = without(MPIRUN, "PMIX_NAMESPACE");
+    let cases: [(Vec<Pair>, Flags, &str); 9] = [
+        (no_job, none.clone(), "`MASTER_PORT` is missing: mpirun gave no id of the job"),
+        (without(&no_id, "MASTER_PORT"), none.clone(), "`MASTER_PORT` is missing: `RANK` and"),
+        (
+            without(MPIRUN, "OMPI_COMM_WORLD_LOCAL_SIZE"),
+            none.clone(),
+            "`MASTER_ADDR` is missing: nothing says whether mpirun's ranks are on one host",
+        ),
+        (
+            with(MPIRUN, &[("OMPI_COMM_WORLD_LOCAL_SIZE", "1")]),
+            none.clone(),
+            "`MASTER_ADDR` is missing: mpirun's ranks are on several hosts",
+        ),
+        (
+            vec![("HIR_RANK", "0"), ("HIR_WORLD", "2"), ("HIR_COORDINATOR", "foo")],
+            none.clone(),
+            "`HIR_COORDINATOR` is `foo`, which is no host with a port",
+        ),
+        (
+            with(TORCHRUN, &[("MASTER_PORT", "0")]),
+            none,
+            "`MASTER_PORT` is `0`, and has to be a port from 1 to 65535",
+        ),
+        (vec![], by_hand(0, 2, "localhost:0"), "`--coordinator` is `localhost:0`, which is no"),
+        (vec![], by_hand(0, 5000, "h:1"), "`--world` says that there are 5000 processes"),
+        (vec![], by_hand(0, 0, "h:1"), "`--world` says that there are 0 processes"),
+    ];
+    for (pairs, flags, expected) in cases {
+        let (code, message) = wrong(&pairs, &flags);
+        assert_eq!(code, "H0640", "{message}");
+        assert!(message.starts_with(expected), "{message}");
+    }
 }
