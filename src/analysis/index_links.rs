@@ -3,14 +3,10 @@
 //! The axis that the index chooses from has no link: any element of the result may come from (or go to) any
 //! place along it, so it has to lie on one device. What lies across devices along the other axes stays there.
 
-use super::links::{Mismatch, Related, Side, operand, pair, result, split};
+use super::links::{Mismatch, Related, Side, axes, operand, pair, result, split};
 use crate::diag::codes;
 use crate::ir::{AttrKey, OpId, Program};
 use crate::ops::AxisLink;
-
-fn axes(count: usize) -> String {
-    if count == 1 { "1 axis".to_owned() } else { format!("{count} axes") }
-}
 
 /// The mismatch for a tensor with another number of axes.
 fn wrong_rank(program: &Program, op: OpId, side: &Side, need: String, note: &str) -> Mismatch {

@@ -57,6 +57,11 @@ fn plural(count: usize, word: &str) -> String {
     if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
 }
 
+/// `1 axis`, `3 axes`.
+pub(super) fn axes(count: usize) -> String {
+    if count == 1 { "1 axis".to_owned() } else { format!("{count} axes") }
+}
+
 fn missing(program: &Program, op: OpId, what: &str, needs: usize, has: usize) -> Mismatch {
     let name = name_of(program, op);
     Mismatch {
@@ -112,7 +117,7 @@ pub(super) fn rank_mismatch(
         message: format!(
             "`{name}` of `{}` needs a result of {}, but `{}` has {found}",
             program.tensor_name(from.tensor),
-            plural(need, "axis").replace("axiss", "axes"),
+            axes(need),
             program.tensor_name(to.tensor),
         ),
         note: String::new(),
@@ -258,7 +263,7 @@ fn by_flags(
             message: format!(
                 "`{name}` has {}, but `{tensor}` has {}",
                 plural(flags.len(), "flag"),
-                plural(axes.len(), "axis").replace("axiss", "axes")
+                self::axes(axes.len())
             ),
             note: "there is one flag an axis".to_owned(),
             tensor: Some(flagged.tensor),

@@ -93,6 +93,10 @@ impl View {
     pub fn shape(&self) -> Vec<usize> {
         self.dims.iter().map(|dim| dim.extent).collect()
     }
+    /// How many elements behind its first element its last one lies, where it has any.
+    pub fn reach(&self) -> usize {
+        self.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum()
+    }
     /// Whether its elements lie one behind the other in row-major order.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;

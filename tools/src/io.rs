@@ -34,53 +34,6 @@ impl Io<'_> {
     }
 }
 
-/// Where what is written to a path goes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Target {
-    /// A plain file that is or will be there: what the path's links lead to.
-    File(PathBuf),
-    /// Something that is no plain file, and is not to become one: `/dev/null`, a pipe, a terminal.
-    Stream(PathBuf),
-}
-
-/// What a path leads to.
-pub(crate) fn target(path: &Path) -> Target {
-    // The names of a process's own streams are links to whatever these are.
-    let own = path.starts_with("/dev") || path.starts_with("/proc");
-    if std::fs::metadata(path).is_ok_and(|found| own || !found.is_file()) {
-        return Target::Stream(path.to_path_buf());
-    }
-    Target::File(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))
-}
-
-/// Opens what is there, or makes a new file.
-pub(crate) fn create(path: &Path, target: &Target) -> std::io::Result<std::fs::File> {
-    match target {
-        Target::Stream(_) => std::fs::OpenOptions::new().write(true).open(path),
-        Target::File(_) => std::fs::File::create(path),
-    }
-}
-
-/// Writes a file that appears whole or not at all, whatever the disk and the process come to.
-///
-/// # Errors
-/// The system's; nothing is left then.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let target = target(path);
-    let path = match &target {
-        Target::Stream(stream) => return create(stream, &target)?.write_all(bytes),
-        Target::File(place) => place,
-    };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let result = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path));
-    if result.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    result
-}
-
 /// Exit statuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {

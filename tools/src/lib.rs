@@ -10,5 +10,6 @@ pub mod opt;
 pub mod render;
 pub mod run;
 pub mod source;
+mod staged;
 
 pub use io::{Io, Status};

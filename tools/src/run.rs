@@ -21,7 +21,6 @@ mod ran;
 mod ranges;
 mod reference;
 mod spread;
-mod staged;
 mod store;
 mod summary;
 mod timeline;
@@ -31,6 +30,7 @@ mod traced;
 use crate::io::Io;
 use crate::launch::Here;
 use crate::render;
+use crate::staged::Staged;
 use cli::Options;
 use engine::Engine;
 use exec::Prepared;
@@ -42,7 +42,6 @@ use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use load::Loaded;
 use outputs::Results;
-use staged::Staged;
 use std::ffi::OsString;
 
 /// Runs the tool with these arguments (the program's name first) and returns its exit status.

@@ -259,8 +259,7 @@ impl<'p> Rank<'p> {
             return Ok(tensor);
         }
         let size = view.dtype.size();
-        let last: usize = view.dims.iter().map(|dim| (dim.extent - 1) * dim.stride).sum();
-        let mut range = vec![0; (last + 1) * size];
+        let mut range = vec![0; (view.reach() + 1) * size];
         driver::download(&mut range, self.view(view))?;
         let strides: Vec<usize> = view.dims.iter().map(|dim| dim.stride).collect();
         let shape = view.shape();

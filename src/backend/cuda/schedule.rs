@@ -170,10 +170,6 @@ pub(super) fn schedule(
     builder.join();
     builder.settle();
     builder.exchanges();
-    if !settings.apart {
-        let steps = std::mem::take(&mut builder.schedule.steps);
-        builder.schedule.steps = order::split(steps);
-    }
     Ok(Schedule { items, ..builder.schedule })
 }
 

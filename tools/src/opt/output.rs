@@ -1,7 +1,8 @@
 //! Writes results: all of a file or nothing.
 
-use crate::io::{Io, write_whole};
+use crate::io::Io;
 use crate::run::errors;
+use crate::staged::write_whole;
 use hostir::diag::Diag;
 use std::io;
 
@@ -20,5 +21,5 @@ pub(super) fn write(io: &mut Io<'_>, path: &str, text: &str) -> Result<(), Diag>
             _ => Ok(()),
         };
     }
-    write_whole(&io.path(path), text.as_bytes()).map_err(|error| errors::cannot_write(path, &error))
+    write_whole(path, io.path(path), text.as_bytes())
 }

@@ -7,9 +7,10 @@ use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
 use super::outputs::Results;
-use super::{check, errors, names, ranges, spread};
-use crate::io::{Io, write_whole};
+use super::{check, names, ranges, spread};
+use crate::io::Io;
 use crate::launch::Here;
+use crate::staged::write_whole;
 use hostir::backend::cuda::nvtx::Nvtx;
 use hostir::backend::null::Null;
 use hostir::backend::{Backend as _, cpu, cuda};
@@ -87,11 +88,11 @@ pub(super) fn run(
     }
     if let Some(path) = &bench.json {
         let all = json!({ "backend": engine.name(), "iterations": bench.iterations, "programs": figures });
-        let written = write_whole(&io.path(path), format!("{all:#}\n").as_bytes());
-        if let Err(error) = written {
+        let written = write_whole(path, io.path(path), format!("{all:#}\n").as_bytes());
+        if let Err(diag) = written {
             // What was measured is not lost with the file.
             let _ = io.stdout.write_all(text.as_bytes());
-            return Err(errors::cannot_write(path, &error).into());
+            return Err(diag.into());
         }
     }
     Ok(text)

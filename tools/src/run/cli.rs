@@ -109,6 +109,16 @@ impl Options {
     pub(super) fn timeout(&self) -> Duration {
         self.gpu.timeout_ms.map_or(Duration::from_secs(60), Duration::from_millis)
     }
+    /// The first option that looks at what was computed, or writes it.
+    pub(super) fn wants_results(&self) -> Option<&'static str> {
+        let asked = [
+            ("--output", !self.outputs.is_empty()),
+            ("--out-dir", self.out_dir.is_some()),
+            ("--expect", !self.expects.is_empty()),
+            ("--reference", self.reference.is_some()),
+        ];
+        asked.into_iter().find_map(|(flag, given)| given.then_some(flag))
+    }
     /// What has to be the same on all processes of a run, beside the program: options and their values.
     pub(super) fn shared(&self) -> Vec<(&'static str, String)> {
         let names = |keyed: &Keyed<DataFile>| {

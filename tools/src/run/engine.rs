@@ -161,13 +161,7 @@ fn exchange(here: &Here) -> Arc<dyn Exchange> {
 
 /// Refuses what would look at results.
 fn computes_nothing(options: &Options) -> Result<(), Diag> {
-    let asked = [
-        ("--output", !options.outputs.is_empty()),
-        ("--out-dir", options.out_dir.is_some()),
-        ("--expect", !options.expects.is_empty()),
-        ("--reference", options.reference.is_some()),
-    ];
-    let Some((flag, _)) = asked.into_iter().find(|(_, given)| *given) else { return Ok(()) };
+    let Some(flag) = options.wants_results() else { return Ok(()) };
     let message = format!("`{flag}` needs results, but `--backend=null` computes nothing");
     Err(Diag::global(errors::CONFLICT, message).note(format!("leave out `{flag}`")))
 }

@@ -24,15 +24,9 @@ fn timed(options: &Options) -> Result<(), Diag> {
     if options.bench.is_none() {
         return Ok(());
     }
-    let others = [
-        (!options.expects.is_empty(), "--expect"),
-        (options.reference.is_some(), "--reference"),
-        (!options.outputs.is_empty(), "--output"),
-        (options.out_dir.is_some(), "--out-dir"),
-        (options.check_only, "--check-only"),
-        (options.print_plan, "--print-plan"),
-    ];
-    let Some((_, other)) = others.into_iter().find(|(given, _)| *given) else { return Ok(()) };
+    let modes = [("--check-only", options.check_only), ("--print-plan", options.print_plan)];
+    let mode = modes.into_iter().find_map(|(flag, given)| given.then_some(flag));
+    let Some(other) = options.wants_results().or(mode) else { return Ok(()) };
     let message = format!(
         "`{other}` does not go with `--bench`, which times runs and compares several programs with each other only"
     );

@@ -66,9 +66,8 @@ impl Strided {
 
     /// First byte, and the byte behind the last.
     pub(crate) fn range(&self) -> (u64, u64) {
-        let last: usize =
-            self.view.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum();
-        let bytes = if self.view.is_empty() { 0 } else { (last + 1) * self.view.dtype.size() };
+        let elements = if self.view.is_empty() { 0 } else { self.view.reach() + 1 };
+        let bytes = elements * self.view.dtype.size();
         (self.pointer(), self.pointer() + bytes as u64)
     }
 

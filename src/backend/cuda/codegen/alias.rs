@@ -15,9 +15,7 @@ pub(crate) fn disjoint(a: &View, b: &View) -> bool {
     if a.buffer != b.buffer || a.is_empty() || b.is_empty() {
         return true;
     }
-    let end = |view: &View| {
-        view.dims.iter().fold(view.offset, |end, dim| end + (dim.extent - 1) * dim.stride)
-    };
+    let end = |view: &View| view.offset + view.reach();
     end(a) < b.offset || end(b) < a.offset || boxes_apart(a, b)
 }
 

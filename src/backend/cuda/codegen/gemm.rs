@@ -77,9 +77,7 @@ impl<'a> Product<'a> {
         let mut reach = 0;
         for view in views {
             let mut operand = Operand::view(view, storage(view.dtype)?);
-            let whole: usize =
-                view.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum();
-            reach = reach.max(whole);
+            reach = reach.max(view.reach());
             operand.strides.truncate(rank - 2);
             operands.push(operand);
         }

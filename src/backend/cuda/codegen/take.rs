@@ -26,11 +26,6 @@ fn launch(ctypes: &[&str], params: Vec<Param>, count: usize, w: Writer) -> Launc
     Launch { text, params, grid: [blocks as u32, 1, 1], block: [THREADS as u32, 1, 1] }
 }
 
-/// Elements between the first and the last of a view.
-fn reach(view: &View) -> usize {
-    view.dims.iter().map(|dim| dim.extent.saturating_sub(1) * dim.stride).sum()
-}
-
 /// Whether some elements of a result have one place.
 fn repeats(view: &View) -> bool {
     view.dims.iter().any(|dim| dim.stride == 0 && dim.extent > 1)
@@ -61,7 +56,7 @@ pub fn take(take: &Take) -> Result<Job, String> {
     if output.is_empty() {
         return Ok(Job::default());
     }
-    Ok(Job { launches: vec![reading(&space, index, chosen, reach(input))?], scratch: 0 })
+    Ok(Job { launches: vec![reading(&space, index, chosen, input.reach())?], scratch: 0 })
 }
 
 /// Joins pairs of elements along the last axis, up to 16 bytes, while one index holds for all of a pair.
@@ -149,7 +144,7 @@ pub fn accumulate(put: &Accumulate) -> Result<Job, String> {
 fn chains(index: &View, rows: usize) -> Result<Launch, String> {
     let count = index.len();
     let stride = index.dims[0].stride;
-    let ints = Ints::for_sizes(2 * count, reach(index));
+    let ints = Ints::for_sizes(2 * count, index.reach());
     let at = |place: &str| {
         let raw = format!("p0[{place} * {}]", ints.literal(stride));
         Value::load(index.dtype, &raw).map(|value| value.text)
@@ -182,7 +177,7 @@ fn sums(put: &Accumulate) -> Result<Launch, String> {
     space.order_by(1);
     space.collapse();
     let (n, count) = (index.len(), value.len());
-    let ints = Ints::for_sizes(2 * count, reach(value).max(reach(output)).max(reach(index)));
+    let ints = Ints::for_sizes(2 * count, value.reach().max(output.reach()).max(index.reach()));
     let mut extents = vec![n];
     extents.extend(&space.extents);
     let mut w = Writer::body();

@@ -13,7 +13,7 @@ use super::{Call, Schedule, Signal, Step};
 use std::collections::BTreeSet;
 
 /// Parts steps in front of each wait for a flag, so that other ranks' steps can come before it.
-pub(super) fn split(steps: Vec<Step>) -> Vec<Step> {
+fn split(steps: Vec<Step>) -> Vec<Step> {
     let mut parts = Vec::with_capacity(steps.len());
     for Step { call, stream, inst } in steps {
         let Call::Signal { signals } = call else {
@@ -33,22 +33,23 @@ pub(super) fn split(steps: Vec<Step>) -> Vec<Step> {
 
 /// Puts each rank's steps into its part of one order of all ranks' steps, in which each comes behind those that
 /// it waits for; comes back with whose each step of the order is. A rank's steps on one stream keep their
-/// order. None, and nothing is changed, if there is no such order: on devices these ranks would wait for
-/// each other. Kernels that wait for other ranks are not followed.
+/// order. None if there is no such order: on devices these ranks would wait for each other. Kernels that
+/// wait for other ranks are not followed.
 pub(in super::super) fn order(schedules: &mut [Schedule]) -> Option<Vec<usize>> {
-    let order = follow(schedules)?;
-    let mut parts: Vec<Vec<Step>> = schedules.iter().map(|_| Vec::new()).collect();
-    for (rank, step) in &order {
-        parts[*rank].push(schedules[*rank].steps[*step].clone());
+    for schedule in schedules.iter_mut() {
+        schedule.steps = split(std::mem::take(&mut schedule.steps));
     }
-    for (schedule, steps) in schedules.iter_mut().zip(parts) {
-        schedule.steps = steps;
+    let order = follow(schedules)?;
+    let unordered = |schedule: &mut Schedule| schedule.steps.drain(..).map(Some).collect();
+    let mut steps: Vec<Vec<Option<Step>>> = schedules.iter_mut().map(unordered).collect();
+    for (rank, step) in &order {
+        schedules[*rank].steps.extend(steps[*rank][*step].take());
     }
     Some(order.into_iter().map(|(rank, _)| rank).collect())
 }
 
 /// All steps by rank and number, in such an order.
-pub(super) fn follow(schedules: &[Schedule]) -> Option<Vec<(usize, usize)>> {
+fn follow(schedules: &[Schedule]) -> Option<Vec<(usize, usize)>> {
     let mut ranks: Vec<Followed<'_>> = schedules.iter().map(Followed::new).collect();
     let mut raised: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut order = Vec::new();

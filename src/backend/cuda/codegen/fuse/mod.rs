@@ -182,23 +182,10 @@ impl<'p> Fusion<'p> {
         match &inst.kind {
             InstKind::Free { buffer } => inst.stream == own || !reads(*buffer),
             InstKind::Alloc { .. } => true,
-            InstKind::Copy { .. }
-            | InstKind::Fill { .. }
-            | InstKind::Gemm(_)
-            | InstKind::Kernel(_)
-            | InstKind::Reduce { .. }
-            | InstKind::Take(_)
-            | InstKind::Accumulate(_) => self
+            kind if kind.is_local() => self
                 .written(between)
                 .is_none_or(|out| kernel.inputs.iter().all(|view| alias::disjoint(view, out))),
-            InstKind::Collective(_)
-            | InstKind::Send { .. }
-            | InstKind::Recv { .. }
-            | InstKind::GroupBegin
-            | InstKind::GroupEnd { .. }
-            | InstKind::WaitWork { .. }
-            | InstKind::Record { .. }
-            | InstKind::WaitEvent { .. } => inst.stream != own && inst.kind.writes().is_none(),
+            _ => inst.stream != own && inst.kind.writes().is_none(),
         }
     }
 

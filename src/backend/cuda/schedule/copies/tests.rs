@@ -26,6 +26,8 @@ struct Machine {
     prepared: Prepared,
     messages: Messages,
     devices: Vec<Device>,
+    /// Whose each step of the common order is, where ranks share a device.
+    order: Option<Vec<usize>>,
 }
 
 impl Machine {
@@ -37,9 +39,14 @@ impl Machine {
         let messages = messages::messages(&prepared, ROUTES);
         let settings =
             Settings { tf32: false, fp8: true, multiprocessors: 132, routes: ROUTES, apart, push };
-        let device = |plan: &crate::plan::Plan| {
-            let schedule = schedule(plan, &teams, &messages, settings)
-                .unwrap_or_else(|refusal| panic!("{}", refusal.what));
+        let of = |plan: &crate::plan::Plan| {
+            schedule(plan, &teams, &messages, settings)
+                .unwrap_or_else(|refusal| panic!("{}", refusal.what))
+        };
+        let mut schedules: Vec<Schedule> = prepared.plans.iter().map(of).collect();
+        let order = if apart { None } else { order::order(&mut schedules) };
+        assert_eq!(order.is_some(), !apart, "there is an order");
+        let device = |(plan, schedule): (&crate::plan::Plan, Schedule)| {
             let flags = messages.flag_bytes(plan.rank);
             let layout = memory::assign(plan, &schedule.items, &schedule.scratch, flags, &[]);
             let mut queues = vec![(Vec::new(), 0); schedule.streams];
@@ -55,8 +62,8 @@ impl Machine {
                 reached: BTreeSet::new(),
             }
         };
-        let devices = prepared.plans.iter().map(device).collect();
-        Self { prepared, messages, devices }
+        let devices = prepared.plans.iter().zip(schedules).map(device).collect();
+        Self { prepared, messages, devices, order }
     }
 
     fn address(&self, rank: usize, view: &View, start: usize) -> usize {
@@ -108,13 +115,13 @@ impl Machine {
         }
     }
 
-    /// Runs all ranks' steps one after the other as [`order::order`] puts them: none may have to wait.
+    /// Runs all ranks' steps one after the other, each rank's in its order: none may have to wait.
     fn run_in_order(&mut self) {
-        let schedules: Vec<Schedule> =
-            self.devices.iter().map(|device| device.schedule.clone()).collect();
-        let order = order::follow(&schedules).expect("an order");
-        for (rank, step) in order {
-            let stream = schedules[rank].steps[step].stream;
+        let mut next = vec![0; self.devices.len()];
+        for rank in self.order.clone().unwrap_or_default() {
+            let step = next[rank];
+            next[rank] += 1;
+            let stream = self.devices[rank].schedule.steps[step].stream;
             let (steps, done) = &self.devices[rank].queues[stream];
             let (number, done) = (steps[*done], *done);
             assert_eq!(number, step, "streams keep their order");

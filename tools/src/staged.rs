@@ -1,27 +1,61 @@
 //! Files that are written beside their places and moved there together, so that a run leaves all of
 //! them whole or none.
 
-use super::errors;
-use crate::io;
+use crate::run::errors;
 use hostir::diag::Diag;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// Where what is written to a path goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Target {
+    /// A plain file that is or will be there: what the path's links lead to.
+    File(PathBuf),
+    /// Something that is no plain file, and is not to become one: `/dev/null`, a pipe, a terminal.
+    Stream(PathBuf),
+}
+
+/// What a path leads to.
+fn target(path: &Path) -> Target {
+    // The names of a process's own streams are links to whatever these are, plain files too.
+    let own = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
+    let own = own.iter().any(|name| path.starts_with(name));
+    if std::fs::metadata(path).is_ok_and(|found| own || !found.is_file()) {
+        return Target::Stream(path.to_path_buf());
+    }
+    Target::File(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))
+}
+
+/// Opens what is there, or makes a new file.
+fn create(path: &Path, target: &Target) -> std::io::Result<std::fs::File> {
+    match target {
+        Target::Stream(_) => std::fs::OpenOptions::new().write(true).open(path),
+        Target::File(_) => std::fs::File::create(path),
+    }
+}
+
+/// Writes one file, which appears whole or not at all; `name` is what messages call it.
+pub(crate) fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> {
+    let mut staged = Staged::default();
+    staged.add(path, bytes).map_err(|error| errors::cannot_write(name, &error))?;
+    staged.commit()
+}
+
 /// Temporary files and new folders, removed unless the files were moved into place.
 #[derive(Default, Debug)]
-pub(super) struct Staged {
+pub(crate) struct Staged {
     files: Vec<(PathBuf, PathBuf)>,
     folders: Vec<PathBuf>,
 }
 
 impl Staged {
     /// Writes a file's content beside its place.
-    pub(super) fn add(&mut self, path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn add(&mut self, path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
         self.write(path, |file| file.write_all(bytes))
     }
 
     /// Has a file's content written beside its place, piece by piece; what is no plain file gets it at once.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         path: PathBuf,
         content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -29,12 +63,12 @@ impl Staged {
         if path.is_dir() {
             return Err(std::io::ErrorKind::IsADirectory.into());
         }
-        let target = io::target(&path);
+        let target = target(&path);
         let beside = match &target {
-            io::Target::Stream(stream) => stream.clone(),
-            io::Target::File(place) => self.beside(place),
+            Target::Stream(stream) => stream.clone(),
+            Target::File(place) => self.beside(place),
         };
-        let mut file = std::io::BufWriter::new(io::create(&beside, &target)?);
+        let mut file = std::io::BufWriter::new(create(&beside, &target)?);
         content(&mut file)?;
         file.flush()
     }
@@ -49,14 +83,14 @@ impl Staged {
     }
 
     /// Makes a folder and those that it is in.
-    pub(super) fn folder(&mut self, path: &Path) -> std::io::Result<()> {
+    pub(crate) fn folder(&mut self, path: &Path) -> std::io::Result<()> {
         let new = path.ancestors().take_while(|folder| !folder.exists());
         self.folders.extend(new.map(Path::to_path_buf));
         std::fs::create_dir_all(path)
     }
 
     /// Moves all files into place.
-    pub(super) fn commit(mut self) -> Result<(), Diag> {
+    pub(crate) fn commit(mut self) -> Result<(), Diag> {
         let all = self.files.len();
         while let Some((beside, path)) = self.files.pop() {
             if let Err(error) = std::fs::rename(&beside, &path) {
@@ -148,5 +182,22 @@ mod tests {
         assert_eq!(std::fs::read(at("real")).unwrap(), b"new");
         assert!(at("link").is_symlink() && at("null").is_symlink());
         assert!(std::fs::read("/dev/null").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_a_path_leads_to() {
+        for stream in ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+            assert_eq!(target(Path::new(stream)), Target::Stream(stream.into()));
+        }
+        // Devices and plain files share a folder there.
+        let memory = Path::new("/dev/shm");
+        let scratch =
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let scratch = scratch.unwrap();
+        let file = scratch.path().join("file");
+        assert_eq!(target(&file), Target::File(file.clone()));
+        std::fs::write(&file, "longer than what comes").unwrap();
+        write_whole("file", file.clone(), b"new").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"new");
     }
 }
