@@ -31,6 +31,12 @@ where its result should lie gets its *operands* moved, which computes the same w
             help: "As in `stream-parallel-type`",
         },
         OptionSpec {
+            name: "p2p_stream",
+            ty: OptionType::Choice(&["worker", "own"]),
+            default: Some("worker"),
+            help: "As in `stream-parallel-type`",
+        },
+        OptionSpec {
             name: "split_initial_sync",
             ty: OptionType::Bool,
             default: Some("true"),
@@ -128,6 +134,7 @@ fn steps(options: &Options) -> String {
         "inter_stream_synchronization",
         "communicator_backend",
         "p2p_protocol",
+        "p2p_stream",
     ];
     [
         "propagate-shardings".to_owned(),

@@ -43,6 +43,7 @@ const OPTIONS: &[&[&str]] = &[
     &["inter_stream_synchronization=true"],
     &["communicator_backend=CUDA", "communicator_backend=CUDA", "communicator_backend=UCC"],
     &["p2p_protocol=put"],
+    &["p2p_stream=own"],
     &["own_part=last"],
 ];
 

@@ -54,11 +54,15 @@ pub(super) struct Config {
     pub(super) backend: String,
     /// Whether a rank works on its own part in the last iteration of a loop with an offset, not the first.
     pub(super) own_last: bool,
+    /// Whether copies that messages are have a stream of their own.
+    pub(super) copy_stream: bool,
 }
 
 const OFFSET: &str = "offset_stream_indexing_by_rank";
 const SCATTER: &str = "matmul_reduce_scatter";
 const OWN: &str = "own_part";
+const PROTOCOL: &str = "p2p_protocol";
+const COPIES: &str = "p2p_stream";
 
 /// The options as users see them.
 pub(super) const OPTIONS: &[OptionSpec] = &[
@@ -111,10 +115,16 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
         help: "Backend of the communications that the pass makes",
     },
     OptionSpec {
-        name: "p2p_protocol",
+        name: PROTOCOL,
         ty: OptionType::Choice(PROTOCOLS),
         default: Some("get"),
         help: "Who copies with communicator_backend=CUDA: the receiver (get) posts behind the sender, the sender (put) behind the receiver",
+    },
+    OptionSpec {
+        name: COPIES,
+        ty: OptionType::Choice(&["worker", "own"]),
+        default: Some("worker"),
+        help: "Where the side that copies does so with communicator_backend=CUDA: on the stream of the iteration (worker), or on stream numberOfStreams (own), on which copies follow each other instead of sharing the links",
     },
 ];
 
@@ -134,19 +144,21 @@ impl Config {
         let own_last = options.word(OWN) == "last";
         let offset = allgather == Allgather::Ring || reduce_scatter == Some(ReduceScatter::P2p);
         let backend = options.word("communicator_backend").to_owned();
-        let messages = match (backend.as_str(), options.word("p2p_protocol")) {
+        let messages = match (backend.as_str(), options.word(PROTOCOL)) {
             ("CUDA", "put") => Messages::CudaPut,
             ("CUDA", _) => Messages::CudaGet,
             ("UCC", _) => Messages::None,
             _ => Messages::Coalesced,
         };
-        if options.is_given("p2p_protocol") && backend != "CUDA" {
-            let message = format!(
-                "`p2p_protocol={}` has no effect with `communicator_backend={backend}`",
-                options.word("p2p_protocol")
-            );
-            let note = "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies";
-            cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
+        for option in [PROTOCOL, COPIES] {
+            if options.is_given(option) && backend != "CUDA" {
+                let message = format!(
+                    "`{option}={}` has no effect with `communicator_backend={backend}`",
+                    options.word(option)
+                );
+                let note = "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies";
+                cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
+            }
         }
         if options.is_given(OWN) && !offset {
             let message =
@@ -163,6 +175,7 @@ impl Config {
             messages,
             backend,
             own_last,
+            copy_stream: options.word(COPIES) == "own",
         })
     }
 }

@@ -34,7 +34,10 @@ while it computes the next part; nvFuser's order leaves the last message to be w
 `communicator_backend=CUDA` exchanges parts by copies on the current stream: ShareMemHandles, then with
 `p2p_protocol=get` the send and the receive, with `put` the receive and the send (both say `protocol=put`),
 and a Wait for what is received; the Wait for what is sent stands at the end of the iteration. Results of
-the pass's own Broadcasts and Reduces get symmetric memory then. UCC has no sends and receives that start
+the pass's own Broadcasts and Reduces get symmetric memory then. With `p2p_stream=own` the side that copies is
+posted on stream `numberOfStreams`, behind what its iteration has done so far. Copies of one rank then follow each
+other, so that the first part arrives early; on the iterations' own streams they go at the same time, share the
+links, and arrive together. It pays on more than two devices. UCC has no sends and receives that start
 together, and is refused where parts are exchanged.
 
 What is accepted:

@@ -101,13 +101,27 @@ pub(super) fn messages(
             build.put(post);
         }
     }
-    let handles = build.share_mem_handles(&[receive, send]);
-    let messages = vec![handles, order[0], order[1], build.wait(received)];
+    let [offer, copies] = order;
+    let mut messages = vec![build.share_mem_handles(&[receive, send]), offer];
+    if config.copy_stream {
+        messages.extend(on_copy_stream(build, copies));
+    } else {
+        messages.push(copies);
+    }
+    messages.push(build.wait(received));
     let op = build.if_equal(own, copy, messages);
     // Nothing in the iteration needs what was sent to be gone.
     let wait = build.wait(sent);
     let epilogue = Some(build.if_equal(own, Vec::new(), vec![wait]));
     Exchanged { op, epilogue }
+}
+
+/// Posts an op on the stream behind those of the iterations, which waits for what this iteration has done so far.
+fn on_copy_stream(build: &mut Build<'_, '_>, post: OpId) -> [OpId; 4] {
+    let (worker, streams) = (build.worker_stream(), build.name("numberOfStreams"));
+    let there = build.set_current_stream(streams);
+    let behind = build.synchronize(worker);
+    [there, behind, post, build.set_current_stream(worker)]
 }
 
 /// Rank i sends its part to all.
