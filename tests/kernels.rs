@@ -4,6 +4,9 @@
 mod common;
 
 use common::{Case, matmul, transpose};
+use hostir::data::HostTensor;
+use hostir::ir::DType;
+use hostir::plan;
 
 /// A program of one rank: inputs, output and body.
 fn program(inputs: &str, output: &str, body: &str) -> Case {
@@ -221,6 +224,45 @@ fn replicas_must_agree() {
     );
     let text = case.fails();
     assert!(text.contains("H0503") && text.contains("replicas of T1 differ"), "{text}");
+}
+
+/// Each root of a Reduce may add up in another order; other programs' replicas have equal bits.
+#[test]
+fn replicas_of_several_roots_may_round_differently() {
+    let reduce = |root: u32| {
+        format!(
+            "  T1 = ALLOCATE(buffer=T1, mem_type=global, size=3, zero_init=false, resets_to_zero=false)
+  Communication {root} (type=Reduce, team=(0 1), red_op=sum, root={root}, input=T0, output=T1, backend=NCCL)
+  Wait Communication {root}
+"
+        )
+    };
+    let gather =
+        "  T1 = ALLOCATE(buffer=T1, mem_type=global, size=3, zero_init=false, resets_to_zero=false)
+  Communication 0 (type=Allreduce, team=(0 1), red_op=sum, input=T0, output=T1, backend=NCCL)
+  Wait Communication 0
+";
+    let agree = |body: &str, x: f32, y: f32| {
+        let case = program(
+            "T0_g_float[ideviceIdx.x0{2}, iS1{3}] (DeviceMesh{0 1})",
+            "T1_g_float[rS2{2}, iS3{3}] (DeviceMesh{0 1})",
+            body,
+        );
+        let part = |rank: u32, last: f32| {
+            let mut part = HostTensor::zeros(DType::Float, &[3]);
+            [4.0, -4.0, last]
+                .iter()
+                .enumerate()
+                .for_each(|(at, v)| part.set_f64(at, f64::from(*v)));
+            (rank, part)
+        };
+        plan::assemble(&case.prepare().unwrap(), 0, vec![part(0, x), part(1, y)]).is_ok()
+    };
+    let roots = reduce(0) + &reduce(1);
+    let next = f32::from_bits(1f32.to_bits() + 2);
+    assert!(agree(&roots, 1.0, next) && agree(&roots, 1e-7, 3e-7));
+    assert!(!agree(&roots, 1.0, 1.0001) && !agree(&roots, 1.0, f32::NAN));
+    assert!(agree(gather, 1.0, 1.0) && !agree(gather, 1.0, next));
 }
 
 #[test]

@@ -3,10 +3,11 @@
 //! Tensors are dense and row-major in their logical order of axes. A rank's part has extent 1 along the
 //! axes spread over devices and the whole extent along the others; without a mesh every rank has all.
 
-use super::{Port, Prepared};
+use super::{CollectiveKind, InstKind, Port, Prepared};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
+use crate::ir::DType;
 
 /// The rank's part of a whole input; an empty tensor of shape `[0]` off its mesh. `input` counts the
 /// tensor inputs. The tensor must have the port's shape and type (see [`check_whole`]).
@@ -70,8 +71,9 @@ pub fn check_whole(port: &Port, whole: &HostTensor) -> Result<(), Diag> {
     Ok(())
 }
 
-/// The whole output from the ranks' parts. Ranks that hold the same part must agree bit for bit.
-/// `output` counts the tensor outputs. Errors: a part is missing, has another shape, or replicas
+/// The whole output from the ranks' parts. Ranks that hold the same part must agree bit for bit; in a program
+/// with a Reduce, within rounding, since each root may add up in an order of its own (NCCL's do). The first
+/// rank's part counts. `output` counts the tensor outputs. Errors: a part is missing, has another shape, or replicas
 /// differ (ranks, and the first index that differs).
 pub fn assemble(
     prepared: &Prepared,
@@ -146,7 +148,8 @@ fn compare(
     a: (u32, &HostTensor),
     b: (u32, &HostTensor),
 ) -> Result<(), Diag> {
-    if a.1.bytes() == b.1.bytes() {
+    if a.1.bytes() == b.1.bytes() || (reduces_to_roots(prepared) && round_alike(prepared, a.1, b.1))
+    {
         return Ok(());
     }
     let size = port.dtype.size();
@@ -168,4 +171,32 @@ fn compare(
     );
     Err(Diag::error(codes::REPLICAS, prepared.labels.tensor_span(port.tensor), message)
         .note("a tensor without a device axis holds the same on every rank of its mesh"))
+}
+
+fn reduces_to_roots(prepared: &Prepared) -> bool {
+    let mut insts = prepared.plans.iter().flat_map(|plan| plan.iter());
+    insts.any(|inst| match &inst.kind {
+        InstKind::Collective(collective) => collective.kind == CollectiveKind::Reduce,
+        _ => false,
+    })
+}
+
+/// Whether no element differs by more than a sum over all ranks may if another order rounds it: one unit in the
+/// last place an addition (Higham, Accuracy and Stability of Numerical Algorithms, 4.2), here of the larger of
+/// the element and the tensor's root mean square, for what adds up to little.
+fn round_alike(prepared: &Prepared, a: &HostTensor, b: &HostTensor) -> bool {
+    let unit = match a.dtype() {
+        DType::Double => f64::EPSILON,
+        DType::Float => f64::from(f32::EPSILON),
+        DType::Half => 2f64.powi(-10),
+        DType::BFloat16 => 2f64.powi(-7),
+        _ => return false,
+    };
+    let squares: f64 = (0..a.len()).map(|index| a.get_f64(index).powi(2)).sum();
+    let mean = (squares / a.len().max(1) as f64).sqrt();
+    let unit = unit * f64::from(prepared.ranks.max(4));
+    (0..a.len()).all(|index| {
+        let (x, y) = (a.get_f64(index), b.get_f64(index));
+        x.to_bits() == y.to_bits() || (x - y).abs() <= unit * x.abs().max(mean)
+    })
 }
