@@ -9,7 +9,7 @@ use crate::plan::WorkSlot;
 const ASIDE: usize = 4 << 20;
 
 impl Builder<'_> {
-    fn one(&self, message: usize) -> &Message {
+    pub(super) fn one(&self, message: usize) -> &Message {
         &self.messages.list[message]
     }
 

@@ -171,37 +171,40 @@ impl Builder<'_> {
     }
 
     /// An exchange as operations of its stream: flags are set and awaited by the stream, copy engines
-    /// copy.
+    /// copy. Copies follow each other without flags in between, which would take some microseconds each.
     fn expand(&mut self, exchange: Exchange, stream: usize) {
         let Exchange { raises, moves, awaits, .. } = exchange;
         let raise = |(rank, flag): (u32, usize)| Signal::Raise { rank, flag };
         self.signals(raises.into_iter().map(raise), stream);
-        for one in moves {
-            match one {
-                Move::Message(message) => self.transfer(message, stream),
-                Move::Local(parts) => {
-                    let bytes = parts[0].bytes();
-                    let views = Box::new(parts.each_ref().map(messages::range));
-                    if bytes > 0 {
-                        self.push(Call::Copy { views, bytes }, stream);
-                    }
-                }
-            }
+        let messages = moves.iter().filter_map(|one| match one {
+            Move::Message(number) => Some(&self.messages.list[*number]),
+            Move::Local(_) => None,
+        });
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for message in messages {
+            before.push(Signal::Await { flag: message.offer });
+            after.push(Signal::Lower { flag: message.offer });
+            after.push(Signal::Raise { rank: message.offerer(), flag: message.done });
         }
+        self.signals(before, stream);
+        moves.into_iter().for_each(|one| self.transfer(one, stream));
+        self.signals(after, stream);
         self.signals(awaits.iter().map(|&flag| Signal::Await { flag }), stream);
         self.signals(awaits.iter().map(|&flag| Signal::Lower { flag }), stream);
     }
 
-    fn transfer(&mut self, number: usize, stream: usize) {
-        let message = &self.messages.list[number];
-        let (own, rank, done) = (message.offer, message.offerer(), message.done);
-        let empty = message.bytes() == 0;
-        self.signals([Signal::Await { flag: own }], stream);
-        if !empty {
-            self.push(Call::Transfer { message: number }, stream);
+    /// The bytes of a copy, if there are any.
+    fn transfer(&mut self, one: Move, stream: usize) {
+        match one {
+            Move::Message(message) if self.one(message).bytes() > 0 => {
+                self.push(Call::Transfer { message }, stream);
+            }
+            Move::Local(parts) if parts[0].bytes() > 0 => {
+                let views = Box::new(parts.each_ref().map(messages::range));
+                self.push(Call::Copy { views, bytes: parts[0].bytes() }, stream);
+            }
+            Move::Message(_) | Move::Local(_) => {}
         }
-        let after = [Signal::Lower { flag: own }, Signal::Raise { rank, flag: done }];
-        self.signals(after, stream);
     }
 
     /// Sets or awaits flags, in one call with what came just before.

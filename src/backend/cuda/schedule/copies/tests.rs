@@ -3,7 +3,7 @@
 use super::super::super::comm;
 use super::super::super::memory::{self, Layout};
 use super::super::super::messages::{self, Messages, Route, Routes, Target};
-use super::super::{Call, Exchange, Move, Schedule, Settings, Signal, order, schedule};
+use super::super::{Call, Exchange, Move, Schedule, Settings, Signal, Step, order, schedule};
 use crate::backend::{Backend as _, cpu};
 use crate::data::HostTensor;
 use crate::plan::{Prepared, Sizes, View, prepare};
@@ -440,6 +440,23 @@ fn large_own_parts_go_aside() {
         assert_ne!(copies, stream(|call| matches!(call, Call::Transfer { .. })));
     }
     check(&text, true);
+}
+
+/// A collective's copies have no flags between them: those come before the first and behind the last one.
+#[test]
+fn copies_of_a_collective_follow_each_other() {
+    let part = "ideviceIdx.x0{4}, iS2{2097152}";
+    let text = collective("Allgather", part, "iS1{4}, iS2{2097152}", 8_388_608, "");
+    let machine = Machine::new(&text, (true, false));
+    for device in &machine.devices {
+        let steps = &device.schedule.steps;
+        let is = |step: &&Step| matches!(step.call, Call::Transfer { .. });
+        let stream = steps.iter().find(is).map(|step| step.stream);
+        let queue: Vec<bool> =
+            steps.iter().filter(|step| Some(step.stream) == stream).map(|step| is(&step)).collect();
+        assert_eq!(queue.split(|copies| !copies).filter(|run| !run.is_empty()).count(), 1);
+        assert_eq!(queue.iter().filter(|copies| **copies).count(), 3);
+    }
 }
 
 /// Messages on streams are outside of groups: their order is the program's, and so is who copies.
