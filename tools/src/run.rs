@@ -237,26 +237,23 @@ fn compute(
     io: &mut Io<'_>,
 ) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
     let traced = options.traced.any();
-    let (result, trace, about) = match engine {
-        Engine::Cpu if traced => {
-            let (result, trace) = exec::run_traced(prepared, parts)?;
-            return Ok((result, Some(trace)));
-        }
-        Engine::Cpu => return Ok((exec::run(prepared, parts)?, None)),
-        Engine::Null { null, .. } => return Ok((exec::run_on_null(prepared, null)?, None)),
-        Engine::Cuda(cuda) if traced => {
-            let (result, trace, about) = exec::trace_on_gpus(prepared, &parts, cuda, ready)?;
-            (result, Some(trace), about)
-        }
-        Engine::Cuda(cuda) => {
-            let (result, about) = exec::run_on_gpus(prepared, &parts, cuda, ready)?;
-            (result, None, about)
+    let mut ready = |program: &mut cuda::Loaded<'_>| {
+        ready(program);
+        if !options.quiet {
+            let _ = writeln!(io.stderr, "hir-run: {}", exec::about(program));
         }
     };
-    if !options.quiet {
-        let _ = writeln!(io.stderr, "hir-run: {about}");
+    let timed = |(result, trace)| (result, Some(trace));
+    let plain = |result| (result, None);
+    match engine {
+        Engine::Cpu if traced => exec::run_traced(prepared, parts).map(timed),
+        Engine::Cpu => exec::run(prepared, parts).map(plain),
+        Engine::Null { null, .. } => exec::run_on_null(prepared, null).map(plain),
+        Engine::Cuda(cuda) if traced => {
+            exec::trace_on_gpus(prepared, &parts, cuda, &mut ready).map(timed)
+        }
+        Engine::Cuda(cuda) => exec::run_on_gpus(prepared, &parts, cuda, &mut ready).map(plain),
     }
-    Ok((result, trace))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::cli::{Bench, Options};
 use super::engine::Engine;
-use super::exec::Prepared;
+use super::exec::{self, Prepared};
 use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
@@ -168,6 +168,9 @@ fn on_cuda(
         let fail = |diags| entry.loaded.fail(diags);
         let mut program = cuda.load(&entry.prepared).map_err(fail)?;
         ranges::name(&mut program, profiler, &entry.loaded, &entry.prepared);
+        if programs.is_empty() && !options.quiet {
+            let _ = writeln!(io.stderr, "hir-run: {}", exec::about(&program));
+        }
         let run = program.run(&entry.inputs).map_err(fail)?;
         let run = match here {
             Some(here) => here.collect(&entry.prepared, run).map_err(fail)?,

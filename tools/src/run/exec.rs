@@ -53,17 +53,17 @@ pub(super) fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
     cpu::check_memory(prepared)
 }
 
-/// Runs all ranks on GPUs, after `ready`; with the devices and libraries it ran on.
+/// Runs all ranks on GPUs, after `ready`.
 pub(super) fn run_on_gpus(
     prepared: &Prepared,
     inputs: &[Vec<HostTensor>],
     cuda: &cuda::Cuda,
-    ready: &dyn Fn(&mut cuda::Loaded<'_>),
-) -> Result<(RunResult, String), Vec<Diag>> {
+    ready: &mut dyn FnMut(&mut cuda::Loaded<'_>),
+) -> Result<RunResult, Vec<Diag>> {
     let mut program = cuda.load(prepared)?;
     ready(&mut program);
     let result = program.run(inputs);
-    kept(program, result).map(|(result, program)| (result, about(&program)))
+    kept(program, result)
 }
 
 /// Plans and follows, without data.
@@ -116,16 +116,16 @@ pub(super) fn trace_on_gpus(
     prepared: &Prepared,
     inputs: &[Vec<HostTensor>],
     cuda: &cuda::Cuda,
-    ready: &dyn Fn(&mut cuda::Loaded<'_>),
-) -> Result<(RunResult, Trace, String), Vec<Diag>> {
+    ready: &mut dyn FnMut(&mut cuda::Loaded<'_>),
+) -> Result<(RunResult, Trace), Vec<Diag>> {
     let mut program = cuda.load(prepared)?;
     ready(&mut program);
     let result = program.run_traced(inputs);
-    kept(program, result).map(|((result, trace), program)| (result, trace, about(&program)))
+    kept(program, result)
 }
 
-/// Where a program ran, and how long it took until it could.
-fn about(program: &cuda::Loaded<'_>) -> String {
+/// Where a program runs, and how long it took until it could.
+pub(super) fn about(program: &cuda::Loaded<'_>) -> String {
     format!("{}; {}", program.about(), preparation(program.phases()))
 }
 
@@ -138,19 +138,13 @@ fn preparation(phases: &[(&'static str, f64)]) -> String {
     format!("ready in {all:.2} s{parts}")
 }
 
-/// A result with the program it came from. What a device still does after a failure is not known, and to
-/// free what it uses can wait for it without end: the process's own end frees it.
-fn kept<'p, T>(
-    program: cuda::Loaded<'p>,
-    result: Result<T, Vec<Diag>>,
-) -> Result<(T, cuda::Loaded<'p>), Vec<Diag>> {
-    match result {
-        Ok(result) => Ok((result, program)),
-        Err(diags) => {
-            std::mem::forget(program);
-            Err(diags)
-        }
+/// A result of a program. What a device still does after a failure is not known, and to free what it uses can
+/// wait for it without end: the process's own end frees it.
+fn kept<T>(program: cuda::Loaded<'_>, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
+    if result.is_err() {
+        std::mem::forget(program);
     }
+    result
 }
 
 /// The timeline of a run without data, on a machine that is only thought of.
