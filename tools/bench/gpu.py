@@ -68,14 +68,20 @@ class Ours:
 
     def bench(self, text, *flags, iterations=30):
         """The figures of one program."""
+        return self.bench_all([text], *flags, iterations=iterations)[0]
+
+    def bench_all(self, texts, *flags, iterations=30):
+        """The figures of programs that run in turn: starting on several devices takes longer than they do."""
         self.number += 1
-        path, out = self.folder / f"{self.number}.hir", self.folder / f"{self.number}.json"
-        path.write_text(text)
-        command = [self.tool, str(path), "--backend=cuda", "--bench", f"--iters={iterations}", "--json", str(out), "--input", "0=uniform", *flags]
+        out = self.folder / f"{self.number}.json"
+        paths = [self.folder / f"{self.number}.{index}.hir" for index in range(len(texts))]
+        for path, text in zip(paths, texts):
+            path.write_text(text)
+        command = [self.tool, *map(str, paths), "--backend=cuda", "--bench", f"--iters={iterations}", "--json", str(out), "--input", "0=uniform", *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-2000:])
-        return json.loads(out.read_text())["programs"][0]
+        return json.loads(out.read_text())["programs"]
 
 
 def sizes(*extents):
@@ -170,16 +176,18 @@ def bare(tool, count):
 
 
 COLLECTIVES = {
-    "Allgather": "T0_g_float[ideviceIdx.x0{i0}, iS1{i1}] (DeviceMesh{MESH})|T1_g_float[iS2{i0}, iS3{i1}] (DeviceMesh{MESH})|",
-    "Allreduce": "T0_g_float[ideviceIdx.x0{i0}, iS1{i1}] (DeviceMesh{MESH})|T1_g_float[rdeviceIdx.x2{i0}, iS3{i1}] (DeviceMesh{MESH})|red_op=sum, ",
+    "Allgather": "T0_g_float[ideviceIdx.x0{RANKS}, iS1{SIZE}] (DeviceMesh{MESH})|T1_g_float[iS2{RANKS}, iS3{SIZE}] (DeviceMesh{MESH})|",
+    "Allreduce": "T0_g_float[ideviceIdx.x0{RANKS}, iS1{SIZE}] (DeviceMesh{MESH})|T1_g_float[rdeviceIdx.x2{RANKS}, iS3{SIZE}] (DeviceMesh{MESH})|red_op=sum, ",
 }
 
 
-def collective(kind, count):
-    source, target, extra = COLLECTIVES[kind].replace("MESH", " ".join(map(str, range(count)))).split("|")
-    size = "( i0 * i1 )" if kind == "Allgather" else "i1"
+def collective(kind, count, elements, outputs=False):
+    """One collective on `elements` of `float` a rank. Programs without outputs are timed only."""
     team = " ".join(map(str, range(count)))
-    return f"""%HostIrContainer {{ ({source}) -> ({target}) :
+    words = COLLECTIVES[kind].replace("MESH", team).replace("RANKS", str(count)).replace("SIZE", str(elements))
+    source, target, extra = words.split("|")
+    size = count * elements if kind == "Allgather" else elements
+    return f"""%HostIrContainer {{ ({source}) -> ({target if outputs else ""}) :
   {target} = ALLOCATE(buffer={target}, mem_type=global, size={size}, zero_init=false, resets_to_zero=false)
   Communication 1 (type={kind}, team=({team}), {extra}input={source}, output={target}, backend=NCCL)
   Wait Communication 1
@@ -188,10 +196,9 @@ def collective(kind, count):
 
 
 def communication(kind, count, elements):
-    """A program with one communication, and its sizes."""
     if kind == "SendRecv":
-        return overlap_programs.exchange(count, elements, "NCCL", 1), []
-    return collective(kind, count), ["--set", f"i1={elements}"]
+        return overlap_programs.exchange(count, elements, "NCCL", 1)
+    return collective(kind, count, elements)
 
 
 def collectives(tool):
@@ -205,13 +212,11 @@ def collectives(tool):
     for kind in (*COLLECTIVES, "SendRecv"):
         for megabytes in (1, 16, 256, 1024):
             cases.append((kind, megabytes, megabytes * (1 << 20) // 4 // (count if kind == "Allgather" else 1)))
+    texts = [communication(kind, count, elements) for kind, _, elements in cases]
     mine, theirs = [], []
     for _ in range(tool.rounds):
         theirs.append(torch_communications(cases, count))
-        mine.append([])
-        for kind, _, elements in cases:
-            text, flags = communication(kind, count, elements)
-            mine[-1].append(tool.bench(text, *flags)["median_ms"])
+        mine.append([found["median_ms"] for found in tool.bench_all(texts)])
     for (kind, megabytes, _), a, b in zip(cases, zip(*mine), zip(*theirs)):
         report("collectives", f"{kind} of {megabytes} MB on {count} GPUs", statistics.median(a), statistics.median(b))
 
@@ -231,15 +236,18 @@ def startup(tool):
     import torch
 
     count = torch.cuda.device_count()
-    text = collective("Allgather", count) if count > 1 else MATMUL
+    text = collective("Allgather", count, 64, True) if count > 1 else MATMUL
     path = tool.folder / "start.hir"
     path.write_text(text)
-    flags = ["--set", "i1=64"] if count > 1 else sizes(64, 64, 64)
-    command = [tool.tool, str(path), "--backend=cuda", "--summary", *flags]
-    runs = sorted(timed_lines(command) for _ in range(3))
-    seconds, lines = runs[1]
-    print(f"startup: first result of a small program on {count} GPUs after {seconds:.2f} s (bar 6)")
-    print("".join(f"  {at:.2f} s {line}\n" for at, line in lines), end="", flush=True)
+    command = [tool.tool, str(path), "--backend=cuda", "--summary", *([] if count > 1 else sizes(64, 64, 64))]
+    ways = {"one process": command}
+    if count > 1:
+        ways["processes"] = [*command, "-n", str(count), "--processes"]
+    for way, command in ways.items():
+        runs = sorted((timed_lines(command) for _ in range(min(3, tool.rounds))), key=lambda run: run[1][-1][0])
+        ended, lines = runs[len(runs) // 2]
+        print(f"startup: {count} GPUs, {way}: first result of a small program after {lines[-1][0]:.2f} s (bar 6), ended after {ended:.2f} s")
+        print("".join(f"  {at:.2f} s {line}\n" for at, line in lines), end="", flush=True)
 
 
 def timed_lines(command):

@@ -6,13 +6,17 @@ one process does. Launchers that are not installed are printed as skipped.
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
+
+import overlap_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs/examples"
@@ -153,27 +157,32 @@ class Launches:
 
     # ---- faults ----
 
-    def fault(self, name, number, victim, codes, *texts):
-        """Sends a signal to a rank in the middle of timed runs."""
+    def fault(self, name, number, victim, codes, *texts, program=None):
+        """Sends a signal to a rank two seconds after all are ready: in the middle of timed runs, or in a program that
+        takes half a minute."""
         start = time.time()
-        run = ["-n", str(self.count), "--processes", "--bench", "--iters", "100000000"]
-        command = [self.tool, *self.arguments(*run, sizes=LARGE, timeout=10000)]
+        command = [self.tool, *self.arguments("--bench", "--iters", "100000000", sizes=LARGE, timeout=10000)]
+        if program:
+            command = [self.tool, program, "--backend=cuda", "--timeout-ms=60000", "--input", "0=zeros"]
+        command += ["-n", str(self.count), "--processes"]
         parent = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(12)
+        said = Said(parent.stderr)
+        ready = said.has("ready in", 60)
+        time.sleep(2)
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-        if len(children) != self.count:
+        if not ready or len(children) != self.count:
             parent.kill()
-            self.say(name, f"the run ended too early: {parent.communicate()[1][-2000:]}")
+            self.say(name, f"the run was not ready, or ended too early: {said.all()[-2000:]}")
             return
         sent = time.time()
         os.kill(int(children[victim]) if victim is not None else parent.pid, number)
         try:
-            _, err = parent.communicate(timeout=60)
+            parent.wait(timeout=60)
         except subprocess.TimeoutExpired:
             parent.kill()
-            self.say(name, f"no end within 60 s\n{parent.communicate()[1][-2000:]}")
+            self.say(name, f"no end within 60 s\n{said.all()[-2000:]}")
             return
-        spent = time.time() - sent
+        spent, err = time.time() - sent, said.all()
         left = [pid for pid in children if running(pid)]
         lacks = [text for text in texts if text not in err]
         if left or lacks or parent.returncode not in codes:
@@ -190,7 +199,26 @@ class Launches:
         self.fault("SIGSTOP of a rank in a run", signal.SIGSTOP, last, (3,), lost, "nothing was heard of it")
         self.fault("SIGTERM of a rank in a run", signal.SIGTERM, last, (3,), lost, "SIGTERM")
         self.fault("Ctrl-C", signal.SIGINT, None, (130,))
+        for place, text in self.places().items():
+            program = self.folder / f"{place.replace(' ', '-')}.hir"
+            program.write_text(text)
+            self.fault(f"SIGKILL of a rank {place}", signal.SIGKILL, last, (3,), lost, "SIGKILL", program=str(program))
+            if place.startswith("in"):
+                self.fault(f"SIGSTOP of a rank {place}", signal.SIGSTOP, last, (3,), lost, "nothing was heard of it", program=str(program))
         self.together("a run after all that", [([self.tool, *self.arguments("-n", str(self.count), "--processes", "--reference", self.reference)], {})])
+
+    def places(self):
+        """Programs of half a minute on an H200 or more, by where a rank is then all the time."""
+        n = self.count
+        product = Body(overlap_programs.gemm(n, "bfloat", 8192, 8192, 8192, False, 20000))
+        gather = Body(overlap_programs.allgather(n, "float", [1 << 20], "NCCL"), 3)
+        return {
+            "before a collective": program(product, gather),
+            "behind a collective": program(gather, product),
+            "in a collective": program(Body(overlap_programs.allgather(n, "float", [64 << 20], "NCCL")).repeated(20000)),
+            "in a message over NCCL": overlap_programs.exchange(n, 256 << 20, "NCCL", 15000),
+            "in a message by copies": overlap_programs.exchange(n, 256 << 20, "CUDA", 15000, "put"),
+        }
 
     # ---- figures ----
 
@@ -207,6 +235,51 @@ class Launches:
             medians[name] = done.stdout.strip()
         for name, text in medians.items():
             print(f"{name}:\n{text}", flush=True)
+
+
+class Body:
+    """Inputs and ops of a program without outputs; numbers of tensors and domains moved on for one of several."""
+
+    def __init__(self, text, tensors=0):
+        if tensors:
+            text = re.sub(r"\bT(\d+)", lambda found: f"T{int(found[1]) + tensors}", text)
+            text = re.sub(r"((?:iS|rS|Idx\.x))(\d+)\{", lambda found: f"{found[1]}{int(found[2]) + 90}{{", text)
+        head, *lines = text.splitlines()
+        self.inputs, self.lines = re.match(r"%HostIrContainer \{ \((.*)\) -> ", head)[1], lines[:-1]
+
+    def repeated(self, times):
+        """All but the allocation in a loop."""
+        self.lines[1:] = [f"  FOR i from 0 to {times}:", *("  " + line for line in self.lines[1:])]
+        return self
+
+
+def program(*bodies):
+    head = f"%HostIrContainer {{ ({', '.join(body.inputs for body in bodies)}) -> () :"
+    return "\n".join([head, *(line for body in bodies for line in body.lines), "} // %HostIrContainer\n"])
+
+
+class Said:
+    """What a process says, while it runs."""
+
+    def __init__(self, stream):
+        self.text, self.stream = "", stream
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.stream:
+            self.text += line
+
+    def has(self, word, seconds):
+        """Waits until a word is said; whether it was, before the end and in time."""
+        end = time.monotonic() + seconds
+        while word not in self.text and self.reader.is_alive() and time.monotonic() < end:
+            time.sleep(0.05)
+        return word in self.text
+
+    def all(self):
+        self.reader.join(10)
+        return self.text
 
 
 def running(pid):
