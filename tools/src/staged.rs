@@ -1,6 +1,8 @@
 //! Files that are written beside their places and moved there together, so that a run leaves all of
 //! them whole or none.
 
+mod pending;
+
 use crate::run::errors;
 use hostir::diag::Diag;
 use std::io::Write;
@@ -79,13 +81,16 @@ impl Staged {
         let number = self.files.len();
         let beside = place.with_file_name(format!(".{name}.{}.{number}.tmp", std::process::id()));
         self.files.push((beside.clone(), place.to_path_buf()));
+        pending::add(beside.clone());
         beside
     }
 
     /// Makes a folder and those that it is in.
     pub(crate) fn folder(&mut self, path: &Path) -> std::io::Result<()> {
         let new = path.ancestors().take_while(|folder| !folder.exists());
-        self.folders.extend(new.map(Path::to_path_buf));
+        let new: Vec<PathBuf> = new.map(Path::to_path_buf).collect();
+        new.iter().rev().cloned().for_each(pending::add);
+        self.folders.extend(new);
         std::fs::create_dir_all(path)
     }
 
@@ -98,14 +103,19 @@ impl Staged {
                 let mut diag = errors::cannot_write(path.display(), &error);
                 let moved = all - self.files.len();
                 if moved > 0 {
-                    self.folders.clear();
+                    self.keep_folders();
                     diag.notes = vec![format!("of {all} files {moved} were written before")];
                 }
                 return Err(diag);
             }
+            pending::forget(&beside);
         }
-        self.folders.clear();
+        self.keep_folders();
         Ok(())
+    }
+
+    fn keep_folders(&mut self) {
+        self.folders.drain(..).for_each(|folder| pending::forget(&folder));
     }
 }
 
@@ -113,10 +123,12 @@ impl Drop for Staged {
     fn drop(&mut self) {
         for (beside, _) in &self.files {
             let _ = std::fs::remove_file(beside);
+            pending::forget(beside);
         }
         // The innermost first; what somebody else has put into one keeps it.
         for folder in &self.folders {
             let _ = std::fs::remove_dir(folder);
+            pending::forget(folder);
         }
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
 
 /// A bit for each signal, from 1 up, that was ignored when this process began, as `nohup` does with HUP:
 /// that stays so, and the children have it from their parent.
-fn ignored() -> u64 {
+pub(crate) fn ignored() -> u64 {
     ignored_of(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
 }
 

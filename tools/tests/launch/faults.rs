@@ -1,6 +1,7 @@
 //! What goes wrong while ranks find each other, and a full disk.
 
 use super::*;
+use std::os::unix::process::ExitStatusExt as _;
 
 const SHORT: &[&str] = &["--timeout-ms", "1500"];
 
@@ -190,5 +191,35 @@ fn a_full_disk() {
         assert_eq!(status, Some(3), "{err}");
         assert!(err.contains("H0602"), "{err}");
         assert_eq!(std::fs::read_dir(site.folder.path()).unwrap().count(), 1, "{flags}");
+    }
+}
+
+/// Ctrl-C while results are written: what is not in its place yet goes. Here a pipe that nobody reads holds the
+/// last of them up.
+#[test]
+fn a_signal_among_results() {
+    let site = Site::new();
+    let path = |name: &str| site.folder.path().join(name);
+    assert!(Command::new("mkfifo").arg(path("pipe.npy")).status().unwrap().success());
+    let names = || {
+        let entries = std::fs::read_dir(site.folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    for (signal, number) in [("-INT", 2), ("-TERM", 15)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
+        command.current_dir(site.folder.path()).args(["gather.hir", "--backend=cpu", "-q"]);
+        command.args(["--set", "i1=3", "--trace", "t.json", "--output", "T1=pipe.npy"]);
+        let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while names().len() < 3 {
+            assert!(Instant::now() < until, "no temporary file");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        assert_eq!(child.wait().unwrap().signal(), Some(number));
+        assert_eq!(names(), ["gather.hir", "pipe.npy"]);
     }
 }
