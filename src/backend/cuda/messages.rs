@@ -133,6 +133,8 @@ pub(super) struct Round {
     pub(super) local: Option<(Part, Part)>,
     /// What follows when all copies are done.
     pub(super) combine: Option<Combine>,
+    /// Whether it is a round of a collective: all members offer before any of them waits.
+    pub(super) collective: bool,
 }
 
 /// All messages of a program.
@@ -363,7 +365,7 @@ impl Messages {
         moved: impl Fn(usize, usize) -> Option<(Part, Part)>,
     ) {
         let count = members.len();
-        let mut new = vec![Round::default(); count];
+        let mut new = vec![Round { collective: true, ..Round::default() }; count];
         for from in 0..count {
             new[from].local = moved(from, from).filter(|(from, to)| !same_place(from, to));
             for step in 1..count {
@@ -386,7 +388,7 @@ impl Messages {
         share: Share,
     ) -> Result<(), String> {
         let count = members.len();
-        let mut new = vec![Round::default(); count];
+        let mut new = vec![Round { collective: true, ..Round::default() }; count];
         for to in 0..count {
             let Some(output) = &members[to].collective.output else { continue };
             let of = |view: &View| match share {

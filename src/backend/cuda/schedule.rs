@@ -1,7 +1,7 @@
 //! From a plan to the calls that a rank's host makes, in order ([`order`] may move those of different streams):
 //! everything is decided here, so that the run only indexes and calls.
 //!
-//! Streams are numbered: the plan's own, then one for each communicator, then one for copies that others
+//! Streams are numbered: the plan's own, then one for each communicator, then those for copies that others
 //! need not wait for. A communication waits on its communicator's stream for the stream that posts it, and
 //! records an event that `Wait` waits for. The whole run hangs on stream 0: it forks the others at the start
 //! and joins them at the end, so that a run can be timed, captured as a graph, and followed by the caller's
@@ -77,6 +77,8 @@ pub(super) struct Exchange {
     pub(super) moves: Vec<Move>,
     /// Own flags to wait for, and lower, at the end.
     pub(super) awaits: Vec<usize>,
+    /// Whether all others offer at the latest when this rank does: it may await all offers before it copies.
+    pub(super) collective: bool,
 }
 
 /// A copy of an exchange.
@@ -220,6 +222,8 @@ struct Builder<'p> {
     offered: BTreeMap<u32, Vec<usize>>,
     /// The stream of copies that others need not wait for.
     aside: Option<usize>,
+    /// By stream and number: the streams of a group's messages behind its first one.
+    lanes: BTreeMap<(usize, usize), usize>,
     /// Sends and receives of the open group.
     group: Option<Vec<Item>>,
     /// How many collectives each communicator has had.
@@ -259,6 +263,7 @@ impl<'p> Builder<'p> {
             works: BTreeMap::new(),
             offered: BTreeMap::new(),
             aside: None,
+            lanes: BTreeMap::new(),
             group: None,
             collectives: BTreeMap::new(),
             text_ids: BTreeMap::new(),

@@ -20,9 +20,9 @@ impl Builder<'_> {
     }
 
     /// Copies what the other side offers.
-    fn copy_message(&mut self, number: usize, stream: usize) {
+    fn copy_message(&mut self, number: usize, collective: bool, stream: usize) {
         let moves = vec![Move::Message(number)];
-        self.exchange(Exchange { moves, ..Exchange::default() }, stream);
+        self.exchange(Exchange { moves, collective, ..Exchange::default() }, stream);
     }
 
     /// Waits until the others have copied what was offered.
@@ -55,9 +55,14 @@ impl Builder<'_> {
 
     /// The stream of copies that others need not wait for.
     fn aside(&mut self) -> usize {
-        if let Some(stream) = self.aside {
-            return stream;
-        }
+        let found = self.aside;
+        let stream = found.unwrap_or_else(|| self.new_stream());
+        self.aside = Some(stream);
+        stream
+    }
+
+    /// One more stream of this schedule's own, which never outlasts the one that it works for.
+    pub(super) fn new_stream(&mut self) -> usize {
         let stream = self.schedule.streams;
         self.schedule.streams += 1;
         self.schedule.scratch.push(0);
@@ -65,7 +70,6 @@ impl Builder<'_> {
         self.forked.push(false);
         self.reached.push(vec![0; stream]);
         self.reached.iter_mut().for_each(|marks| marks.push(0));
-        self.aside = Some(stream);
         stream
     }
 
@@ -79,7 +83,9 @@ impl Builder<'_> {
             if let Some(parts) = &round.local {
                 aside = self.local(parts, !round.copies.is_empty(), stream)?;
             }
-            round.copies.iter().for_each(|&message| self.copy_message(message, stream));
+            for &message in &round.copies {
+                self.copy_message(message, round.collective, stream);
+            }
             if let Some(end) = aside {
                 self.wait(end, stream);
             }
@@ -111,7 +117,7 @@ impl Builder<'_> {
     pub(super) fn stream_message(&mut self, work: WorkSlot, stream: usize) -> Result<(), String> {
         for round in self.messages.rounds(self.plan.rank, self.at)? {
             round.offers.iter().for_each(|&message| self.offer(message, stream));
-            round.copies.iter().for_each(|&message| self.copy_message(message, stream));
+            round.copies.iter().for_each(|&message| self.copy_message(message, false, stream));
             if round.offers.is_empty() {
                 let end = self.record(stream);
                 self.works.insert(work.0, end);

@@ -36,6 +36,7 @@ impl Exchange {
         self.raises.extend(next.raises);
         self.moves.extend(next.moves);
         self.awaits.extend(next.awaits);
+        self.collective |= next.collective;
     }
 
     fn words(&self) -> usize {
@@ -171,11 +172,26 @@ impl Builder<'_> {
     }
 
     /// An exchange as operations of its stream: flags are set and awaited by the stream, copy engines
-    /// copy. Copies follow each other without flags in between, which would take some microseconds each.
+    /// copy.
+    ///
+    /// A collective's copies follow each other without flags in between, which would take some microseconds
+    /// each. Messages of a group start in any order, since others may offer one of them only when another one
+    /// is done: each has a stream of its own.
     fn expand(&mut self, exchange: Exchange, stream: usize) {
-        let Exchange { raises, moves, awaits, .. } = exchange;
+        let Exchange { raises, moves, awaits, collective, .. } = exchange;
         let raise = |(rank, flag): (u32, usize)| Signal::Raise { rank, flag };
         self.signals(raises.into_iter().map(raise), stream);
+        if collective || moves.len() < 2 {
+            self.copies(moves, stream);
+        } else {
+            self.copies_apart(moves, stream);
+        }
+        self.signals(awaits.iter().map(|&flag| Signal::Await { flag }), stream);
+        self.signals(awaits.iter().map(|&flag| Signal::Lower { flag }), stream);
+    }
+
+    /// Copies in a row, behind all their offers.
+    fn copies(&mut self, moves: Vec<Move>, stream: usize) {
         let messages = moves.iter().filter_map(|one| match one {
             Move::Message(number) => Some(&self.messages.list[*number]),
             Move::Local(_) => None,
@@ -189,8 +205,33 @@ impl Builder<'_> {
         self.signals(before, stream);
         moves.into_iter().for_each(|one| self.transfer(one, stream));
         self.signals(after, stream);
-        self.signals(awaits.iter().map(|&flag| Signal::Await { flag }), stream);
-        self.signals(awaits.iter().map(|&flag| Signal::Lower { flag }), stream);
+    }
+
+    /// Copies that do not wait for each other: the first on this stream, others beside it.
+    fn copies_apart(&mut self, moves: Vec<Move>, stream: usize) {
+        let before = self.record(stream);
+        let mut ends = Vec::with_capacity(moves.len());
+        for (number, one) in moves.into_iter().enumerate().rev() {
+            if number == 0 {
+                self.copies(vec![one], stream);
+                continue;
+            }
+            let lane = self.lane(stream, number);
+            self.wait(before, lane);
+            self.copies(vec![one], lane);
+            ends.push(self.record(lane));
+        }
+        ends.into_iter().for_each(|end| self.wait(end, stream));
+    }
+
+    /// The stream of message `number` of the groups of a stream.
+    fn lane(&mut self, stream: usize, number: usize) -> usize {
+        if let Some(&lane) = self.lanes.get(&(stream, number)) {
+            return lane;
+        }
+        let lane = self.new_stream();
+        self.lanes.insert((stream, number), lane);
+        lane
     }
 
     /// The bytes of a copy, if there are any.

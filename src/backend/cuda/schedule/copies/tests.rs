@@ -469,3 +469,90 @@ fn messages_on_streams_within_a_group() {
     );
     check(&text, true);
 }
+
+/// Three ranks that do different things: what each does, with T0 to send and T1 and T2 to receive.
+fn three(bodies: [&[&str]; 3], elements: usize) -> String {
+    let tensor = |number: usize| {
+        let (first, second) = (2 * number, 2 * number + 1);
+        format!(
+            "T{number}_g_float[ideviceIdx.x{first}{{3}}, iS{second}{{{elements}}}] (DeviceMesh{{0 1 2}})"
+        )
+    };
+    let mut text = format!("%HostIrContainer {{ ({}) -> () :\n", tensor(0));
+    for number in 1..3 {
+        text += &format!(
+            "  {} = ALLOCATE(buffer=T{number}, mem_type=global, size={elements}, zero_init=false, resets_to_zero=false)\n",
+            tensor(number)
+        );
+    }
+    for (rank, lines) in bodies.iter().enumerate() {
+        text += &format!("  IF Manual ( rank == {rank} ):\n");
+        lines.iter().for_each(|line| text += &format!("    {line}\n"));
+    }
+    text + "} // %HostIrContainer\n"
+}
+
+/// `send 1 T0 2`: a message to rank 2, with its number.
+fn message(words: &str) -> String {
+    let words: Vec<&str> = words.split(' ').collect();
+    format!(
+        "P2PCommunication {} (type={}, buffer={}, peer={}, backend=NCCL)",
+        words[1], words[0], words[2], words[3]
+    )
+}
+
+/// Messages of a group do not wait for each other, whichever comes first in the text: rank 1 sends to rank 2 only
+/// when rank 2 has taken what rank 0 sent.
+#[test]
+fn receives_of_a_group_do_not_wait_for_each_other() {
+    for swapped in [false, true] {
+        let mut group = [message("recv 5 T1 0"), message("recv 6 T2 1")];
+        if swapped {
+            group.reverse();
+        }
+        let zero = [message("send 1 T0 2"), message("send 2 T0 1")];
+        let one = [message("recv 3 T1 0"), message("send 4 T1 2")];
+        let [[a, b], [c, d], [e, f]] = [&zero, &one, &group].map(|pair| [&*pair[0], &*pair[1]]);
+        let zero = [a, "Wait Communication 1", b, "Wait Communication 2"];
+        let one = [c, "Wait Communication 3", d, "Wait Communication 4"];
+        let two = ["StartCoalescing", e, f, "EndCoalescing 7", "Wait Communication 7"];
+        for elements in [5, 1_048_577] {
+            follows(&three([&zero, &one, &two], elements));
+        }
+    }
+}
+
+/// The same of what a group sends: rank 2 is there for rank 0 when rank 1 has sent to it what it had from rank 0.
+#[test]
+fn sends_of_a_group_do_not_wait_for_each_other() {
+    for swapped in [false, true] {
+        let mut group = [message("send 1 T0 1"), message("send 2 T0 2")];
+        if swapped {
+            group.reverse();
+        }
+        let (one, two) = (
+            [message("recv 3 T1 0"), message("send 5 T1 2")],
+            [message("recv 6 T1 1"), message("recv 7 T2 0")],
+        );
+        let [[a, b], [c, d], [e, f]] = [&group, &one, &two].map(|pair| [&*pair[0], &*pair[1]]);
+        let start = "StartCoalescing";
+        let zero = [start, a, b, "EndCoalescing 8", "Wait Communication 8"];
+        let one = [start, c, "EndCoalescing 4", "Wait Communication 4", d, "Wait Communication 5"];
+        let two = [e, "Wait Communication 6", start, f, "EndCoalescing 9", "Wait Communication 9"];
+        for elements in [5, 1_048_577] {
+            follows(&three([&zero, &one, &two], elements));
+        }
+    }
+}
+
+/// Follows a program by kernels, by copy engines and as in a graph, in each order of streams; it has to end.
+fn follows(text: &str) {
+    for how in [(true, false), (false, false), (true, true)] {
+        for last in [false, true] {
+            Machine::new(text, how).run(last);
+        }
+        if !how.0 {
+            Machine::new(text, how).run_in_order();
+        }
+    }
+}
