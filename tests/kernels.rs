@@ -262,7 +262,16 @@ fn replicas_of_several_roots_may_round_differently() {
     let next = f32::from_bits(1f32.to_bits() + 2);
     assert!(agree(&roots, 1.0, next) && agree(&roots, 1e-7, 3e-7));
     assert!(!agree(&roots, 1.0, 1.0001) && !agree(&roots, 1.0, f32::NAN));
+    // What is not finite is the same or wrong, and makes nothing else right.
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    assert!(agree(&roots, inf, inf) && agree(&roots, nan, nan));
+    for (x, y) in [(inf, 1.0), (1.0, inf), (inf, -inf), (inf, nan), (1e30, 99.0)] {
+        assert!(!agree(&roots, x, y), "{x} {y}");
+    }
     assert!(agree(gather, 1.0, 1.0) && !agree(gather, 1.0, next));
+    // One root, and copies, which add up in team order.
+    assert!(!agree(&reduce(1), 1.0, next));
+    assert!(!agree(&roots.replace("=NCCL", "=CUDA"), 1.0, next));
 }
 
 #[test]

@@ -71,8 +71,8 @@ pub fn check_whole(port: &Port, whole: &HostTensor) -> Result<(), Diag> {
     Ok(())
 }
 
-/// The whole output from the ranks' parts. Ranks that hold the same part must agree bit for bit; in a program
-/// with a Reduce, within rounding, since each root may add up in an order of its own (NCCL's do). The first
+/// The whole output from the ranks' parts. Ranks that hold the same part must agree bit for bit; in a program with
+/// Reduces to several roots over NCCL, within rounding, since each root adds up in an order of its own. The first
 /// rank's part counts. `output` counts the tensor outputs. Errors: a part is missing, has another shape, or replicas
 /// differ (ranks, and the first index that differs).
 pub fn assemble(
@@ -148,13 +148,15 @@ fn compare(
     a: (u32, &HostTensor),
     b: (u32, &HostTensor),
 ) -> Result<(), Diag> {
-    if a.1.bytes() == b.1.bytes() || (reduces_to_roots(prepared) && round_alike(prepared, a.1, b.1))
-    {
+    if a.1.bytes() == b.1.bytes() {
         return Ok(());
     }
-    let size = port.dtype.size();
-    let differs = a.1.bytes().chunks(size).zip(b.1.bytes().chunks(size)).position(|(x, y)| x != y);
-    let flat = differs.unwrap_or(0);
+    let unit = rounding(prepared, port.dtype);
+    let differs = match unit {
+        Some(unit) => beyond(unit, a.1, b.1),
+        None => different(a.1, b.1),
+    };
+    let Some(flat) = differs else { return Ok(()) };
     let mut index = vec![0; a.1.shape().len()];
     let mut rest = flat;
     for (axis, &extent) in a.1.shape().iter().enumerate().rev() {
@@ -162,8 +164,9 @@ fn compare(
         rest /= extent.max(1);
     }
     let message = format!(
-        "replicas of {} differ: at {index:?} rank {} has {} and rank {} has {}",
+        "replicas of {} differ{}: at {index:?} rank {} has {} and rank {} has {}",
         port.name,
+        if unit.is_some() { " by more than rounding" } else { "" },
         a.0,
         a.1.get_f64(flat),
         b.0,
@@ -173,30 +176,60 @@ fn compare(
         .note("a tensor without a device axis holds the same on every rank of its mesh"))
 }
 
-fn reduces_to_roots(prepared: &Prepared) -> bool {
-    let mut insts = prepared.plans.iter().flat_map(|plan| plan.iter());
-    insts.any(|inst| match &inst.kind {
-        InstKind::Collective(collective) => collective.kind == CollectiveKind::Reduce,
-        _ => false,
+/// The first element with other bits.
+fn different(a: &HostTensor, b: &HostTensor) -> Option<usize> {
+    let size = a.dtype().size();
+    a.bytes().chunks(size).zip(b.bytes().chunks(size)).position(|(x, y)| x != y)
+}
+
+/// By how much of their size replicas may differ, if at all: where NCCL reduces to several roots, each of which adds
+/// up in an order of its own, one unit in the last place an addition (Higham, Accuracy and Stability of Numerical
+/// Algorithms, 4.2), of the coarsest type that is reduced.
+fn rounding(prepared: &Prepared, dtype: DType) -> Option<f64> {
+    let mut unit = epsilon(dtype)?;
+    let mut roots = Vec::new();
+    for plan in &prepared.plans {
+        for inst in plan.iter() {
+            let InstKind::Collective(one) = &inst.kind else { continue };
+            if one.kind == CollectiveKind::Reduce && plan.communicators[one.comm].backend != "CUDA"
+            {
+                roots.push(one.root);
+                let inputs = one.input.as_ref().and_then(|view| epsilon(view.dtype));
+                unit = unit.max(inputs.unwrap_or(unit));
+            }
+        }
+    }
+    (roots.iter().any(|root| *root != roots[0])).then(|| unit * f64::from(prepared.ranks.max(4)))
+}
+
+/// The unit in the last place of 1, of types that are compared within rounding.
+fn epsilon(dtype: DType) -> Option<f64> {
+    match dtype {
+        DType::Double => Some(f64::EPSILON),
+        DType::Float => Some(f64::from(f32::EPSILON)),
+        DType::Half => Some(2f64.powi(-10)),
+        DType::BFloat16 => Some(2f64.powi(-7)),
+        _ => None,
+    }
+}
+
+/// The first element that differs by more than `unit` of its size, or of the tensor's typical size for what adds up
+/// to little. What is not finite has to be the same.
+fn beyond(unit: f64, a: &HostTensor, b: &HostTensor) -> Option<usize> {
+    let typical = typical(a);
+    (0..a.len()).find(|&index| {
+        let (x, y) = (a.get_f64(index), b.get_f64(index));
+        let same = x == y || (x.is_nan() && y.is_nan());
+        let near = y.is_finite() && (x - y).abs() <= unit * x.abs().max(typical);
+        !(same || (x.is_finite() && near))
     })
 }
 
-/// Whether no element differs by more than a sum over all ranks may if another order rounds it: one unit in the
-/// last place an addition (Higham, Accuracy and Stability of Numerical Algorithms, 4.2), here of the larger of
-/// the element and the tensor's root mean square, for what adds up to little.
-fn round_alike(prepared: &Prepared, a: &HostTensor, b: &HostTensor) -> bool {
-    let unit = match a.dtype() {
-        DType::Double => f64::EPSILON,
-        DType::Float => f64::from(f32::EPSILON),
-        DType::Half => 2f64.powi(-10),
-        DType::BFloat16 => 2f64.powi(-7),
-        _ => return false,
-    };
-    let squares: f64 = (0..a.len()).map(|index| a.get_f64(index).powi(2)).sum();
-    let mean = (squares / a.len().max(1) as f64).sqrt();
-    let unit = unit * f64::from(prepared.ranks.max(4));
-    (0..a.len()).all(|index| {
-        let (x, y) = (a.get_f64(index), b.get_f64(index));
-        x.to_bits() == y.to_bits() || (x - y).abs() <= unit * x.abs().max(mean)
-    })
+/// The median magnitude of what is neither zero nor infinite, among some thousand elements.
+fn typical(tensor: &HostTensor) -> f64 {
+    let step = tensor.len().div_ceil(4096).max(1);
+    let sizes = (0..tensor.len()).step_by(step).map(|index| tensor.get_f64(index).abs());
+    let mut sizes: Vec<f64> = sizes.filter(|size| size.is_normal()).collect();
+    let middle = sizes.len() / 2;
+    if sizes.is_empty() { 0.0 } else { *sizes.select_nth_unstable_by(middle, f64::total_cmp).1 }
 }

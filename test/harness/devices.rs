@@ -109,12 +109,8 @@ impl Tally {
     }
 }
 
-/// Whether a line can run with these flags. A replayed graph cannot be traced. What compares files alone compares
-/// those of lines that are left out.
+/// Whether a line can run with these flags. A replayed graph cannot be traced.
 fn wanted(command: &str, flags: &[String]) -> bool {
-    if !runs(command) && command.contains("diff ") {
-        return false;
-    }
     let graph = flags.iter().any(|flag| flag == "--graph");
     let traced = command.contains("--trace") || command.contains("--timeline");
     !(graph && traced || LEFT_OUT.iter().any(|word| command.contains(word)))
@@ -133,7 +129,14 @@ fn file(
 ) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let context = context(scratch.path(), flags, gpus);
-    for run in directives.runs.iter().filter(|run| wanted(&run.command, flags)) {
+    let mut left_out = false;
+    for run in &directives.runs {
+        // What compares files alone may compare those of lines that are left out.
+        let compares = run.command.contains("diff ") && !runs(&run.command);
+        if !wanted(&run.command, flags) || (left_out && compares) {
+            left_out = true;
+            continue;
+        }
         let command = directives::substitute(&run.command, path, scratch.path())?;
         // What goes wrong is to be seen here, not by FileCheck.
         let command = command.replace("2>&1 |", "|");

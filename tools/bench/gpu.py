@@ -246,7 +246,7 @@ def startup(tool):
     for way, command in ways.items():
         runs = sorted((timed_lines(command) for _ in range(min(3, tool.rounds))), key=lambda run: run[1][-1][0])
         ended, lines = runs[len(runs) // 2]
-        print(f"startup: {count} GPUs, {way}: first result of a small program after {lines[-1][0]:.2f} s (bar 6), ended after {ended:.2f} s")
+        print(f"startup: {count} GPUs, {way}: first result of a small program after {lines[-1][0]:.2f} s{" (bar 6)" if way == "one process" else ""}, ended after {ended:.2f} s")
         print("".join(f"  {at:.2f} s {line}\n" for at, line in lines), end="", flush=True)
 
 

@@ -159,7 +159,7 @@ class Launches:
 
     def fault(self, name, number, victim, codes, *texts, program=None):
         """Sends a signal to a rank two seconds after all are ready: in the middle of timed runs, or in a program that
-        takes half a minute."""
+        takes much longer."""
         start = time.time()
         command = [self.tool, *self.arguments("--bench", "--iters", "100000000", sizes=LARGE, timeout=10000)]
         if program:
@@ -208,7 +208,7 @@ class Launches:
         self.together("a run after all that", [([self.tool, *self.arguments("-n", str(self.count), "--processes", "--reference", self.reference)], {})])
 
     def places(self):
-        """Programs of half a minute on an H200 or more, by where a rank is then all the time."""
+        """Programs of 20 to 50 seconds on H200s, by where a rank is then all the time."""
         n = self.count
         product = Body(overlap_programs.gemm(n, "bfloat", 8192, 8192, 8192, False, 20000))
         gather = Body(overlap_programs.allgather(n, "float", [1 << 20], "NCCL"), 3)

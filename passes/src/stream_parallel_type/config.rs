@@ -150,14 +150,28 @@ impl Config {
             ("UCC", _) => Messages::None,
             _ => Messages::Coalesced,
         };
+        let exchanges =
+            allgather != Allgather::Broadcast || reduce_scatter == Some(ReduceScatter::P2p);
         for option in [PROTOCOL, COPIES] {
-            if options.is_given(option) && backend != "CUDA" {
-                let message = format!(
-                    "`{option}={}` has no effect with `communicator_backend={backend}`",
-                    options.word(option)
-                );
-                let note = "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies";
-                cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
+            let word = options.word(option);
+            let diag = match backend.as_str() {
+                "CUDA" if exchanges => continue,
+                "CUDA" => {
+                    let message =
+                        format!("`{option}={word}` has no effect: collectives move all parts");
+                    let note = "parts are sent and received with `allgather=pairwise`, `ring` or `matmul_reduce_scatter=p2p`";
+                    Diag::global(codes::OPTION_UNUSED, message).note(note)
+                }
+                _ => {
+                    let message = format!(
+                        "`{option}={word}` has no effect with `communicator_backend={backend}`"
+                    );
+                    let note = "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies";
+                    Diag::global(codes::OPTION_UNUSED, message).note(note)
+                }
+            };
+            if options.is_given(option) {
+                cx.warn(diag);
             }
         }
         if options.is_given(OWN) && !offset {

@@ -22,6 +22,7 @@
 use super::codegen;
 use super::comm::{Part, Team};
 use super::memory::ALIGNMENT;
+use super::schedule::Pace;
 use crate::plan::{
     BufferId, Collective, CollectiveKind, CommSlot, InstKind, Plan, Prepared, RedOp, View,
 };
@@ -135,6 +136,17 @@ pub(super) struct Round {
     pub(super) combine: Option<Combine>,
     /// Whether it is a round of a collective: all members offer before any of them waits.
     pub(super) collective: bool,
+}
+
+impl Round {
+    /// How its copies follow each other.
+    pub(super) fn pace(&self) -> Pace {
+        match self.collective {
+            false => Pace::Free,
+            true if self.copies.len() == self.offers.len() => Pace::InARow,
+            true => Pace::InTurn,
+        }
+    }
 }
 
 /// All messages of a program.

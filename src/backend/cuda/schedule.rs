@@ -77,8 +77,20 @@ pub(super) struct Exchange {
     pub(super) moves: Vec<Move>,
     /// Own flags to wait for, and lower, at the end.
     pub(super) awaits: Vec<usize>,
-    /// Whether all others offer at the latest when this rank does: it may await all offers before it copies.
-    pub(super) collective: bool,
+    /// How its messages follow each other where engines copy.
+    pub(super) pace: Pace,
+}
+
+/// How the messages of an exchange follow each other where engines copy.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) enum Pace {
+    /// They do not: others may offer one of them only when another one is done.
+    #[default]
+    Free,
+    /// One after the other, so that the first ones are there early.
+    InTurn,
+    /// In a row, behind all offers and in front of all answers: nobody goes on before all of them are there.
+    InARow,
 }
 
 /// A copy of an exchange.

@@ -168,9 +168,6 @@ fn on_cuda(
         let fail = |diags| entry.loaded.fail(diags);
         let mut program = cuda.load(&entry.prepared).map_err(fail)?;
         ranges::name(&mut program, profiler, &entry.loaded, &entry.prepared);
-        if programs.is_empty() && !options.quiet {
-            let _ = writeln!(io.stderr, "hir-run: {}", exec::about(&program));
-        }
         let run = program.run(&entry.inputs).map_err(fail)?;
         let run = match here {
             Some(here) => here.collect(&entry.prepared, run).map_err(fail)?,
@@ -182,6 +179,9 @@ fn on_cuda(
         programs.push(program);
     }
     if let Some(program) = programs.first() {
+        if !options.quiet {
+            let _ = writeln!(io.stderr, "hir-run: {}", exec::about(program));
+        }
         let _ = writeln!(text, "on {}", program.about());
     }
     for (program, entry) in programs.iter_mut().zip(entries) {

@@ -1,7 +1,7 @@
 //! Communications that are copied: flags and copies on a stream ([`super::messages`] has the protocol).
 
 use super::super::messages::{self, Message, Round};
-use super::{Builder, Exchange, Move};
+use super::{Builder, Exchange, Move, Pace};
 use crate::backend::cuda::comm::Part;
 use crate::plan::WorkSlot;
 
@@ -20,9 +20,9 @@ impl Builder<'_> {
     }
 
     /// Copies what the other side offers.
-    fn copy_message(&mut self, number: usize, collective: bool, stream: usize) {
+    fn copy_message(&mut self, number: usize, pace: Pace, stream: usize) {
         let moves = vec![Move::Message(number)];
-        self.exchange(Exchange { moves, collective, ..Exchange::default() }, stream);
+        self.exchange(Exchange { moves, pace, ..Exchange::default() }, stream);
     }
 
     /// Waits until the others have copied what was offered.
@@ -84,7 +84,7 @@ impl Builder<'_> {
                 aside = self.local(parts, !round.copies.is_empty(), stream)?;
             }
             for &message in &round.copies {
-                self.copy_message(message, round.collective, stream);
+                self.copy_message(message, round.pace(), stream);
             }
             if let Some(end) = aside {
                 self.wait(end, stream);
@@ -117,7 +117,7 @@ impl Builder<'_> {
     pub(super) fn stream_message(&mut self, work: WorkSlot, stream: usize) -> Result<(), String> {
         for round in self.messages.rounds(self.plan.rank, self.at)? {
             round.offers.iter().for_each(|&message| self.offer(message, stream));
-            round.copies.iter().for_each(|&message| self.copy_message(message, false, stream));
+            round.copies.iter().for_each(|&message| self.copy_message(message, Pace::Free, stream));
             if round.offers.is_empty() {
                 let end = self.record(stream);
                 self.works.insert(work.0, end);

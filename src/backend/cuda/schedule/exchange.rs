@@ -7,7 +7,7 @@
 //! take at most [`BLOCKS`] blocks, and none at all where ranks share a device.
 
 use super::super::messages;
-use super::{Builder, Call, Exchange, Move, Signal, Step};
+use super::{Builder, Call, Exchange, Move, Pace, Signal, Step};
 use crate::backend::cuda::codegen;
 
 /// Bytes of the largest message that a kernel copies.
@@ -33,10 +33,12 @@ impl Exchange {
     }
 
     fn append(&mut self, next: Exchange) {
+        if !next.moves.is_empty() {
+            self.pace = next.pace;
+        }
         self.raises.extend(next.raises);
         self.moves.extend(next.moves);
         self.awaits.extend(next.awaits);
-        self.collective |= next.collective;
     }
 
     fn words(&self) -> usize {
@@ -172,19 +174,15 @@ impl Builder<'_> {
     }
 
     /// An exchange as operations of its stream: flags are set and awaited by the stream, copy engines
-    /// copy.
-    ///
-    /// A collective's copies follow each other without flags in between, which would take some microseconds
-    /// each. Messages of a group start in any order, since others may offer one of them only when another one
-    /// is done: each has a stream of its own.
+    /// copy. Flags between copies take some microseconds each.
     fn expand(&mut self, exchange: Exchange, stream: usize) {
-        let Exchange { raises, moves, awaits, collective, .. } = exchange;
+        let Exchange { raises, moves, awaits, pace, .. } = exchange;
         let raise = |(rank, flag): (u32, usize)| Signal::Raise { rank, flag };
         self.signals(raises.into_iter().map(raise), stream);
-        if collective || moves.len() < 2 {
-            self.copies(moves, stream);
-        } else {
-            self.copies_apart(moves, stream);
+        match pace {
+            Pace::Free if moves.len() > 1 => self.copies_apart(moves, stream),
+            Pace::InTurn => moves.into_iter().for_each(|one| self.copies(vec![one], stream)),
+            Pace::Free | Pace::InARow => self.copies(moves, stream),
         }
         self.signals(awaits.iter().map(|&flag| Signal::Await { flag }), stream);
         self.signals(awaits.iter().map(|&flag| Signal::Lower { flag }), stream);

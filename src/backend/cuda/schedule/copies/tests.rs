@@ -442,19 +442,22 @@ fn large_own_parts_go_aside() {
     check(&text, true);
 }
 
-/// A collective's copies have no flags between them: those come before the first and behind the last one.
+/// Where all send to all, copies have no flags between them; those of a root are answered one by one, so that the
+/// first receiver goes on early.
 #[test]
 fn copies_of_a_collective_follow_each_other() {
     let part = "ideviceIdx.x0{4}, iS2{2097152}";
-    let text = collective("Allgather", part, "iS1{4}, iS2{2097152}", 8_388_608, "");
-    let machine = Machine::new(&text, (true, false));
-    for device in &machine.devices {
-        let steps = &device.schedule.steps;
+    let (whole, copied) = ("iS0{4}, iS2{2097152}", "iS1{4}, iS3{2097152}");
+    let gather = collective("Allgather", part, "iS1{4}, iS2{2097152}", 8_388_608, "");
+    let broadcast = collective("Broadcast", whole, copied, 8_388_608, "root=3, ");
+    for (text, rows) in [(gather, 1), (broadcast, 3)] {
+        let machine = Machine::new(&text, (true, false));
+        let steps = &machine.devices[3].schedule.steps;
         let is = |step: &&Step| matches!(step.call, Call::Transfer { .. });
         let stream = steps.iter().find(is).map(|step| step.stream);
-        let queue: Vec<bool> =
-            steps.iter().filter(|step| Some(step.stream) == stream).map(|step| is(&step)).collect();
-        assert_eq!(queue.split(|copies| !copies).filter(|run| !run.is_empty()).count(), 1);
+        let queue = steps.iter().filter(|step| Some(step.stream) == stream);
+        let queue: Vec<bool> = queue.map(|step| is(&step)).collect();
+        assert_eq!(queue.split(|copies| !copies).filter(|row| !row.is_empty()).count(), rows);
         assert_eq!(queue.iter().filter(|copies| **copies).count(), 3);
     }
 }
