@@ -76,6 +76,14 @@ impl<'a> Sizes<'a> {
                 diags.push(*diag);
             }
         }
+        let solved = !diags.has_errors();
+        for &op in walked.ops.iter().filter(|_| solved) {
+            if program.op(op).kind == OpKind::View
+                && let Err(diag) = views::check(&sizes, program, op)
+            {
+                diags.push(diag);
+            }
+        }
         if diags.has_errors() { Err(diags) } else { Ok(sizes) }
     }
 

@@ -61,6 +61,24 @@ pub(super) fn view(
     }
 }
 
+/// Looks at a view whose extents are all known: an axis that it pairs with one of extent 1 may not have followed it.
+pub(super) fn check(sizes: &Sizes<'_>, program: &Program, id: OpId) -> Result<(), Diag> {
+    let op = program.op(id);
+    let elements = |tensor: TensorId| {
+        let axes = logical_axes(program, tensor);
+        let extents = axes.stored().into_iter().map(|k| {
+            let old = program.exprs().as_int(axes.axes[k as usize].extent)?;
+            Some(sizes.renewed(sizes.root(tensor, k), old).unwrap_or(old))
+        });
+        product(extents.collect::<Option<Vec<i64>>>()?.into_iter())
+    };
+    let (from, to) = (op.input_tensors().next(), op.output_tensors().next());
+    match (from.and_then(elements), to.and_then(elements)) {
+        (Some(from), Some(to)) if from != to => Err(no_solution(program, id, from, 2)),
+        _ => Ok(()),
+    }
+}
+
 fn old_or_new(sizes: &Sizes<'_>, group: &[(usize, i64)]) -> impl Iterator<Item = i64> {
     group.iter().map(|&(root, old)| sizes.new[root].unwrap_or(old))
 }
