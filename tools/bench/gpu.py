@@ -175,30 +175,14 @@ def bare(tool, count):
     return json.loads(done.stdout)
 
 
-COLLECTIVES = {
-    "Allgather": "T0_g_float[ideviceIdx.x0{RANKS}, iS1{SIZE}] (DeviceMesh{MESH})|T1_g_float[iS2{RANKS}, iS3{SIZE}] (DeviceMesh{MESH})|",
-    "Allreduce": "T0_g_float[ideviceIdx.x0{RANKS}, iS1{SIZE}] (DeviceMesh{MESH})|T1_g_float[rdeviceIdx.x2{RANKS}, iS3{SIZE}] (DeviceMesh{MESH})|red_op=sum, ",
-}
-
-
-def collective(kind, count, elements, outputs=False):
-    """One collective on `elements` of `float` a rank. Programs without outputs are timed only."""
-    team = " ".join(map(str, range(count)))
-    words = COLLECTIVES[kind].replace("MESH", team).replace("RANKS", str(count)).replace("SIZE", str(elements))
-    source, target, extra = words.split("|")
-    size = count * elements if kind == "Allgather" else elements
-    return f"""%HostIrContainer {{ ({source}) -> ({target if outputs else ""}) :
-  {target} = ALLOCATE(buffer={target}, mem_type=global, size={size}, zero_init=false, resets_to_zero=false)
-  Communication 1 (type={kind}, team=({team}), {extra}input={source}, output={target}, backend=NCCL)
-  Wait Communication 1
-}} // %HostIrContainer
-"""
+COLLECTIVES = {"Allgather": overlap_programs.allgather, "Allreduce": overlap_programs.allreduce}
 
 
 def communication(kind, count, elements):
+    """One communication of `elements` of `float` a rank, without outputs: it is timed only."""
     if kind == "SendRecv":
         return overlap_programs.exchange(count, elements, "NCCL", 1)
-    return collective(kind, count, elements)
+    return COLLECTIVES[kind](count, "float", [elements], "NCCL")
 
 
 def collectives(tool):
@@ -236,7 +220,7 @@ def startup(tool):
     import torch
 
     count = torch.cuda.device_count()
-    text = collective("Allgather", count, 64, True) if count > 1 else MATMUL
+    text = overlap_programs.allgather(count, "float", [64], "NCCL", True) if count > 1 else MATMUL
     path = tool.folder / "start.hir"
     path.write_text(text)
     command = [tool.tool, str(path), "--backend=cuda", "--summary", *([] if count > 1 else sizes(64, 64, 64))]
@@ -246,7 +230,8 @@ def startup(tool):
     for way, command in ways.items():
         runs = sorted((timed_lines(command) for _ in range(min(3, tool.rounds))), key=lambda run: run[1][-1][0])
         ended, lines = runs[len(runs) // 2]
-        print(f"startup: {count} GPUs, {way}: first result of a small program after {lines[-1][0]:.2f} s{" (bar 6)" if way == "one process" else ""}, ended after {ended:.2f} s")
+        bar = " (bar 6)" if way == "one process" else ""
+        print(f"startup: {count} GPUs, {way}: first result of a small program after {lines[-1][0]:.2f} s{bar}, ended after {ended:.2f} s")
         print("".join(f"  {at:.2f} s {line}\n" for at, line in lines), end="", flush=True)
 
 

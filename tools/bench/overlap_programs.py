@@ -86,6 +86,15 @@ def allgather(devices, dtype, shape, backend, outputs=False):
     return w.program([x], [y] if outputs else [], [allocate(y, devices * product(shape)), *post(w, "Allgather", "", backend)])
 
 
+def allreduce(devices, dtype, shape, backend, outputs=False):
+    """The sum of the devices' parts of `shape` at all devices."""
+    w = Writer(devices, dtype)
+    axes = [("iS", extent) for extent in shape]
+    x = w.tensor(0, [("ideviceIdx.x", devices), *axes])
+    y = w.tensor(1, [("rdeviceIdx.x", devices), *axes])
+    return w.program([x], [y] if outputs else [], [allocate(y, product(shape)), *post(w, "Allreduce", "red_op=sum, ", backend)])
+
+
 def reduce_scatter(devices, dtype, shape, backend, outputs=False):
     """Part r of the devices' sum at device r."""
     w = Writer(devices, dtype)

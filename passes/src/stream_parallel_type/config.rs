@@ -152,27 +152,10 @@ impl Config {
         };
         let exchanges =
             allgather != Allgather::Broadcast || reduce_scatter == Some(ReduceScatter::P2p);
-        for option in [PROTOCOL, COPIES] {
-            let word = options.word(option);
-            let diag = match backend.as_str() {
-                "CUDA" if exchanges => continue,
-                "CUDA" => {
-                    let message =
-                        format!("`{option}={word}` has no effect: collectives move all parts");
-                    let note = "parts are sent and received with `allgather=pairwise`, `ring` or `matmul_reduce_scatter=p2p`";
-                    Diag::global(codes::OPTION_UNUSED, message).note(note)
-                }
-                _ => {
-                    let message = format!(
-                        "`{option}={word}` has no effect with `communicator_backend={backend}`"
-                    );
-                    let note = "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies";
-                    Diag::global(codes::OPTION_UNUSED, message).note(note)
-                }
-            };
-            if options.is_given(option) {
-                cx.warn(diag);
-            }
+        let given = |option: &&str| options.is_given(option);
+        let unused = [PROTOCOL, COPIES].into_iter().filter(given);
+        for option in unused.filter(|_| backend != "CUDA" || !exchanges) {
+            cx.warn(without_messages(option, options.word(option), &backend));
         }
         if options.is_given(OWN) && !offset {
             let message =
@@ -192,6 +175,22 @@ impl Config {
             copy_stream: options.word(COPIES) == "own",
         })
     }
+}
+
+/// An option of messages by copies where there are none.
+fn without_messages(option: &str, word: &str, backend: &str) -> Diag {
+    let (why, note) = match backend {
+        "CUDA" => (
+            ": collectives move all parts".to_owned(),
+            "parts are sent and received with `allgather=pairwise`, `ring` or `matmul_reduce_scatter=p2p`",
+        ),
+        _ => (
+            format!(" with `communicator_backend={backend}`"),
+            "only copies on the current stream, `communicator_backend=CUDA`, have a side that copies",
+        ),
+    };
+    let message = format!("`{option}={word}` has no effect{why}");
+    Diag::global(codes::OPTION_UNUSED, message).note(note)
 }
 
 /// How to gather: `allgather`, or nvFuser's name for a ring. The offset of a loop that scatters is said by

@@ -22,7 +22,6 @@
 use super::codegen;
 use super::comm::{Part, Team};
 use super::memory::ALIGNMENT;
-use super::schedule::Pace;
 use crate::plan::{
     BufferId, Collective, CollectiveKind, CommSlot, InstKind, Plan, Prepared, RedOp, View,
 };
@@ -121,6 +120,18 @@ pub(super) struct Combine {
     pub(super) output: Part,
     /// Whether the result lies in what others read: it has to wait for them.
     pub(super) settles: bool,
+}
+
+/// How the messages that a rank copies in a round follow each other where engines copy.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) enum Pace {
+    /// They do not: others may offer one of them only when another one is done.
+    #[default]
+    Free,
+    /// One after the other, so that the first ones are there early.
+    InTurn,
+    /// In a row, behind all offers and in front of all answers: nobody goes on before all of them are there.
+    InARow,
 }
 
 /// What a rank does in one round of a communication: it offers, copies, and combines.

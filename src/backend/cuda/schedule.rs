@@ -16,7 +16,7 @@ mod products;
 use super::codegen::{self, Fused, Job, Param};
 use super::comm::{self, Team};
 use super::memory;
-use super::messages::{Messages, Route, Routes};
+use super::messages::{Messages, Pace, Route, Routes};
 use super::sys::blas::Shape;
 use crate::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
 use std::collections::BTreeMap;
@@ -79,18 +79,6 @@ pub(super) struct Exchange {
     pub(super) awaits: Vec<usize>,
     /// How its messages follow each other where engines copy.
     pub(super) pace: Pace,
-}
-
-/// How the messages of an exchange follow each other where engines copy.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) enum Pace {
-    /// They do not: others may offer one of them only when another one is done.
-    #[default]
-    Free,
-    /// One after the other, so that the first ones are there early.
-    InTurn,
-    /// In a row, behind all offers and in front of all answers: nobody goes on before all of them are there.
-    InARow,
 }
 
 /// A copy of an exchange.

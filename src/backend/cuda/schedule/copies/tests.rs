@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 
 const ROUTES: Routes = Routes { nccl: Route::Copies, ucc: Some(Route::Copies) };
 
+/// By kernels, by copy engines, and as in a graph: whether ranks are apart, and whether engines only push.
+const WAYS: [(bool, bool); 3] = [(true, false), (false, false), (true, true)];
+
 /// One rank as its device sees it.
 struct Device {
     schedule: Schedule,
@@ -264,7 +267,7 @@ fn inputs(prepared: &Prepared, salt: u8) -> Vec<Vec<HostTensor>> {
 /// Runs a program twice in each order, with changing data, by kernels, by copy engines, and as in a graph;
 /// `moves` compares what it moves with the CPU.
 fn check(text: &str, moves: bool) {
-    for how in [(true, false), (false, false), (true, true)] {
+    for how in WAYS {
         run(&mut Machine::new(text, how), text, how.0, moves);
     }
 }
@@ -519,9 +522,7 @@ fn receives_of_a_group_do_not_wait_for_each_other() {
         let zero = [a, "Wait Communication 1", b, "Wait Communication 2"];
         let one = [c, "Wait Communication 3", d, "Wait Communication 4"];
         let two = ["StartCoalescing", e, f, "EndCoalescing 7", "Wait Communication 7"];
-        for elements in [5, 1_048_577] {
-            follows(&three([&zero, &one, &two], elements));
-        }
+        follows([&zero, &one, &two]);
     }
 }
 
@@ -542,20 +543,20 @@ fn sends_of_a_group_do_not_wait_for_each_other() {
         let zero = [start, a, b, "EndCoalescing 8", "Wait Communication 8"];
         let one = [start, c, "EndCoalescing 4", "Wait Communication 4", d, "Wait Communication 5"];
         let two = [e, "Wait Communication 6", start, f, "EndCoalescing 9", "Wait Communication 9"];
-        for elements in [5, 1_048_577] {
-            follows(&three([&zero, &one, &two], elements));
-        }
+        follows([&zero, &one, &two]);
     }
 }
 
-/// Follows a program by kernels, by copy engines and as in a graph, in each order of streams; it has to end.
-fn follows(text: &str) {
-    for how in [(true, false), (false, false), (true, true)] {
-        for last in [false, true] {
-            Machine::new(text, how).run(last);
-        }
-        if !how.0 {
-            Machine::new(text, how).run_in_order();
+/// Follows three ranks with small messages and large ones, in all ways and in each order of streams; they have to end.
+fn follows(bodies: [&[&str]; 3]) {
+    for text in [5, 1_048_577].map(|elements| three(bodies, elements)) {
+        for how in WAYS {
+            for last in [false, true] {
+                Machine::new(&text, how).run(last);
+            }
+            if !how.0 {
+                Machine::new(&text, how).run_in_order();
+            }
         }
     }
 }
