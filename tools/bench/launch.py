@@ -160,6 +160,8 @@ class Launches:
     def fault(self, name, number, victim, codes, *texts, program=None):
         """Sends a signal to a rank two seconds after all are ready: in the middle of timed runs, or in a program that
         takes much longer."""
+        if (self.suite.options.only or "") not in name:
+            return
         start = time.time()
         command = [self.tool, *self.arguments("--bench", "--iters", "100000000", sizes=LARGE, timeout=10000)]
         if program:
@@ -296,6 +298,8 @@ def main(suite):
         return
     with tempfile.TemporaryDirectory() as folder:
         launches = Launches(suite, folder)
+        if suite.options.only:
+            return launches.faults()
         launches.launchers()
         launches.hosts()
         launches.traces()

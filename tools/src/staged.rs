@@ -5,6 +5,7 @@ mod pending;
 
 use crate::run::errors;
 use hostir::diag::Diag;
+pub(crate) use pending::end_process;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

@@ -30,7 +30,7 @@ pub(super) fn watch(peers: &Arc<Peers>, status: i32) {
                     std::io::stderr(),
                     "hir-run: rank {rank} does not stop and is ended: {message}"
                 );
-                std::process::exit(status);
+                crate::staged::end_process(status);
             }
         }
     });

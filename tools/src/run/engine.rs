@@ -133,7 +133,7 @@ fn end_if_stuck(watch: Arc<cuda::Watch>, timeout: Duration) {
         // Nobody is left to tell if this fails.
         let text = hostir::diag::render::to_string("", "", std::slice::from_ref(&diag));
         let _ = std::io::stderr().write_all(text.as_bytes());
-        std::process::exit(errors::status(diag.code) as i32);
+        crate::staged::end_process(errors::status(diag.code) as i32);
     });
 }
 

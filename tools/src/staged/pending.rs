@@ -22,6 +22,21 @@ pub(super) fn forget(path: &Path) {
     pending().retain(|known| known != path);
 }
 
+/// Ends the process at once, without what libraries do at its end: those of the CUDA driver and of NCCL wait
+/// for work that may never end.
+pub(crate) fn end_process(status: i32) -> ! {
+    // Nothing more is noted or moved while this ends the process.
+    let pending = pending();
+    remove(&pending);
+    signal_hook::low_level::exit(status)
+}
+
+fn remove(pending: &[PathBuf]) {
+    for path in pending.iter().rev() {
+        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path));
+    }
+}
+
 fn pending() -> MutexGuard<'static, Vec<PathBuf>> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -37,9 +52,7 @@ fn watch() {
         for signal in signals.forever() {
             // Nothing more is noted or moved while this ends the process.
             let pending = pending();
-            for path in pending.iter().rev() {
-                let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path));
-            }
+            remove(&pending);
             let _ = emulate_default_handler(signal);
         }
     });
