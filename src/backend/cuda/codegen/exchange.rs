@@ -8,8 +8,10 @@
 //!
 //! Order: block 0 raises before it waits for anything. A copy's blocks wait for its flag, copy, and count
 //! themselves; the last one lowers the flag and raises the other one, so that whoever sees it raised sees
-//! the copy (or may write what was read) and finds the first one low. Flags are set with release and read with acquire at the
-//! scope of the system (PTX ISA, memory consistency model), since the other side is another device.
+//! the copy (or may write what was read) and finds the first one low. A flag is raised behind a fence and read
+//! with acquire, at the scope of the system (PTX ISA, memory consistency model), since the other side is
+//! another device. A fence takes a microsecond, so lowering a flag has none of its own: whoever raises it
+//! again has seen what its owner raised behind a later fence.
 //!
 //! The kernel behind an exchange is not brought to the device before the exchange has ended, as other
 //! kernels let it be: waiting behind one that waits for another rank, it could fill the device and keep off
@@ -25,9 +27,13 @@ pub const THREADS: u32 = 512;
 pub const WORDS: usize = 6;
 
 const HEAD: &str = r#"typedef unsigned long long Word;
-static __device__ __forceinline__ void set(Word flag, unsigned int value) {
-  asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory");
+static __device__ __forceinline__ void fence() {
+  asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
+static __device__ __forceinline__ void set(Word flag, unsigned int value) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" :: "l"(flag), "r"(value) : "memory");
+}
+static __device__ __forceinline__ void lower(Word flag) { set(flag, 0); }
 static __device__ __forceinline__ void await(Word flag) {
   unsigned int value;
   do {
@@ -55,7 +61,9 @@ static __device__ __forceinline__ void message(Word offer, Word from, Word to, W
   }
   const Word odd = from | to;
   if (odd % 16 == 0) {
-    copy<ulonglong2, 8>(from, to, bytes / 16);
+    // 2 MB under way are enough, in one message or several; more slow reads from another device down.
+    if (gridDim.x > 32) copy<ulonglong2, 4>(from, to, bytes / 16);
+    else copy<ulonglong2, 8>(from, to, bytes / 16);
     const Word whole = bytes / 16 * 16;
     copy<unsigned char, 1>(from + whole, to + whole, bytes - whole);
   } else if ((odd | bytes) % 4 == 0) {
@@ -66,11 +74,13 @@ static __device__ __forceinline__ void message(Word offer, Word from, Word to, W
   if (done == 0) return;
   __syncthreads();
   if (threadIdx.x != 0) return;
-  __threadfence_system();
-  if (atomicAdd((unsigned int*)counter, 1u) + 1 < gridDim.x) return;
-  __threadfence_system();
-  *(volatile unsigned int*)counter = 0;
-  set(offer, 0);
+  if (gridDim.x > 1) {
+    fence();
+    if (atomicAdd((unsigned int*)counter, 1u) + 1 < gridDim.x) return;
+    lower(counter);
+  }
+  lower(offer);
+  fence();
   set(done, 1);
 }
 "#;
@@ -86,7 +96,7 @@ pub fn exchange(raises: usize, copies: usize, awaits: usize) -> String {
     let first = "blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0";
     // Writing to a string cannot fail.
     if raises > 0 {
-        let _ = writeln!(body, "  if ({first}) {{");
+        let _ = writeln!(body, "  if ({first}) {{\n    fence();");
         (0..raises).for_each(|at| {
             let _ = writeln!(body, "    set(r{at}, 1);");
         });
@@ -101,7 +111,7 @@ pub fn exchange(raises: usize, copies: usize, awaits: usize) -> String {
     if awaits > 0 {
         let _ = writeln!(body, "  if ({first}) {{");
         (0..awaits).for_each(|at| {
-            let _ = writeln!(body, "    await(w{at});\n    set(w{at}, 0);");
+            let _ = writeln!(body, "    await(w{at});\n    lower(w{at});");
         });
         let _ = writeln!(body, "  }}");
     }
