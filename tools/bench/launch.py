@@ -204,9 +204,9 @@ class Launches:
         for place, text in self.places().items():
             program = self.folder / f"{place.replace(' ', '-')}.hir"
             program.write_text(text)
-            self.fault(f"SIGKILL of a rank {place}", signal.SIGKILL, last, (3,), lost, "SIGKILL", program=str(program))
+            self.fault(f"SIGKILL of a rank {place}", signal.SIGKILL, last, (3,), lost, "SIGKILL", "gave up in", program=str(program))
             if place.startswith("in"):
-                self.fault(f"SIGSTOP of a rank {place}", signal.SIGSTOP, last, (3,), lost, "nothing was heard of it", program=str(program))
+                self.fault(f"SIGSTOP of a rank {place}", signal.SIGSTOP, last, (3,), lost, "nothing was heard of it", "gave up in", program=str(program))
         self.together("a run after all that", [([self.tool, *self.arguments("-n", str(self.count), "--processes", "--reference", self.reference)], {})])
 
     def places(self):

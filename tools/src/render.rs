@@ -28,10 +28,21 @@ pub enum Format {
 
 /// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
 pub fn report(io: &mut Io<'_>, format: Format, source: &Source, diags: &[Diag]) {
+    write(io.stderr, io.color, format, source, diags);
+}
+
+/// Writes diagnostics about `source`. A writer that fails has no one to be told to.
+pub(crate) fn write(
+    out: &mut dyn Write,
+    color: bool,
+    format: Format,
+    source: &Source,
+    diags: &[Diag],
+) {
     let text = source.text();
     let _ = match format {
-        Format::Human => human(io.stderr, io.color, &source.name, &text, diags),
-        Format::Json => json::write(io.stderr, &source.name, &text, diags),
+        Format::Human => human(out, color, &source.name, &text, diags),
+        Format::Json => json::write(out, &source.name, &text, diags),
     };
 }
 

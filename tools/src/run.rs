@@ -22,6 +22,7 @@ mod ranges;
 mod reference;
 mod spread;
 mod store;
+mod stuck;
 mod summary;
 mod timeline;
 mod trace;
@@ -103,7 +104,9 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     let ready = |program: &mut cuda::Loaded<'_>| {
         ranges::name(program, profiler.as_ref(), &loaded, &prepared);
     };
-    let (run, trace) = compute(&engine, &prepared, parts, options, &ready, io)
+    let programs = vec![(&loaded.source, &prepared)];
+    let run = |io: &mut Io<'_>| compute(&engine, &prepared, parts, options, &ready, io);
+    let (run, trace) = stuck::watched(&engine, programs, options.format, here, io, run)
         .map_err(|diags| loaded.fail(diags))?;
     // Timelines first: with the outputs rank 0 has all that it needs of the others.
     let trace =

@@ -126,9 +126,10 @@ fn opened<'p>(
     let ordinals = site.ordinals.clone();
     drop(site);
     let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options)?;
+    let program = options.watch.program();
     for rank in &mut ranks {
         rank.peers = joint.exchange();
-        rank.watched = Some(options.watch.rank());
+        rank.watched = Some(options.watch.rank(program, rank.plan.rank));
     }
     // Processes have hardware queues of their own: they keep to the order, but need no turns.
     for (rank, turns) in ranks.iter_mut().zip(turns).filter(|_| !joint.is_several()) {

@@ -33,13 +33,13 @@ pub use messages::{Route, Routes};
 pub use pool::Pool;
 pub use sys::context::CallerStream;
 pub use sys::{Error, blas, driver, nvrtc, nvtx, peer};
-pub use watch::Watch;
+pub use watch::{Place, Watch};
 
 use super::exchange::{Exchange, ExchangeError};
 use super::trace::Trace;
 use super::{Backend, RunResult};
 use crate::data::HostTensor;
-use crate::diag::{Diag, Label, codes};
+use crate::diag::{Diag, codes};
 use crate::plan::{Plan, Prepared};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -257,16 +257,11 @@ impl Failure {
     }
 
     /// Another process's failure, with where this rank was.
-    fn of_peer(&self, mut diag: Diag, prepared: &Prepared, plan: &Plan) -> Diag {
-        let Some(inst) = self.inst.and_then(|inst| plan.insts.get(inst)) else { return diag };
-        let text = format!("rank {} was here", plan.rank);
-        let span = prepared.labels.span(inst.origin.op);
-        match &mut diag.primary {
-            Some(_) => diag.labels.push(Label { span, text }),
-            primary => *primary = Some(Label { span, text }),
+    fn of_peer(&self, diag: Diag, prepared: &Prepared, plan: &Plan) -> Diag {
+        match self.inst {
+            Some(inst) => watch::gave_up(diag, inst, prepared, plan),
+            None => diag,
         }
-        let place = prepared.labels.origin(plan, inst.origin);
-        diag.note(format!("rank {} gave up in {place}", plan.rank))
     }
 }
 

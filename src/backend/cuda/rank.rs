@@ -280,6 +280,7 @@ impl<'p> Rank<'p> {
     pub(super) fn start(&mut self) -> Result<(), Failure> {
         self.queued += 1;
         self.begin();
+        self.is_at(None);
         if let Some(graph) = &self.graph {
             return Ok(self.streams[0].replay(graph)?);
         }
@@ -301,6 +302,7 @@ impl<'p> Rank<'p> {
 
     fn step(&mut self, at: usize) -> Result<(), Failure> {
         let stream = self.ready[at].1;
+        self.is_at(Some(self.schedule.steps[at].inst));
         self.enter(at);
         let issued = self.issue(at, stream);
         self.leave();
@@ -363,9 +365,18 @@ impl<'p> Rank<'p> {
         timeout: Duration,
         reached: impl Fn(&Self) -> Reached,
     ) -> Result<(), Failure> {
+        self.poll(timeout, reached).inspect_err(|failure| self.is_at(failure.inst))
+    }
+
+    fn poll(
+        &mut self,
+        timeout: Duration,
+        reached: impl Fn(&Self) -> Reached,
+    ) -> Result<(), Failure> {
         let deadline = Instant::now() + timeout;
         let mut looks = 0u32;
         self.begin();
+        self.is_at(None);
         self.streams[0].record(&self.end)?;
         while !self.end.is_reached()? {
             looks += 1;
@@ -399,6 +410,13 @@ impl<'p> Rank<'p> {
     pub(super) fn begin(&self) {
         if let Some(watched) = &self.watched {
             watched.begin();
+        }
+    }
+
+    /// Lets others see where the run is.
+    fn is_at(&self, inst: Option<usize>) {
+        if let Some(watched) = &self.watched {
+            watched.at(inst);
         }
     }
 

@@ -1,10 +1,12 @@
-//! Whether runs end, for whoever can end the process.
+//! Whether runs end, and where they are, for whoever can end the process.
 //!
 //! A rank looks at its deadline between calls of the driver. A call that never returns keeps it from
 //! looking, and a thread that is in such a call cannot be ended. So ranks leave word of when their runs
-//! began where another thread reads it.
+//! began, and of where they are, where another thread reads it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::diag::{Diag, Label};
+use crate::plan::{Plan, Prepared};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -12,12 +14,26 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Watch {
     zero: Instant,
-    ranks: Mutex<Vec<Weak<AtomicU64>>>,
+    ranks: Mutex<Vec<Weak<State>>>,
+    programs: AtomicUsize,
 }
+
+/// What a rank leaves word of.
+#[derive(Debug)]
+struct State {
+    program: usize,
+    rank: u32,
+    /// When its run began, in milliseconds since the watch did; 0 if none is under way.
+    began: AtomicU64,
+    /// The instruction that it issues or failed in, or [`UNKNOWN`].
+    inst: AtomicUsize,
+}
+
+const UNKNOWN: usize = usize::MAX;
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { zero: Instant::now(), ranks: Mutex::default() }
+        Self { zero: Instant::now(), ranks: Mutex::default(), programs: AtomicUsize::default() }
     }
 }
 
@@ -25,12 +41,30 @@ impl Watch {
     /// Whether a run began so long ago, and has not ended, nor failed and been cleared away.
     pub fn is_stuck(&self, limit: Duration) -> bool {
         let now = self.now();
+        self.open().iter().any(|rank| {
+            let began = rank.began.load(Ordering::Acquire);
+            u128::from(now.saturating_sub(began)) > limit.as_millis()
+        })
+    }
+
+    /// Where ranks are that have not ended their run, as far as that is known.
+    pub fn places(&self) -> Vec<Place> {
+        let place = |rank: &Arc<State>| {
+            let inst = rank.inst.load(Ordering::Acquire);
+            let place = Place { program: rank.program, rank: rank.rank, inst };
+            (inst != UNKNOWN).then_some(place)
+        };
+        let mut places: Vec<Place> = self.open().iter().filter_map(place).collect();
+        places.sort_by_key(|place| (place.program, place.rank));
+        places
+    }
+
+    /// Ranks with a run under way.
+    fn open(&self) -> Vec<Arc<State>> {
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
         ranks.retain(|rank| rank.strong_count() > 0);
-        ranks.iter().filter_map(Weak::upgrade).any(|rank| {
-            let began = rank.load(Ordering::Acquire);
-            began != 0 && u128::from(now.saturating_sub(began)) > limit.as_millis()
-        })
+        let ranks = ranks.iter().filter_map(Weak::upgrade);
+        ranks.filter(|rank| rank.began.load(Ordering::Acquire) != 0).collect()
     }
 
     /// Milliseconds, never 0.
@@ -38,31 +72,75 @@ impl Watch {
         u64::try_from(self.zero.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// One more rank, which does nothing yet.
-    pub(super) fn rank(self: &Arc<Self>) -> Watched {
-        let began = Arc::new(AtomicU64::new(0));
-        let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
-        ranks.push(Arc::downgrade(&began));
-        Watched { watch: self.clone(), began }
+    /// The number of one more program.
+    pub(super) fn program(&self) -> usize {
+        self.programs.fetch_add(1, Ordering::Relaxed)
     }
+
+    /// One more rank of a program, which does nothing yet.
+    pub(super) fn rank(self: &Arc<Self>, program: usize, rank: u32) -> Watched {
+        let (began, inst) = (AtomicU64::default(), AtomicUsize::new(UNKNOWN));
+        let state = Arc::new(State { program, rank, began, inst });
+        let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        ranks.push(Arc::downgrade(&state));
+        Watched { watch: self.clone(), state }
+    }
+}
+
+/// Where a rank is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Which of the programs that were loaded with the watch, from 0 on.
+    pub program: usize,
+    /// The rank.
+    pub rank: u32,
+    inst: usize,
+}
+
+impl Place {
+    /// A diagnostic of this program, with where the rank was: its op and iteration.
+    pub fn add_to(self, diag: Diag, prepared: &Prepared) -> Diag {
+        match prepared.plans.iter().find(|plan| plan.rank == self.rank) {
+            Some(plan) => gave_up(diag, self.inst, prepared, plan),
+            None => diag,
+        }
+    }
+}
+
+/// A diagnostic with the instruction in which a rank gave up.
+pub(super) fn gave_up(mut diag: Diag, inst: usize, prepared: &Prepared, plan: &Plan) -> Diag {
+    let Some(inst) = plan.insts.get(inst) else { return diag };
+    let text = format!("rank {} was here", plan.rank);
+    let span = prepared.labels.span(inst.origin.op);
+    match &mut diag.primary {
+        Some(_) => diag.labels.push(Label { span, text }),
+        primary => *primary = Some(Label { span, text }),
+    }
+    let place = prepared.labels.origin(plan, inst.origin);
+    diag.note(format!("rank {} gave up in {place}", plan.rank))
 }
 
 /// A rank's part of a watch.
 #[derive(Debug)]
 pub(super) struct Watched {
     watch: Arc<Watch>,
-    began: Arc<AtomicU64>,
+    state: Arc<State>,
 }
 
 impl Watched {
     /// A run begins.
     pub(super) fn begin(&self) {
-        self.began.store(self.watch.now(), Ordering::Release);
+        self.state.began.store(self.watch.now(), Ordering::Release);
+    }
+
+    /// The rank issues an instruction or fails in it; nobody knows which without one.
+    pub(super) fn at(&self, inst: Option<usize>) {
+        self.state.inst.store(inst.unwrap_or(UNKNOWN), Ordering::Release);
     }
 
     /// All runs have ended.
     pub(super) fn end(&self) {
-        self.began.store(0, Ordering::Release);
+        self.state.began.store(0, Ordering::Release);
     }
 }
 
@@ -73,7 +151,7 @@ mod tests {
     #[test]
     fn what_began_and_did_not_end_is_stuck() {
         let watch = Arc::new(Watch::default());
-        let (first, second) = (watch.rank(), watch.rank());
+        let (first, second) = (watch.rank(0, 0), watch.rank(0, 1));
         let limit = Duration::from_millis(20);
         first.begin();
         second.begin();
@@ -90,5 +168,34 @@ mod tests {
         drop(second);
         std::thread::sleep(Duration::from_millis(40));
         assert!(!watch.is_stuck(limit), "a rank that is gone is no run");
+    }
+
+    const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
+  T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
+} // %HostIrContainer
+";
+
+    #[test]
+    fn places_of_runs_under_way() {
+        let watch = Arc::new(Watch::default());
+        let program = (watch.program(), watch.program()).1;
+        let (first, second) = (watch.rank(program, 0), watch.rank(program, 1));
+        first.at(Some(0));
+        assert_eq!(watch.places(), [], "no run is under way");
+        first.begin();
+        second.begin();
+        let place = Place { program: 1, rank: 0, inst: 0 };
+        assert_eq!(watch.places(), [place], "one rank does not know");
+        let (programs, _) = crate::load(COPY);
+        let prepared = crate::plan::prepare(&programs[0], &crate::plan::Sizes::default()).unwrap();
+        let diag = place.add_to(Diag::global("H0501", "lost"), &prepared);
+        let label = diag.primary.unwrap();
+        assert_eq!(
+            (label.span.start, label.text.as_str()),
+            (COPY.find("T1_g_float[iS1{4}] =").unwrap() as u32, "rank 0 was here")
+        );
+        assert_eq!(diag.notes, ["rank 0 gave up in `T1 = Set`"]);
+        first.at(None);
+        assert_eq!(watch.places(), []);
     }
 }

@@ -10,8 +10,9 @@ use std::io::Write as _;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a process may take to notice that its run has failed.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long a process may take to notice that its run has failed: longer than what watches runs on GPUs and
+/// can tell more of them.
+const GRACE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Watches until the connections are gone. `status` is what the process exits with.

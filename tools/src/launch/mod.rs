@@ -92,6 +92,11 @@ impl Here {
         self.place.rank == 0
     }
 
+    /// Why the run of all processes failed, once it did.
+    pub(crate) fn failed(&self) -> Option<ExchangeError> {
+        self.peers.failed()
+    }
+
     /// Refuses processes that were started with something else: by name, what has to be the same, in an
     /// order that is the same for all of one version.
     ///

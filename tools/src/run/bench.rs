@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
 use super::outputs::Results;
-use super::{check, names, ranges, spread};
+use super::{check, names, ranges, spread, stuck};
 use crate::io::Io;
 use crate::launch::Here;
 use crate::staged::write_whole;
@@ -75,7 +75,12 @@ pub(super) fn run(
         Engine::Cpu => on_cpu(&entries, bench, options)?,
         Engine::Null { null, .. } => on_null(&entries, bench, null)?,
         Engine::Cuda(cuda) => {
-            on_cuda(&entries, bench, options, (cuda, profiler), here, &mut text, io)?
+            let programs =
+                entries.iter().map(|entry| (&entry.loaded.source, &entry.prepared)).collect();
+            let work = |io: &mut Io<'_>| {
+                on_cuda(&entries, bench, options, (cuda, profiler), here, &mut text, io)
+            };
+            stuck::watched(engine, programs, options.format, here, io, work)?
         }
     };
     if here.is_some_and(|here| !here.is_first()) {

@@ -9,10 +9,8 @@ use hostir::backend::cuda::{self, Cuda, Routes, driver};
 use hostir::backend::exchange::Exchange;
 use hostir::backend::null::Null;
 use hostir::diag::{Diag, codes};
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A backend that can run.
 #[derive(Debug)]
@@ -78,9 +76,6 @@ impl Engine {
             pool: io.gpus.clone(),
             watch: Arc::default(),
         };
-        if io.exe.is_some() {
-            end_if_stuck(options.watch.clone(), options.timeout);
-        }
         Engine::Cuda(Cuda { options })
     }
 
@@ -119,35 +114,6 @@ impl Engine {
 /// Whether the program is looked at and not run. (`--bench` runs it whatever else is asked for.)
 fn nothing_runs(options: &Options) -> bool {
     options.bench.is_none() && (options.check_only || options.print_plan)
-}
-
-/// Ends the process if a run goes on long behind its deadline: then a rank hangs in a call of the driver and
-/// does not look at the time. A program that is no process of its own has no such guard.
-fn end_if_stuck(watch: Arc<cuda::Watch>, timeout: Duration) {
-    const LOOK: Duration = Duration::from_millis(250);
-    std::thread::spawn(move || {
-        while !watch.is_stuck(timeout + GRACE) {
-            std::thread::sleep(LOOK);
-        }
-        let diag = stuck(timeout);
-        // Nobody is left to tell if this fails.
-        let text = hostir::diag::render::to_string("", "", std::slice::from_ref(&diag));
-        let _ = std::io::stderr().write_all(text.as_bytes());
-        crate::staged::end_process(errors::status(diag.code) as i32);
-    });
-}
-
-/// How much longer a run may take to end after its deadline.
-const GRACE: Duration = Duration::from_secs(5);
-
-fn stuck(timeout: Duration) -> Diag {
-    let message = format!(
-        "the run did not end within {} ms, and a call of the CUDA driver or of NCCL does not return",
-        timeout.as_millis()
-    );
-    Diag::global(codes::TIMEOUT, message).note(
-        "the process ends without a look at its ranks; `--processes` gives each rank a driver of its own",
-    )
 }
 
 fn no_device(error: &cuda::Error) -> Diag {

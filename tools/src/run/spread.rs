@@ -6,12 +6,13 @@ use super::load::Loaded;
 use super::{errors, exec};
 use crate::io::{Io, Status};
 use crate::launch::{self, Here, Source, children};
-use crate::render;
+use crate::render::{self, Format};
 use exec::Prepared;
 use hostir::backend::RunResult;
 use hostir::backend::trace::Trace;
 use hostir::diag::{Diag, codes};
 use std::ffi::OsString;
+use std::io::Write;
 
 /// How a run ends that does not succeed.
 pub(super) enum End {
@@ -42,14 +43,19 @@ impl From<Failure> for End {
 impl End {
     /// Says it, and what to exit with.
     pub(super) fn report(self, options: &Options, io: &mut Io<'_>) -> i32 {
+        self.write(options.format, io.color, io.stderr)
+    }
+
+    /// Says it there, and what to exit with. A writer that fails has no one to be told to.
+    pub(super) fn write(self, format: Format, color: bool, out: &mut dyn Write) -> i32 {
         match self {
             End::Told(status) => status,
             End::Failed(failure, voice, status) => {
                 match voice {
                     Voice::Full => {
-                        render::report(io, options.format, &failure.source, &failure.diags);
+                        render::write(out, color, format, &failure.source, &failure.diags);
                     }
-                    Voice::Line => line(&failure.diags, io),
+                    Voice::Line => line(&failure.diags, out),
                     Voice::Silent => {}
                 }
                 status
@@ -59,11 +65,11 @@ impl End {
 }
 
 /// Somebody else's failure in one line, with where this rank was.
-fn line(diags: &[Diag], io: &mut Io<'_>) {
+fn line(diags: &[Diag], out: &mut dyn Write) {
     let Some(diag) = diags.first() else { return };
     let own = diag.notes.iter().find(|note| note.contains(" gave up in "));
     let own = own.map_or_else(String::new, |note| format!("; {note}"));
-    let _ = writeln!(io.stderr, "hir-run: ends: {}{own}", diag.message);
+    let _ = writeln!(out, "hir-run: ends: {}{own}", diag.message);
 }
 
 /// Runs, alone or as one of several processes, or starts those.
@@ -135,6 +141,12 @@ fn end(here: &Here, result: Result<String, Failure>) -> Result<String, End> {
             failure
         }
     };
+    let (voice, status) = ending(here, &failure);
+    Err(End::Failed(failure, voice, status))
+}
+
+/// How much a process of several says of its failure, and what it exits with.
+pub(super) fn ending(here: &Here, failure: &Failure) -> (Voice, i32) {
     let followed = failure.diags.first().is_some_and(|diag| diag.code == codes::PROCESS);
     let child = here.place.source == Source::Processes;
     let voice = match () {
@@ -148,7 +160,7 @@ fn end(here: &Here, result: Result<String, Failure>) -> Result<String, End> {
         0 => Status::Environment.code(),
         status => status,
     };
-    Err(End::Failed(failure, voice, status))
+    (voice, status)
 }
 
 /// Compares what the processes of a run were started with, and says how much they will send.
