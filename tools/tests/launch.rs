@@ -1,4 +1,4 @@
-//! Launches with real processes, on the null backend: every step of a run but the work.
+//! Launches with real processes, most on the null backend: every step of a run but the work.
 //!
 //! Every test has a folder, a port and a token of its own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 mod children;
 #[path = "launch/faults.rs"]
 mod faults;
+#[path = "launch/stuck.rs"]
+mod stuck;
 #[path = "launch/timelines.rs"]
 mod timelines;
 
@@ -42,8 +44,8 @@ impl Site {
         Self { folder, port, token: format!("{port} of {}", std::process::id()) }
     }
 
-    /// `hir-run gather.hir` without anything of a launcher in its environment.
-    fn command(&self) -> Command {
+    /// `hir-run` without anything of a launcher in its environment.
+    fn bare(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
         for name in [
             "RANK",
@@ -68,9 +70,15 @@ impl Site {
         ] {
             command.env_remove(name);
         }
-        command.current_dir(self.folder.path()).args(["gather.hir", "--backend=null"]);
-        command.args(["--set", "i1=3"]).stdin(Stdio::null());
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// `hir-run gather.hir` on the null backend.
+    fn command(&self) -> Command {
+        let mut command = self.bare();
+        command.args(["gather.hir", "--backend=null", "--set", "i1=3"]);
         command
     }
 

@@ -9,7 +9,7 @@ fn start(site: &Site, more: &[&str]) -> Child {
 }
 
 /// The children of a process, once there are four: rank r is the r-th.
-fn children(parent: u32) -> Vec<i32> {
+pub(super) fn children(parent: u32) -> Vec<i32> {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
         let path = format!("/proc/{parent}/task/{parent}/children");
@@ -23,7 +23,7 @@ fn children(parent: u32) -> Vec<i32> {
     }
 }
 
-fn send(signal: &str, pid: i32) {
+pub(super) fn send(signal: &str, pid: i32) {
     let sent = Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
     assert!(sent.success());
 }
@@ -34,7 +34,7 @@ fn is_running(pid: i32) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
 
-fn all_end(pids: &[i32]) {
+pub(super) fn all_end(pids: &[i32]) {
     let until = Instant::now() + Duration::from_secs(20);
     while pids.iter().any(|pid| is_running(*pid)) {
         assert!(Instant::now() < until, "orphans: {pids:?}");

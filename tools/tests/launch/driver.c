@@ -1,0 +1,162 @@
+// A CUDA driver and an NVRTC whose devices do nothing: memory is the host's, copies are made when they are
+// issued, flags and kernels do nothing, every event is reached at once. It has what hir-run calls for a program
+// without products and NCCL, on four devices that reach each other. With DRIVER_LAUNCHES=N in the environment
+// launches do not return any more behind the first N of a process, as those of a full queue.
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef unsigned long long Address;
+
+#define DONE 0
+#define NOTHING(name) \
+    int name(void) { return DONE; }
+#define HANDLE(name) \
+    int name(void **made) { return handle(made); }
+
+enum { MAJOR = 75, MINOR = 76, MULTIPROCESSORS = 16, DEVICES = 4 };
+
+static int handle(void **made) {
+    *made = malloc(1);
+    return DONE;
+}
+
+// ---- devices and contexts ----
+
+NOTHING(cuInit)
+NOTHING(cuDevicePrimaryCtxRelease_v2)
+NOTHING(cuCtxSetCurrent)
+NOTHING(cuCtxEnablePeerAccess)
+
+int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return DONE;
+}
+int cuDeviceGetCount(int *count) {
+    *count = DEVICES;
+    return DONE;
+}
+int cuDeviceGet(int *device, int number) {
+    *device = number;
+    return DONE;
+}
+int cuDeviceGetName(char *name, int size, int device) {
+    (void)device;
+    strncpy(name, "Nothing", (size_t)size);
+    return DONE;
+}
+int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
+    memset(uuid, device + 1, 16);
+    return DONE;
+}
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)device;
+    *value = attribute == MAJOR ? 9 : attribute == MINOR ? 0 : attribute == MULTIPROCESSORS ? 132 : 1;
+    return DONE;
+}
+int cuDeviceCanAccessPeer(int *can) {
+    *can = 1;
+    return DONE;
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    *context = (void *)(Address)(device + 1);
+    return DONE;
+}
+int cuCtxGetCurrent(void **context) {
+    *context = 0;
+    return DONE;
+}
+int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+    *least = 0;
+    *greatest = -5;
+    return DONE;
+}
+
+// ---- memory ----
+
+NOTHING(cuIpcGetMemHandle)
+NOTHING(cuIpcCloseMemHandle)
+
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+    *free = *total = (size_t)1 << 36;
+    return DONE;
+}
+int cuMemAlloc_v2(Address *address, size_t bytes) {
+    *address = (Address)aligned_alloc(512, (bytes + 512) / 512 * 512);
+    return *address ? DONE : 2;
+}
+int cuMemFree_v2(Address address) {
+    free((void *)address);
+    return DONE;
+}
+// Another process's memory is some of this one's.
+int cuIpcOpenMemHandle_v2(Address *address) {
+    return cuMemAlloc_v2(address, 1 << 20);
+}
+int cuMemcpyHtoD_v2(Address to, const void *from, size_t bytes) {
+    memcpy((void *)to, from, bytes);
+    return DONE;
+}
+int cuMemcpyDtoH_v2(void *to, Address from, size_t bytes) {
+    memcpy(to, (void *)from, bytes);
+    return DONE;
+}
+int cuMemcpyAsync(Address to, Address from, size_t bytes) {
+    memmove((void *)to, (void *)from, bytes);
+    return DONE;
+}
+int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes) {
+    return cuMemcpyAsync(to, from, bytes);
+}
+int cuMemsetD8Async(Address to, unsigned char byte, size_t bytes) {
+    memset((void *)to, byte, bytes);
+    return DONE;
+}
+
+// ---- streams, events, kernels ----
+
+HANDLE(cuStreamCreateWithPriority)
+NOTHING(cuStreamDestroy_v2)
+NOTHING(cuStreamSynchronize)
+NOTHING(cuStreamQuery)
+NOTHING(cuStreamWaitEvent)
+NOTHING(cuStreamBatchMemOp_v2)
+HANDLE(cuEventCreate)
+NOTHING(cuEventDestroy_v2)
+NOTHING(cuEventRecord)
+NOTHING(cuEventQuery)
+HANDLE(cuModuleLoadData)
+HANDLE(cuModuleGetFunction)
+NOTHING(cuModuleUnload)
+
+int cuLaunchKernelEx(void) {
+    static int launched;
+    const char *most = getenv("DRIVER_LAUNCHES");
+    while (most && __atomic_add_fetch(&launched, 1, __ATOMIC_RELAXED) > atoi(most)) {
+        pause();
+    }
+    return DONE;
+}
+
+// ---- NVRTC ----
+
+HANDLE(nvrtcCreateProgram)
+NOTHING(nvrtcCompileProgram)
+NOTHING(nvrtcDestroyProgram)
+
+int nvrtcVersion(int *major, int *minor) {
+    *major = 13;
+    *minor = 0;
+    return DONE;
+}
+int nvrtcGetCUBINSize(void *program, size_t *bytes) {
+    (void)program;
+    *bytes = 1;
+    return DONE;
+}
+int nvrtcGetCUBIN(void *program, char *image) {
+    (void)program;
+    *image = 0;
+    return DONE;
+}

@@ -1,0 +1,92 @@
+//! Runs on GPUs that do not end: with a driver that does nothing (`driver.c`), and launches that do not return.
+
+use super::children::{all_end, children, send};
+use super::*;
+use std::io::{BufRead as _, BufReader};
+
+/// Each rank sends to the next one, 1,000 times: every exchange is a kernel.
+const EXCHANGE: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{8}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[ideviceIdx.x2{4}, iS3{8}] (DeviceMesh{0 1 2 3})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=32, zero_init=false, resets_to_zero=false)
+  FOR i from 0 to 1000:
+    P2PCommunication 1 (type=send, buffer=T0, peer=( ( rank + 1 ) % 4 ), backend=CUDA)
+    P2PCommunication 2 (type=recv, buffer=T1, peer=( ( rank + 3 ) % 4 ), backend=CUDA)
+    Wait Communication 2
+    Wait Communication 1
+} // %HostIrContainer
+";
+
+/// A site with the program, and the libraries that stand for NVIDIA's.
+fn site() -> Site {
+    let site = Site::new();
+    let folder = site.folder.path();
+    std::fs::write(folder.join("exchange.hir"), EXCHANGE).unwrap();
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/launch/driver.c");
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let mut command = Command::new(compiler);
+    command.args(["-shared", "-fPIC", "-o", "libcuda.so", text]).current_dir(folder);
+    assert!(command.status().unwrap().success());
+    std::fs::copy(folder.join("libcuda.so"), folder.join("libnvrtc.so")).unwrap();
+    site
+}
+
+/// `hir-run exchange.hir` with those libraries.
+fn command(site: &Site, more: &[&str]) -> Command {
+    let mut command = site.bare();
+    command.args(["exchange.hir", "--backend=cuda", "--input", "0=zeros", "-n", "4"]).args(more);
+    let folder = site.folder.path();
+    command.env("LD_LIBRARY_PATH", folder).env("XDG_CACHE_HOME", folder);
+    command
+}
+
+#[test]
+fn the_driver_does_for_a_run() {
+    let site = site();
+    for more in [&[][..], &["--processes"]] {
+        let (status, _, err) = ended(command(&site, more).output().unwrap());
+        assert_eq!(status, Some(0), "{err}");
+        assert!(err.contains("4 x Nothing, driver CUDA 13.0"), "{err}");
+    }
+}
+
+/// The deadline passes; every rank is told with its op and iteration.
+#[test]
+fn a_launch_that_does_not_return() {
+    let site = site();
+    let mut command = command(&site, &["--timeout-ms", "500"]);
+    let (status, _, err) = ended(command.env("DRIVER_LAUNCHES", "200").output().unwrap());
+    assert_eq!(status, Some(5), "{err}");
+    assert!(err.contains("error[H0511]: the run did not end within 500 ms"), "{err}");
+    assert!(err.contains("exchange.hir:5:5"), "{err}");
+    for rank in 0..4 {
+        let place = format!("rank {rank} gave up in `P2PCommunication ");
+        assert!(err.contains(&place), "{err}");
+    }
+    assert!(err.contains("the process is ended without it"), "{err}");
+}
+
+/// A rank is stopped while the others are in such a call: they say who is lost and where they were, and nobody
+/// stays.
+#[test]
+fn a_rank_that_is_stopped() {
+    let site = site();
+    let mut command = command(&site, &["--timeout-ms", "6000", "--processes"]);
+    let mut parent = command.env("DRIVER_LAUNCHES", "50").spawn().unwrap();
+    let pids = children(parent.id());
+    let mut err = BufReader::new(parent.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("ready in") {
+        assert!(err.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    send("-STOP", pids[3]);
+    err.read_to_string(&mut said).unwrap();
+    let status = parent.wait().unwrap().code();
+    all_end(&pids);
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("error[H0530]: rank 3 is lost: nothing was heard of it for "), "{said}");
+    for rank in 0..3 {
+        let place = format!("rank {rank} gave up in `P2PCommunication 2` at i=50");
+        assert!(said.contains(&place), "{said}");
+    }
+    assert!(said.contains("rank 3 did not end after the run had failed, and was killed"), "{said}");
+}
