@@ -21,13 +21,18 @@ pub(super) enum Probe {
 
 /// How each step is looked at.
 pub(super) fn probes(plan: &Plan, schedule: &Schedule) -> Vec<Probe> {
-    // By event: the instruction of its mark.
+    // By event: the instruction of its mark, and whether that is on a stream without a track.
     let mut marked = vec![None; schedule.events];
+    let mut aside = vec![false; schedule.events];
     let tracks = trace::tracks(plan).len();
     let probe = |step: &Step| {
         let Some(inst) = plan.insts.get(step.inst) else { return Probe::None };
-        // A copy beside others of its communication is no track's.
+        // Copies beside others of their communication have no track: it ends when its track's stream has waited
+        // for them.
         if step.stream >= tracks {
+            if let Call::Record { event } = step.call {
+                aside[event] = true;
+            }
             return Probe::None;
         }
         let own = step.stream == inst.stream.0 as usize;
@@ -42,7 +47,7 @@ pub(super) fn probes(plan: &Plan, schedule: &Schedule) -> Vec<Probe> {
                 let named = own && *event != START && marked[*event] != Some(step.inst);
                 if named { Probe::Pair } else { Probe::None }
             }
-            (Call::Wait { .. }, _) => Probe::None,
+            (Call::Wait { event }, _) if !aside[*event] => Probe::None,
             _ => Probe::Pair,
         }
     };

@@ -25,9 +25,13 @@ fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {
 
 /// A rank's schedule, and its slices when step `n` lasts from `10 n` to `10 n + 10`.
 fn slices(prepared: &Prepared, rank: usize) -> (Schedule, Part) {
+    slices_with(prepared, rank, SETTINGS)
+}
+
+fn slices_with(prepared: &Prepared, rank: usize, settings: Settings) -> (Schedule, Part) {
     let plan = &prepared.plans[rank];
     let Ok(schedule) =
-        schedule(plan, &comm::teams(prepared), &messages(prepared, SETTINGS.routes), SETTINGS)
+        schedule(plan, &comm::teams(prepared), &messages(prepared, settings.routes), settings)
     else {
         unreachable!("the program can run")
     };
@@ -76,6 +80,57 @@ fn a_pipeline() {
         let flop: u64 = part.slices.iter().map(|slice| slice.flop).sum();
         assert_eq!(flop, 4 * 2 * 64 * 32 * 48);
     }
+}
+
+/// Messages of a group that engines copy have streams of their own; on its track the group lasts until all have
+/// arrived.
+#[test]
+fn a_group_of_large_messages() {
+    let row = "(DeviceMesh{0 1 2})";
+    let tensor = |name: u32, first: u32| {
+        format!("T{name}_g_float[ideviceIdx.x{first}{{3}}, iS{}{{2097152}}] {row}", first + 1)
+    };
+    let message = |number: u32, kind: &str, buffer: u32, step: u32| {
+        format!(
+            "  P2PCommunication {number} (type={kind}, buffer=T{buffer}, peer=( ( rank + {step} ) % 3 ), backend=NCCL)\n"
+        )
+    };
+    let allocate = |name: u32| {
+        format!(
+            "  T{name} = ALLOCATE(buffer=T{name}, mem_type=global, size=6291456, zero_init=false, resets_to_zero=false)\n"
+        )
+    };
+    let text = format!(
+        "%HostIrContainer {{ ({}) -> ({}, {}) :\n{}{}  StartCoalescing\n{}{}{}{}  EndCoalescing 5\n  Wait Communication 5\n}} // %HostIrContainer\n",
+        tensor(0, 0),
+        tensor(1, 2),
+        tensor(2, 4),
+        allocate(1),
+        allocate(2),
+        message(1, "send", 0, 1),
+        message(2, "send", 0, 2),
+        message(3, "recv", 1, 1),
+        message(4, "recv", 2, 2),
+    );
+    let prepared = prepared(&text, &[]);
+    let routes = Routes { nccl: Route::Copies, ucc: None };
+    let (schedule, part) = slices_with(&prepared, 0, Settings { routes, ..SETTINGS });
+    let transfers = schedule.steps.iter().enumerate();
+    let transfers = transfers.filter(|(_, step)| matches!(step.call, Call::Transfer { .. }));
+    let streams: Vec<usize> = transfers.clone().map(|(_, step)| step.stream).collect();
+    assert_eq!((streams.len(), streams[0] == streams[1]), (2, false), "{streams:?}");
+    // One of the two copies is beside the track, which waits for its end.
+    let marks = schedule.steps.iter().filter(|step| step.stream == streams[0].max(streams[1]));
+    let mut end = marks.filter_map(|step| match step.call {
+        Call::Record { event } => Some(event),
+        _ => None,
+    });
+    let end = Call::Wait { event: end.next_back().unwrap() };
+    let wait = schedule.steps.iter().position(|step| step.call == end).unwrap() as u64;
+    let group = part.slices.iter().filter(|slice| slice.kind == SliceKind::Communication);
+    assert!(group.clone().any(|slice| slice.start_ns == 10 * wait));
+    // What all of them carry counts once.
+    assert_eq!(group.map(|slice| slice.bytes).sum::<u64>(), 4 * 2_097_152 * 4);
 }
 
 /// Times that are rounded the wrong way do not make slices of one stream overlap.
