@@ -84,6 +84,9 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
     let code = tool(&args, &mut io);
     // A reader that went away (`| head`) is no error, and there is nobody left to tell.
     let _ = stdout.flush();
+    if code != 0 {
+        crate::staged::end_soon(code);
+    }
     std::process::ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 

@@ -5,7 +5,7 @@ mod pending;
 
 use crate::run::errors;
 use hostir::diag::Diag;
-pub(crate) use pending::end_process;
+pub(crate) use pending::{end_process, end_soon};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

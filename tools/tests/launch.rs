@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 mod children;
 #[path = "launch/faults.rs"]
 mod faults;
+// What is linked statically opens no libraries.
+#[cfg(not(target_env = "musl"))]
 #[path = "launch/stuck.rs"]
 mod stuck;
 #[path = "launch/timelines.rs"]

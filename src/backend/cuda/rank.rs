@@ -100,6 +100,7 @@ pub(super) struct Rank<'p> {
     queued: usize,
     /// The other ranks, if they are processes.
     pub(super) peers: Option<Arc<dyn Exchange>>,
+    aborted: bool,
     /// Who looks whether its runs end.
     pub(super) watched: Option<Watched>,
     /// Its place among ranks that share devices.
@@ -178,6 +179,7 @@ impl<'p> Rank<'p> {
             raw: Vec::new(),
             queued: 0,
             peers: None,
+            aborted: false,
             watched: None,
             together: None,
             turns: None,
@@ -279,8 +281,8 @@ impl<'p> Rank<'p> {
     /// Issues the whole program.
     pub(super) fn start(&mut self) -> Result<(), Failure> {
         self.queued += 1;
-        self.begin();
         self.is_at(None);
+        self.begin();
         if let Some(graph) = &self.graph {
             return Ok(self.streams[0].replay(graph)?);
         }
@@ -375,8 +377,8 @@ impl<'p> Rank<'p> {
     ) -> Result<(), Failure> {
         let deadline = Instant::now() + timeout;
         let mut looks = 0u32;
-        self.begin();
         self.is_at(None);
+        self.begin();
         self.streams[0].record(&self.end)?;
         while !self.end.is_reached()? {
             looks += 1;
@@ -440,8 +442,12 @@ impl<'p> Rank<'p> {
         self.turns.as_ref().map(Turns::guard)
     }
 
-    /// Ends all communication, on the device too. Nobody waits for this rank's turns any more.
+    /// Ends all communication, on the device too. Nobody waits for this rank's turns any more. A second time
+    /// does nothing.
     pub(super) fn abort(&mut self) {
+        if std::mem::replace(&mut self.aborted, true) {
+            return;
+        }
         if let Some(turns) = &self.turns {
             turns.open();
         }
@@ -456,7 +462,9 @@ impl<'p> Rank<'p> {
             let _ = comm.abort();
         }
         let _ = self.release();
-        self.over();
+        if let Some(watched) = &self.watched {
+            watched.give_up();
+        }
     }
 
     /// Raises all flags until nothing waits for one any more: what the streams then do with data that

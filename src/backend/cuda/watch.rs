@@ -47,24 +47,34 @@ impl Watch {
         })
     }
 
-    /// Where ranks are that have not ended their run, as far as that is known.
+    /// Whether a run is under way.
+    pub fn is_open(&self) -> bool {
+        !self.open().is_empty()
+    }
+
+    /// Where ranks are that have not ended their run, or have failed in it, as far as that is known.
     pub fn places(&self) -> Vec<Place> {
         let place = |rank: &Arc<State>| {
             let inst = rank.inst.load(Ordering::Acquire);
             let place = Place { program: rank.program, rank: rank.rank, inst };
             (inst != UNKNOWN).then_some(place)
         };
-        let mut places: Vec<Place> = self.open().iter().filter_map(place).collect();
+        let mut places: Vec<Place> = self.all().iter().filter_map(place).collect();
         places.sort_by_key(|place| (place.program, place.rank));
         places
     }
 
     /// Ranks with a run under way.
     fn open(&self) -> Vec<Arc<State>> {
+        let mut ranks = self.all();
+        ranks.retain(|rank| rank.began.load(Ordering::Acquire) != 0);
+        ranks
+    }
+
+    fn all(&self) -> Vec<Arc<State>> {
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
         ranks.retain(|rank| rank.strong_count() > 0);
-        let ranks = ranks.iter().filter_map(Weak::upgrade);
-        ranks.filter(|rank| rank.began.load(Ordering::Acquire) != 0).collect()
+        ranks.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Milliseconds, never 0.
@@ -140,6 +150,12 @@ impl Watched {
 
     /// All runs have ended.
     pub(super) fn end(&self) {
+        self.at(None);
+        self.give_up();
+    }
+
+    /// The run has failed and is cleared away; where stays known.
+    pub(super) fn give_up(&self) {
         self.state.began.store(0, Ordering::Release);
     }
 }
@@ -180,12 +196,19 @@ mod tests {
         let watch = Arc::new(Watch::default());
         let program = (watch.program(), watch.program()).1;
         let (first, second) = (watch.rank(program, 0), watch.rank(program, 1));
-        first.at(Some(0));
-        assert_eq!(watch.places(), [], "no run is under way");
+        assert!(!watch.is_open() && watch.places().is_empty(), "no run is under way");
         first.begin();
         second.begin();
+        first.at(Some(0));
         let place = Place { program: 1, rank: 0, inst: 0 };
         assert_eq!(watch.places(), [place], "one rank does not know");
+        first.give_up();
+        second.end();
+        assert_eq!(
+            (watch.is_open(), watch.places()),
+            (false, vec![place]),
+            "a failure stays known"
+        );
         let (programs, _) = crate::load(COPY);
         let prepared = crate::plan::prepare(&programs[0], &crate::plan::Sizes::default()).unwrap();
         let diag = place.add_to(Diag::global("H0501", "lost"), &prepared);
@@ -195,7 +218,7 @@ mod tests {
             (COPY.find("T1_g_float[iS1{4}] =").unwrap() as u32, "rank 0 was here")
         );
         assert_eq!(diag.notes, ["rank 0 gave up in `T1 = Set`"]);
-        first.at(None);
+        first.end();
         assert_eq!(watch.places(), []);
     }
 }

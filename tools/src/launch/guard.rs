@@ -5,7 +5,8 @@
 //! is ended here.
 
 use super::peers::Peers;
-use hostir::backend::exchange::Exchange as _;
+use crate::run::errors;
+use hostir::backend::exchange::{Exchange as _, ExchangeError};
 use std::io::Write as _;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -31,18 +32,40 @@ pub(super) fn watch(peers: &Arc<Peers>, status: i32) {
                     std::io::stderr(),
                     "hir-run: rank {rank} does not stop and is ended: {message}"
                 );
-                crate::staged::end_process(status);
+                crate::staged::end_process(own_status(&error, rank).unwrap_or(status));
             }
         }
     });
 }
 
+/// What a process exits with that failed itself.
+fn own_status(error: &ExchangeError, own: u32) -> Option<i32> {
+    let ExchangeError::Failed { rank, why } = error else { return None };
+    let code = why.lines().next().filter(|_| *rank == own)?;
+    Some(errors::status(code) as i32)
+}
+
 /// Waits for a failure; `None` when the run is over.
-fn next_failure(peers: &Weak<Peers>) -> Option<hostir::backend::exchange::ExchangeError> {
+fn next_failure(peers: &Weak<Peers>) -> Option<ExchangeError> {
     loop {
         if let Some(error) = peers.upgrade()?.failed() {
             return Some(error);
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A deadline that passed here is what the process exits with; what happened elsewhere is not.
+    #[test]
+    fn statuses() {
+        let error =
+            |rank| ExchangeError::Failed { rank, why: "H0511\n\nthe run did not end".to_owned() };
+        assert_eq!(own_status(&error(2), 2), Some(5));
+        assert_eq!(own_status(&error(1), 2), None);
+        assert_eq!(own_status(&ExchangeError::Lost { rank: 2, how: String::new() }, 2), None);
     }
 }

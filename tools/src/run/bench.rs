@@ -168,12 +168,33 @@ fn on_cuda(
     text: &mut String,
     io: &mut Io<'_>,
 ) -> Result<Vec<Measured>, Failure> {
-    let (mut programs, mut first) = (Vec::new(), None);
+    let mut programs = Vec::new();
+    let result = time(entries, bench, options, (cuda, profiler), here, (text, &mut programs), io);
+    if result.is_err() {
+        // As `exec::kept`: to free what a device may still use can wait without end.
+        std::mem::forget(programs);
+    }
+    result
+}
+
+/// Loads programs, and times them in turn.
+fn time<'e>(
+    entries: &'e [Entry],
+    bench: &Bench,
+    options: &Options,
+    (cuda, profiler): (&cuda::Cuda, Option<&Arc<Nvtx>>),
+    here: Option<&Here>,
+    (text, programs): (&mut String, &mut Vec<cuda::Loaded<'e>>),
+    io: &mut Io<'_>,
+) -> Result<Vec<Measured>, Failure> {
+    let mut first = None;
     for entry in entries {
         let fail = |diags| entry.loaded.fail(diags);
         let mut program = cuda.load(&entry.prepared).map_err(fail)?;
         ranges::name(&mut program, profiler, &entry.loaded, &entry.prepared);
-        let run = program.run(&entry.inputs).map_err(fail)?;
+        let run = program.run(&entry.inputs);
+        programs.push(program);
+        let run = run.map_err(fail)?;
         let run = match here {
             Some(here) => here.collect(&entry.prepared, run).map_err(fail)?,
             None => Some(run),
@@ -181,7 +202,6 @@ fn on_cuda(
         if let Some(run) = run {
             agree(entry, run, &mut first, options)?;
         }
-        programs.push(program);
     }
     if let Some(program) = programs.first() {
         if !options.quiet {

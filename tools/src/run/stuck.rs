@@ -17,6 +17,7 @@ use crate::staged::end_process;
 use hostir::backend::cuda::Watch;
 use hostir::backend::exchange::ExchangeError;
 use hostir::diag::{Diag, codes};
+use std::io::Write as _;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How much longer a run may take to end after its deadline.
 const GRACE: Duration = Duration::from_secs(5);
+const CALL: &str =
+    "a call of the CUDA driver or of NCCL does not return, and the process is ended without it";
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -47,8 +50,10 @@ pub(super) fn watched<T>(
             let Some(failure) = over.unless(|since| run.cause(failed(here), since)) else { return };
             let status = failure.status.code();
             let (voice, status) = here.map_or((Voice::Full, status), |here| ending(here, &failure));
-            // Nobody is left to tell if this fails.
-            End::Failed(failure, voice, status).write(format, color, &mut std::io::stderr());
+            // In one piece: other processes may write to the same place. Nobody is left to tell if this fails.
+            let mut text = Vec::new();
+            End::Failed(failure, voice, status).write(format, color, &mut text);
+            let _ = std::io::stderr().write_all(&text);
             end_process(status);
         });
         let _over = Set(&over);
@@ -56,8 +61,11 @@ pub(super) fn watched<T>(
     })
 }
 
+/// The failure of another process. What failed here the work itself comes back with.
 fn failed(here: Option<&Here>) -> Option<ExchangeError> {
-    here.and_then(Here::failed)
+    let error = here?.failed()?;
+    let own = matches!(error, ExchangeError::Failed { rank, .. } if here?.place.rank == rank);
+    (!own).then_some(error)
 }
 
 /// What is looked at.
@@ -81,19 +89,24 @@ impl Run<'_> {
     }
 
     /// A failure of the program that runs, with where the ranks are.
-    fn located(&self, diag: Diag) -> Failure {
+    fn located(&self, cause: Diag) -> Failure {
+        let diag = |diag: Diag| match (self.watch.is_open(), self.alone) {
+            (true, false) => diag.note(CALL),
+            (true, true) => {
+                diag.note(CALL).note("`--processes` gives each rank a driver of its own")
+            }
+            (false, _) => {
+                diag.note("this process did not come back from what it was at, and is ended")
+            }
+        };
         let places = self.watch.places();
         let number = places.first().map_or(0, |place| place.program);
-        let Some((source, prepared)) = self.programs.get(number) else { return diag.into() };
+        let known = !places.is_empty() || self.programs.len() == 1;
+        let program = self.programs.get(number).filter(|_| known);
+        let Some((source, prepared)) = program else { return diag(cause).into() };
         let places = places.into_iter().filter(|place| place.program == number);
-        let diag = places.fold(diag, |diag, place| place.add_to(diag, prepared));
-        let mut diag = diag.note(
-            "a call of the CUDA driver or of NCCL does not return, and the process is ended without it",
-        );
-        if self.alone {
-            diag = diag.note("`--processes` gives each rank a driver of its own");
-        }
-        Failure::of((*source).clone(), vec![diag])
+        let located = places.fold(cause, |located, place| place.add_to(located, prepared));
+        Failure::of((*source).clone(), vec![diag(located)])
     }
 }
 
@@ -160,7 +173,7 @@ mod tests {
         let failure = run.cause(lost(), &mut since).unwrap();
         let diag = &failure.diags[0];
         assert_eq!((diag.code, failure.source.name.as_str()), (codes::PROCESS, "copy.hir"));
-        assert!(diag.notes[1].starts_with("a call of the CUDA driver"), "{:?}", diag.notes);
+        assert!(diag.notes[1].starts_with("this process did not come back"), "{:?}", diag.notes);
         assert!(run.cause(None, &mut None).is_none(), "no run is under way");
     }
 

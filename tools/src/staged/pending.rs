@@ -6,10 +6,13 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
 
 /// Temporary files and new folders, in the order in which they were made.
 static PENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
+/// How long the exit of a process may take.
+const EXIT: Duration = Duration::from_secs(2);
 
 /// Notes what is about to be made.
 pub(super) fn add(path: PathBuf) {
@@ -22,13 +25,24 @@ pub(super) fn forget(path: &Path) {
     pending().retain(|known| known != path);
 }
 
-/// Ends the process at once, without what libraries do at its end: those of the CUDA driver and of NCCL wait
-/// for work that may never end.
+/// Ends the process, whatever its other threads do.
 pub(crate) fn end_process(status: i32) -> ! {
     // Nothing more is noted or moved while this ends the process.
     let pending = pending();
     remove(&pending);
-    signal_hook::low_level::exit(status)
+    end_soon(status);
+    std::process::exit(status)
+}
+
+/// Sees to it that a process that is about to exit does. What libraries do at its end has a moment (the driver and
+/// NCCL write what they have to say), but may wait for work that never ends.
+pub(crate) fn end_soon(status: i32) {
+    let end = move || {
+        std::thread::sleep(EXIT);
+        signal_hook::low_level::exit(status)
+    };
+    // Without a thread for it the exit is not watched.
+    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
 }
 
 fn remove(pending: &[PathBuf]) {

@@ -2,7 +2,7 @@
 
 use super::children::{all_end, children, send};
 use super::*;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead, BufReader};
 
 /// Each rank sends to the next one, 1,000 times: every exchange is a kernel.
 const EXCHANGE: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{8}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[ideviceIdx.x2{4}, iS3{8}] (DeviceMesh{0 1 2 3})) :
@@ -22,8 +22,9 @@ fn site() -> Site {
     std::fs::write(folder.join("exchange.hir"), EXCHANGE).unwrap();
     let text = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/launch/driver.c");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let mut command = Command::new(compiler);
-    command.args(["-shared", "-fPIC", "-o", "libcuda.so", text]).current_dir(folder);
+    let mut words = compiler.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).args(["-shared", "-fPIC", "-o", "libcuda.so", text]).current_dir(folder);
     assert!(command.status().unwrap().success());
     std::fs::copy(folder.join("libcuda.so"), folder.join("libnvrtc.so")).unwrap();
     site
@@ -64,24 +65,43 @@ fn a_launch_that_does_not_return() {
     assert!(err.contains("the process is ended without it"), "{err}");
 }
 
-/// A rank is stopped while the others are in such a call: they say who is lost and where they were, and nobody
+/// `--processes` until its standard error has a text so many times: the parent, its ranks, the rest of what it says,
+/// and what it said.
+fn started(
+    mut command: Command,
+    text: &str,
+    times: usize,
+) -> (Child, Vec<i32>, impl BufRead, String) {
+    let mut parent = command.spawn().unwrap();
+    let pids = children(parent.id());
+    let mut err = BufReader::new(parent.stderr.take().unwrap());
+    let mut said = String::new();
+    while said.matches(text).count() < times {
+        assert!(err.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    (parent, pids, err, said)
+}
+
+/// A rank gets a signal; exit status, and what was said.
+fn without(
+    signal: &str,
+    (mut parent, pids, mut err, mut said): (Child, Vec<i32>, impl BufRead, String),
+) -> (Option<i32>, String) {
+    send(signal, pids[3]);
+    err.read_to_string(&mut said).unwrap();
+    let status = parent.wait().unwrap().code();
+    all_end(&pids);
+    (status, said)
+}
+
+/// A rank is stopped while all are in such a call: the others say who is lost and where they were, and nobody
 /// stays.
 #[test]
 fn a_rank_that_is_stopped() {
     let site = site();
     let mut command = command(&site, &["--timeout-ms", "6000", "--processes"]);
-    let mut parent = command.env("DRIVER_LAUNCHES", "50").spawn().unwrap();
-    let pids = children(parent.id());
-    let mut err = BufReader::new(parent.stderr.take().unwrap());
-    let mut said = String::new();
-    while !said.contains("ready in") {
-        assert!(err.read_line(&mut said).unwrap() > 0, "{said}");
-    }
-    std::thread::sleep(Duration::from_millis(500));
-    send("-STOP", pids[3]);
-    err.read_to_string(&mut said).unwrap();
-    let status = parent.wait().unwrap().code();
-    all_end(&pids);
+    command.env("DRIVER_LAUNCHES", "50");
+    let (status, said) = without("-STOP", started(command, "no launch returns", 4));
     assert_eq!(status, Some(3), "{said}");
     assert!(said.contains("error[H0530]: rank 3 is lost: nothing was heard of it for "), "{said}");
     for rank in 0..3 {
@@ -89,4 +109,34 @@ fn a_rank_that_is_stopped() {
         assert!(said.contains(&place), "{said}");
     }
     assert!(said.contains("rank 3 did not end after the run had failed, and was killed"), "{said}");
+}
+
+/// Ranks that wait for their devices come back by themselves, and know where they were.
+#[test]
+fn a_rank_that_is_killed() {
+    let site = site();
+    let mut command = command(&site, &["--timeout-ms", "20000", "--processes"]);
+    command.env("DRIVER_EVENTS", "0");
+    let started = started(command, "ready in", 1);
+    std::thread::sleep(Duration::from_millis(500));
+    let (status, said) = without("-KILL", started);
+    assert_eq!(status, Some(3), "{said}");
+    for rank in 0..3 {
+        let place = format!("rank {rank} gave up in `");
+        assert!(said.contains(&place), "{said}");
+    }
+    assert!(!said.contains("does not return") && !said.contains("did not come back"), "{said}");
+}
+
+/// The status is that of the deadline on every way there.
+#[test]
+fn a_deadline_that_passes() {
+    let site = site();
+    for more in [&[][..], &["--processes"], &["--bench"], &["--processes", "--bench"]] {
+        let mut command = command(&site, &["--timeout-ms", "1500"]);
+        command.args(more).env("DRIVER_EVENTS", "0");
+        let (status, _, err) = ended(command.output().unwrap());
+        assert_eq!(status, Some(5), "{more:?}: {err}");
+        assert!(err.contains("error[H0511]: the run did not end within 1500 ms"), "{err}");
+    }
 }

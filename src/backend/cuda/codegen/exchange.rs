@@ -61,7 +61,7 @@ static __device__ __forceinline__ void message(Word offer, Word from, Word to, W
   }
   const Word odd = from | to;
   if (odd % 16 == 0) {
-    // 2 MB under way are enough, in one message or several; more slow reads from another device down.
+    // For one message alone 2 MB under way are enough; more slow reads from another device down.
     if (gridDim.x > 32) copy<ulonglong2, 4>(from, to, bytes / 16);
     else copy<ulonglong2, 8>(from, to, bytes / 16);
     const Word whole = bytes / 16 * 16;

@@ -62,8 +62,9 @@ impl Rank<'_> {
         calls: &[Typed],
         timeout: Duration,
     ) -> Result<(), Failure> {
-        self.begin();
         let inst = self.schedule.steps[step].inst;
+        self.is_at(Some(inst));
+        self.begin();
         let comm = self.comms.iter_mut().find(|(other, _)| *other == entry);
         communicate(comm.map(|(_, comm)| comm), calls, &self.streams[0])
             .map_err(|failure| failure.at(inst))?;

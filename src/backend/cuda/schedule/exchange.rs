@@ -1,7 +1,7 @@
 //! Exchanges of messages: what one kernel does at once, and what a stream does in several operations.
 //!
 //! Copy engines take large messages: they need no multiprocessor. A small message would wait longer for
-//! its flags and for the handover between engines than for its bytes (some 25 us; a kernel takes 8), so
+//! its flags and for the handover between engines than for its bytes (some 25 us; a kernel takes 6), so
 //! exchanges of up to [`SMALL`] bytes a message are kernels. Such a kernel waits on the device for other
 //! ranks. So that the work which they wait for always finds room there, all exchanges of a rank together
 //! take at most [`BLOCKS`] blocks, and none at all where ranks share a device.
@@ -14,9 +14,8 @@ use crate::backend::cuda::codegen;
 const SMALL: usize = 4 << 20;
 /// Blocks of all exchanges that may run at the same time. They take at most as many multiprocessors.
 const BLOCKS: usize = 64;
-/// Bytes that one block copies, at most: three messages of [`SMALL`] still fit into [`BLOCKS`] (an Allgather
-/// of 4 MB on four H200s takes 65 us so, 77 by copy engines). Below [`LEAST`] one block is enough.
-const EACH: usize = 200 << 10;
+/// Bytes that one block copies, at most; below [`LEAST`] one block is enough.
+const EACH: usize = 128 << 10;
 /// Bytes for which a second block is worth while.
 const LEAST: usize = 16 << 10;
 /// Parameters of a kernel: 4 KiB, 8 bytes each.
