@@ -100,6 +100,7 @@ pub(super) struct Rank<'p> {
     queued: usize,
     /// The other ranks, if they are processes.
     pub(super) peers: Option<Arc<dyn Exchange>>,
+    /// Whether its communication was ended after a failure.
     aborted: bool,
     /// Who looks whether its runs end.
     pub(super) watched: Option<Watched>,
@@ -370,6 +371,7 @@ impl<'p> Rank<'p> {
         self.poll(timeout, reached).inspect_err(|failure| self.is_at(failure.inst))
     }
 
+    /// Looks at the end of what was issued until it is there or something failed.
     fn poll(
         &mut self,
         timeout: Duration,

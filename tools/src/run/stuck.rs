@@ -90,7 +90,7 @@ impl Run<'_> {
 
     /// A failure of the program that runs, with where the ranks are.
     fn located(&self, cause: Diag) -> Failure {
-        let diag = |diag: Diag| match (self.watch.is_open(), self.alone) {
+        let ended = |diag: Diag| match (self.watch.is_open(), self.alone) {
             (true, false) => diag.note(CALL),
             (true, true) => {
                 diag.note(CALL).note("`--processes` gives each rank a driver of its own")
@@ -103,10 +103,10 @@ impl Run<'_> {
         let number = places.first().map_or(0, |place| place.program);
         let known = !places.is_empty() || self.programs.len() == 1;
         let program = self.programs.get(number).filter(|_| known);
-        let Some((source, prepared)) = program else { return diag(cause).into() };
+        let Some((source, prepared)) = program else { return ended(cause).into() };
         let places = places.into_iter().filter(|place| place.program == number);
         let located = places.fold(cause, |located, place| place.add_to(located, prepared));
-        Failure::of((*source).clone(), vec![diag(located)])
+        Failure::of((*source).clone(), vec![ended(located)])
     }
 }
 
@@ -175,16 +175,6 @@ mod tests {
         assert_eq!((diag.code, failure.source.name.as_str()), (codes::PROCESS, "copy.hir"));
         assert!(diag.notes[1].starts_with("this process did not come back"), "{:?}", diag.notes);
         assert!(run.cause(None, &mut None).is_none(), "no run is under way");
-    }
-
-    #[test]
-    fn a_run_that_does_not_end() {
-        let diag = stuck(Duration::from_millis(1500));
-        assert_eq!(
-            (diag.code, diag.message.as_str()),
-            ("H0511", "the run did not end within 1500 ms")
-        );
-        assert_eq!(crate::run::errors::status(diag.code).code(), 5);
     }
 
     /// The work ends the looking, also by a panic; what is found ends it too.

@@ -507,15 +507,16 @@ fn message(words: &str) -> String {
     )
 }
 
+/// Two messages in this order and in the other one.
+fn both_orders([first, second]: [&str; 2]) -> [[String; 2]; 2] {
+    [[first, second], [second, first]].map(|pair| pair.map(message))
+}
+
 /// Messages of a group do not wait for each other, whichever comes first in the text: rank 1 sends to rank 2 only
 /// when rank 2 has taken what rank 0 sent.
 #[test]
 fn receives_of_a_group_do_not_wait_for_each_other() {
-    for swapped in [false, true] {
-        let mut group = [message("recv 5 T1 0"), message("recv 6 T2 1")];
-        if swapped {
-            group.reverse();
-        }
+    for group in both_orders(["recv 5 T1 0", "recv 6 T2 1"]) {
         let zero = [message("send 1 T0 2"), message("send 2 T0 1")];
         let one = [message("recv 3 T1 0"), message("send 4 T1 2")];
         let [[a, b], [c, d], [e, f]] = [&zero, &one, &group].map(|pair| [&*pair[0], &*pair[1]]);
@@ -529,11 +530,7 @@ fn receives_of_a_group_do_not_wait_for_each_other() {
 /// The same of what a group sends: rank 2 is there for rank 0 when rank 1 has sent to it what it had from rank 0.
 #[test]
 fn sends_of_a_group_do_not_wait_for_each_other() {
-    for swapped in [false, true] {
-        let mut group = [message("send 1 T0 1"), message("send 2 T0 2")];
-        if swapped {
-            group.reverse();
-        }
+    for group in both_orders(["send 1 T0 1", "send 2 T0 2"]) {
         let (one, two) = (
             [message("recv 3 T1 0"), message("send 5 T1 2")],
             [message("recv 6 T1 1"), message("recv 7 T2 0")],
