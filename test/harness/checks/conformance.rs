@@ -1,10 +1,10 @@
-//! docs/conformance.md agrees with the tests below test/lowering.
+//! docs/conformance.md agrees with the tests that say which of nvFuser's they reproduce.
 
 use hostir_test::tree;
 use std::collections::BTreeSet;
 
 const DOC: &str = "docs/conformance.md";
-const FOLDER: &str = "test/lowering/";
+const FOLDERS: [&str; 2] = ["test/lowering/", "test/run/"];
 
 /// Rows of docs/conformance.md whose file does not name the test, or does not exist; and files that say
 /// which test they reproduce but stand in no row.
@@ -29,7 +29,8 @@ pub(crate) fn rows_without_tests() -> Vec<String> {
             bad.extend(missing.map(|name| format!("{file} does not name `{name}`")));
         }
     }
-    for path in tree::files(&tree::root().join(FOLDER), ".hir") {
+    let tests = FOLDERS.map(|folder| tree::files(&tree::root().join(folder), ".hir"));
+    for path in tests.into_iter().flatten() {
         let file = tree::relative(&path);
         if tree::read(&path).starts_with("// nvFuser: ") && !linked.contains(&file) {
             bad.push(format!("{file} stands in no row of {DOC}"));
