@@ -84,12 +84,17 @@ add("wide.doubled", doubled)
 second = 2 * wide
 second[:, [0, 2]] = 0
 add("wide.second", second)
+# A product of as many ones as there are devices, and one.
+add("nines", np.full((2, 3, 5), 9))
 add("fours", np.full((8, 6), 4))
 add("two.ones", [2])
 add("three.ones", [3])
 # (tensor + 2) * 3
 add("numbers", random.integers(-8, 8, (3, 4)), "<i8")
 add("numbers.scaled", (table["numbers"] + 2) * 3, "<i8")
+# x, and 4 x^2
+add("tutorial.x", np.arange(128) / 8 - 8)
+add("tutorial.y", 4 * (np.arange(128) / 8 - 8) ** 2)
 # 2 x + 1, 4 x + 5 and x + 3 of the tutorials; what a ReduceScatter keeps of products that each device has.
 field = normal((4, 6)).astype("<f4")
 add("field", field)
