@@ -29,6 +29,8 @@ add("single", (2 * x).sum(axis=0))
 add("two", 2 * np.maximum(x, 0).sum(axis=(0, 1)))
 add("three", (2 * x).sum(axis=0) + (4 * x * x).sum(axis=0))
 
+add("count", np.arange(4))
+
 # A square, and parts of it.
 square = normal((8, 8)).astype("<f4")
 add("square", square)
