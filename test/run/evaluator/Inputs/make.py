@@ -98,7 +98,7 @@ add("numbers.scaled", (table["numbers"] + 2) * 3, "<i8")
 add("tutorial.x", np.arange(128) / 8 - 8)
 add("tutorial.y", 4 * (np.arange(128) / 8 - 8) ** 2)
 # 2 x + 1, 4 x + 5 and x + 3 of the tutorials; what a ReduceScatter keeps of products that each device has.
-field = normal((4, 6)).astype("<f4")
+field = normal((5, 6)).astype("<f4")
 add("field", field)
 add("field.line", 2 * field.astype("<f8") + 1)
 add("field.lines", 4 * field.astype("<f8") + 5)
