@@ -1,6 +1,6 @@
 """Configuration for LLVM's lit: the files that `cargo test` runs pass here too.
 
-    cargo build --workspace && lit test                    # with FileCheck in PATH
+    cargo build --workspace && FILECHECK=FileCheck-19 lit test      # tools/setup --llvm installs both
     HIR_BIN=target/release FILECHECK=FileCheck-19 lit test
 """
 

@@ -1,6 +1,11 @@
 //! The dumps of the folder `HIR_DUMPS` run on the CPU and agree with plain loops over whole tensors.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "failures panic")]
 
 mod common;
+#[path = "common/dumps.rs"]
+mod dumps;
+#[path = "common/needs.rs"]
+mod needs;
 
 use common::{Case, matmul, sum_axis, transpose};
 use hostir::data::HostTensor;
@@ -8,18 +13,16 @@ use hostir::data::HostTensor;
 /// A dump with small extents: file, `--set` values, and the expected output of whole inputs.
 type Expect = fn(&[HostTensor]) -> Vec<f64>;
 
-#[allow(
-    clippy::print_stdout,
-    clippy::panic,
-    clippy::expect_used,
-    reason = "a test's helper: tells that nothing was tested, and fails the test"
-)]
+fn main() -> std::process::ExitCode {
+    needs::run(needs::tests![
+        dumps::missing();
+        sets, allgathers, reductions, matmuls, partial_matmuls, pipelines, other_eras,
+        ops_that_cannot_run_say_so,
+    ])
+}
+
 fn check(file: &str, set: &[(&str, i64)], expect: Expect) {
-    let Some(folder) = std::env::var_os("HIR_DUMPS") else {
-        println!("skipped: HIR_DUMPS names no folder");
-        return;
-    };
-    let path = std::path::Path::new(&folder).join(file);
+    let path = dumps::folder().join(file);
     let text = std::fs::read_to_string(&path).expect("the dump is read");
     let case = Case::new(&text, set);
     let inputs = case.random_inputs();
@@ -39,26 +42,22 @@ fn all(tensor: &HostTensor) -> Vec<f64> {
     (0..tensor.len()).map(|index| tensor.get_f64(index)).collect()
 }
 
-#[test]
 fn sets() {
     for file in ["single_set.hir", "two_sets.hir", "three_sets.hir"] {
         check(file, &[("i0", 5), ("i2", 3)], |inputs| all(&inputs[0]));
     }
 }
 
-#[test]
 fn allgathers() {
     check("allgather.hir", &[("i0", 5)], |inputs| all(&inputs[0]));
     check("allgather_p2p.hir", &[("i2", 3)], |inputs| all(&inputs[0]));
 }
 
-#[test]
 fn reductions() {
     check("allreduce.hir", &[("i0", 5), ("i3", 3)], |inputs| sum_axis(&inputs[0], 1));
     check("reducescatter.hir", &[("i0", 5), ("i4", 3)], |inputs| sum_axis(&inputs[0], 1));
 }
 
-#[test]
 fn matmuls() {
     // A [S, D, M, K] @ B [K, N]
     check("ag_matmul.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i6", 5)], |inputs| {
@@ -93,7 +92,6 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
     out
 }
 
-#[test]
 fn partial_matmuls() {
     check("matmul_ar.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i7", 5)], partial_products);
     check(
@@ -103,7 +101,6 @@ fn partial_matmuls() {
     );
 }
 
-#[test]
 fn pipelines() {
     check("reduce_scatter_pipeline.hir", &[], |inputs| {
         sum_axis(&inputs[0], 3).iter().map(|x| x + x).collect()
@@ -111,7 +108,6 @@ fn pipelines() {
     check("view_permute.hir", &[], |inputs| transpose(&all(&inputs[0]), 2, 12));
 }
 
-#[test]
 fn other_eras() {
     // linear(A, W) + bias
     check("other_eras/2025-01.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 5)], |inputs| {
@@ -121,15 +117,13 @@ fn other_eras() {
     });
 }
 
-#[test]
 fn ops_that_cannot_run_say_so() {
-    let Some(folder) = std::env::var_os("HIR_DUMPS") else { return };
     for (file, set, code) in [
         ("other_eras/2025-06-kernels.hir", vec![("i0", 4), ("i2", 3)], "H0406"),
         ("other_eras/2026-04-loop.hir", vec![("i0", 4), ("i2", 3), ("i4", 6)], "H0411"),
         ("other_eras/2026-04-shard-by-stream.hir", vec![("i0", 6)], "H0411"),
     ] {
-        let text = std::fs::read_to_string(std::path::Path::new(&folder).join(file)).unwrap();
+        let text = std::fs::read_to_string(dumps::folder().join(file)).unwrap();
         let message = Case::new(&text, &set).prepare().err().unwrap_or_default();
         assert!(message.contains(code), "{file}: {message}");
     }

@@ -1,38 +1,34 @@
-//! Every dump of the folder `HIR_DUMPS` (and the folders in it) prints back byte for byte.
+//! Every dump of the folder `HIR_DUMPS` (and the folders in it) prints back byte for byte and is a valid program.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::path::{Path, PathBuf};
+#[path = "common/dumps.rs"]
+mod dumps;
+#[path = "common/needs.rs"]
+mod needs;
 
-fn dumps(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            dumps(&path, found)?;
-        } else if path.extension().is_some_and(|extension| extension == "hir") {
-            found.push(path);
-        }
-    }
-    Ok(())
+use hostir::diag::render;
+
+fn main() -> std::process::ExitCode {
+    needs::run(needs::tests![dumps::missing(); dumps_print_back, dumps_verify])
 }
 
-#[test]
-#[allow(clippy::print_stdout, reason = "tells that nothing was tested")]
-fn dumps_print_back() -> std::io::Result<()> {
-    let Some(folder) = std::env::var_os("HIR_DUMPS") else {
-        println!("skipped: HIR_DUMPS names no folder");
-        return Ok(());
-    };
-    let mut paths = Vec::new();
-    dumps(Path::new(&folder), &mut paths)?;
-    paths.sort();
-    assert!(!paths.is_empty(), "no dumps in {}", folder.display());
-    for path in paths {
-        let text = std::fs::read_to_string(&path)?;
+fn dumps_print_back() {
+    for path in dumps::paths() {
+        let text = std::fs::read_to_string(&path).unwrap();
         let name = path.display().to_string();
         let (programs, diags) = hostir::load(&text);
-        let rendered = hostir::diag::render::to_string(&name, &text, &diags.items);
-        assert!(diags.is_empty(), "{rendered}");
+        assert!(diags.is_empty(), "{}", render::to_string(&name, &text, &diags.items));
         let printed: String = programs.iter().map(hostir::print::print).collect();
         assert_eq!(printed, text, "{name}");
     }
-    Ok(())
+}
+
+fn dumps_verify() {
+    for path in dumps::paths() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let name = path.display().to_string();
+        let (programs, mut diags) = hostir::load(&text);
+        programs.iter().for_each(|program| hostir::verify::verify(program, &mut diags));
+        assert_eq!(render::to_string(&name, &text, &diags.items), "");
+    }
 }

@@ -1,14 +1,13 @@
 //! One program in many layouts: texts that differ only in indentation, braces, line breaks and white
 //! space print the same canonical text. All `.hir` files of the tree, and all of `HIR_DUMPS`.
 
+#[path = "common/effort.rs"]
+mod effort;
 #[path = "common/random.rs"]
 mod random;
 
 use hostir::diag::render;
 use random::{Random, canonical, programs};
-
-/// How often each program is written in another layout.
-const ROUNDS: usize = 24;
 
 /// The layouts of one round.
 struct Layout {
@@ -164,11 +163,13 @@ fn without_blank_lines(text: &str) -> Vec<&str> {
 
 #[test]
 fn layouts_print_the_canonical_text() {
-    let mut random = Random(11);
+    // How often each program is written in another layout.
+    let rounds = effort::cases("HIR_LAYOUTS", 24, 500);
+    let mut random = Random(effort::seed(11));
     let mut tried = 0;
     for (name, text) in programs() {
         let Some(expected) = canonical(&text) else { continue };
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let layout = Layout::random(&mut random);
             let other = layout.apply(&expected, &mut random);
             let (programs, diags) = hostir::load(&other);
@@ -183,7 +184,7 @@ fn layouts_print_the_canonical_text() {
             tried += 1;
         }
     }
-    assert!(tried > 20 * ROUNDS, "only {tried} layouts were tried");
+    assert!(tried > 20 * rounds, "only {tried} layouts were tried");
 }
 
 /// The short form says the same.

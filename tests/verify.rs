@@ -1,4 +1,4 @@
-//! The verifier's diagnostics, as rendered, one section a program in `verify.txt`; dumps verify clean.
+//! The verifier's diagnostics, as rendered, one section a program in `verify.txt`.
 //!
 //! `HIR_BLESS=1 cargo test -p hostir --test verify` writes what is rendered now.
 
@@ -9,7 +9,7 @@ use hostir::ir::{Expr, ExprId, Op, OpId, Program};
 use hostir::ops::OpKind;
 use hostir::verify::verify;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn load(text: &str) -> Program {
     let (mut programs, diags) = hostir::load(text);
@@ -52,32 +52,6 @@ fn diagnostics_render_as_expected() {
     }
     for (name, program, expected) in &sections {
         assert_eq!(&rendered(program), expected, "section {name}");
-    }
-}
-
-fn dumps(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            dumps(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "hir") {
-            found.push(path);
-        }
-    }
-}
-
-#[test]
-fn dumps_verify() {
-    let Some(folder) = std::env::var_os("HIR_DUMPS") else {
-        println!("skipped: HIR_DUMPS names no folder");
-        return;
-    };
-    let mut paths = Vec::new();
-    dumps(Path::new(&folder), &mut paths);
-    paths.sort();
-    for path in paths {
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(rendered(&text), "", "{}", path.display());
     }
 }
 

@@ -1,5 +1,8 @@
 //! No input makes the parser panic or take long: prefixes, random mutations, nasty shapes.
 
+#[path = "../../tests/common/effort.rs"]
+mod effort;
+
 use hostir_grammar::{containers_in_log, parse, parse_bytes};
 use std::time::Instant;
 
@@ -97,13 +100,11 @@ fn every_prefix() {
     }
 }
 
-/// `HIR_MUTATIONS` sets how many are tried.
 #[test]
 fn random_mutations() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(effort::seed(0x9e37_79b9_7f4a_7c15));
     let pool = b"(){}[],;:=.-+*/%<>&|!~^ \n\tTiS0F'\"\\\0\xc3\xa4\xff";
-    let count = std::env::var("HIR_MUTATIONS").ok().and_then(|text| text.parse().ok());
-    for _ in 0..count.unwrap_or(6000) {
+    for _ in 0..effort::cases("HIR_MUTATIONS", 6_000, 1_000_000) {
         let mut bytes = SAMPLE.as_bytes().to_vec();
         for _ in 0..=random.below(6) {
             let at = random.below(bytes.len());

@@ -1,6 +1,8 @@
 //! Damaged programs: nothing panics or hangs, a text has an error or prints back, and passes turn
 //! valid programs into valid ones.
 
+#[path = "../../tests/common/effort.rs"]
+mod effort;
 #[path = "../../tests/common/random.rs"]
 mod random;
 
@@ -10,9 +12,6 @@ use hostir_passes::manager::{Config, Quiet};
 use hostir_passes::{PASSES, manager, pipeline};
 use random::{Random, canonical, damage, programs};
 use std::time::Instant;
-
-/// How often each program is damaged, unless `HIR_MUTATIONS` says so.
-const ROUNDS: usize = 150;
 
 /// The programs of a text, if all of them are valid.
 fn valid(name: &str, text: &str) -> Option<Vec<Program>> {
@@ -26,9 +25,8 @@ fn valid(name: &str, text: &str) -> Option<Vec<Program>> {
 
 #[test]
 fn damaged_programs() {
-    let rounds = std::env::var("HIR_MUTATIONS").ok().and_then(|text| text.parse().ok());
-    let rounds = rounds.unwrap_or(ROUNDS);
-    let mut random = Random(5);
+    let rounds = effort::cases("HIR_MUTATIONS", 25, 1_000);
+    let mut random = Random(effort::seed(5));
     let mut good = 0;
     for (name, text) in programs() {
         for _ in 0..rounds {
@@ -49,7 +47,7 @@ fn damaged_programs() {
             assert!(start.elapsed().as_secs() < 5, "{name} took {:?}\n{text}", start.elapsed());
         }
     }
-    assert!(good > 500, "only {good} valid programs");
+    assert!(good > 10 * rounds, "only {good} valid programs");
 }
 
 /// The general passes leave a valid program.

@@ -5,7 +5,7 @@
 //! left out, and FileCheck is, since messages name the backend. `HIR_GPU_FLAGS` replaces the flags:
 //! by default all communications are copied, so that one GPU runs any number of ranks; with
 //! `HIR_GPU_FLAGS="--backend=cuda --map-backend=UCC=NCCL"` they go over NCCL, and lines with more ranks
-//! than GPUs are told as skipped. Without a GPU there is nothing to run. Programs run one after the other;
+//! than GPUs are counted. Without a GPU all are reported as ignored. Programs run one after the other;
 //! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other. A line that does not end
 //! is told after `HIR_LINE_SECONDS` (120), and ends the process.
 
@@ -14,7 +14,7 @@ use hostir::backend::cuda::driver::{self, Device};
 use hostir_test::directives::{self, Directives};
 use hostir_test::exec::{self, Context};
 use hostir_test::tree;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Completion, Trial};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,14 +36,11 @@ fn main() -> ExitCode {
     let count = driver::devices().unwrap_or(0);
     // Held until the end: a context takes longer to make than a program to run.
     let devices: Vec<_> = (0..count).filter_map(|ordinal| Device::open(ordinal).ok()).collect();
-    if devices.is_empty() {
-        eprintln!("note: there is no GPU: what `cargo test --test devices` runs is skipped");
-        return libtest_mimic::run(&args, Vec::new()).exit_code();
-    }
     let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
     let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let tally = Arc::new(Tally::default());
     tally.clone().end_if_stuck();
+    let none = devices.is_empty();
     // Programs leave communicators, memory and kernels for the next ones.
     let gpus = Arc::new(Pool::default());
     let shard = shard();
@@ -56,12 +53,20 @@ fn main() -> ExitCode {
         let (flags, tally, gpus) = (flags.clone(), tally.clone(), gpus.clone());
         let name = format!("gpu::{}", tree::relative(&path));
         runs.then(|| {
-            Trial::test(name, move || Ok(file(&path, &directives, (&flags, &gpus), &tally)?))
+            Trial::ignorable_test(name, move || {
+                if none {
+                    return Ok(Completion::ignored_with("needs a GPU"));
+                }
+                file(&path, &directives, (&flags, &gpus), &tally)?;
+                Ok(Completion::Completed)
+            })
         })
     });
     let conclusion = libtest_mimic::run(&args, trials.collect());
     let (ran, few) = (tally.ran.load(Ordering::Relaxed), tally.few.load(Ordering::Relaxed));
-    eprintln!("{ran} lines ran on {count} GPUs, {few} need more");
+    if !none {
+        eprintln!("{ran} lines ran on {count} GPUs, {few} need more");
+    }
     conclusion.exit_code()
 }
 

@@ -16,6 +16,15 @@ pub fn available() -> BTreeSet<String> {
     features
 }
 
+/// A condition with what makes it hold, for people.
+pub fn described(condition: &str) -> String {
+    match condition {
+        "dumps" => "nvFuser's dumps: HIR_DUMPS=<folder>".to_owned(),
+        "cuda" => "NVIDIA's driver".to_owned(),
+        other => format!("`{other}`"),
+    }
+}
+
 /// Whether a lit condition (`a && (b || !c)`) holds. `*` and `true` always do.
 ///
 /// # Errors

@@ -5,6 +5,8 @@
 
 #[path = "../../tests/common/fused.rs"]
 mod fused;
+#[path = "../../tests/common/needs.rs"]
+mod needs;
 #[path = "../../tests/common/nvrtc.rs"]
 mod nvrtc;
 
@@ -36,24 +38,29 @@ struct Found {
     differ: Vec<String>,
 }
 
-#[test]
+fn main() -> std::process::ExitCode {
+    if let Some(code) = nvrtc::again() {
+        return code;
+    }
+    let mut tests = needs::tests![
+        nvrtc::missing();
+        nvrtc_compiles_the_kernels_of_all_tests, nvrtc_compiles_exchanges,
+    ];
+    tests.extend(needs::tests![None; every_instruction_of_the_tests_has_a_kernel]);
+    needs::run(tests)
+}
+
 fn nvrtc_compiles_the_kernels_of_all_tests() {
-    nvrtc::with("nvrtc_compiles_the_kernels_of_all_tests", || {
-        let found = collect();
-        nvrtc::compile_all(found.texts.iter().map(String::as_str), 90);
-        println!("{} programs need {} kernels", found.programs, found.texts.len());
-    });
+    let found = collect();
+    nvrtc::compile_all(found.texts.iter().map(String::as_str), 90);
+    println!("{} programs need {} kernels", found.programs, found.texts.len());
 }
 
-#[test]
 fn nvrtc_compiles_exchanges() {
-    nvrtc::with("nvrtc_compiles_exchanges", || {
-        let texts = [(1, 1, 1), (0, 1, 0), (7, 8, 7)].map(|(r, m, w)| codegen::exchange(r, m, w));
-        nvrtc::compile_all(texts.iter().map(String::as_str), 90);
-    });
+    let texts = [(1, 1, 1), (0, 1, 0), (7, 8, 7)].map(|(r, m, w)| codegen::exchange(r, m, w));
+    nvrtc::compile_all(texts.iter().map(String::as_str), 90);
 }
 
-#[test]
 fn every_instruction_of_the_tests_has_a_kernel() {
     let found = collect();
     assert!(found.programs > 100, "only {} programs were planned", found.programs);

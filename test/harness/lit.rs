@@ -10,7 +10,7 @@ use hostir_test::exec::{self, Context};
 use hostir_test::features;
 use hostir_test::programs::{self, Finished, Invocation};
 use hostir_test::tree;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,16 +35,7 @@ fn main() -> ExitCode {
             Err(error) => trials.push(Trial::test(name, move || Err(error.into()))),
         }
     }
-    skips_are_told(&features);
     libtest_mimic::run(&args, trials).exit_code()
-}
-
-/// One line for each feature that is missing, so that nobody takes a skip for a success.
-#[allow(clippy::print_stderr, reason = "a test program's own report")]
-fn skips_are_told(features: &BTreeSet<String>) {
-    if !features.contains("dumps") {
-        eprintln!("note: HIR_DUMPS is not set: tests over a folder of nvFuser's dumps are skipped");
-    }
 }
 
 fn context(scratch: &Path) -> Context {
@@ -66,26 +57,28 @@ fn run_case(
 ) -> Trial {
     let skipped = skips(&directives, features);
     let expected_to_fail = any(&directives.xfail, features).unwrap_or(false);
-    let skip = matches!(skipped, Ok(true));
-    let trial = Trial::test(format!("run::{name}"), move || {
-        skipped?;
+    Trial::ignorable_test(format!("run::{name}"), move || {
+        if let Some(reason) = skipped? {
+            return Ok(Completion::ignored_with(reason));
+        }
         let result = run(&path, &directives);
         match (result, expected_to_fail) {
             (Err(report), false) => Err(report.into()),
             (Ok(()), true) => Err("it passes, although XFAIL says that it fails".into()),
-            (Ok(()), false) | (Err(_), true) => Ok(()),
+            (Ok(()), false) | (Err(_), true) => Ok(Completion::Completed),
         }
-    });
-    trial.with_ignored_flag(skip)
+    })
 }
 
-fn skips(directives: &Directives, features: &BTreeSet<String>) -> Result<bool, String> {
+/// Why a file does not run here; `None` if it does.
+fn skips(directives: &Directives, features: &BTreeSet<String>) -> Result<Option<String>, String> {
     for condition in &directives.requires {
         if !features::holds(condition, features)? {
-            return Ok(true);
+            return Ok(Some(format!("needs {}", features::described(condition))));
         }
     }
-    any(&directives.unsupported, features)
+    let unsupported = any(&directives.unsupported, features)?;
+    Ok(unsupported.then(|| format!("UNSUPPORTED: {}", directives.unsupported.join(", "))))
 }
 
 fn any(conditions: &[String], features: &BTreeSet<String>) -> Result<bool, String> {

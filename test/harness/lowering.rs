@@ -4,6 +4,9 @@
 //! `HIR_PROGRAMS=20000 cargo test -p hostir-test --test lowering` runs that many programs, `HIR_SEED=7`
 //! starts elsewhere. A failure prints the program and the pipeline.
 
+#[path = "../../tests/common/effort.rs"]
+mod effort;
+
 mod lowering {
     //! Programs and runs.
     pub(crate) mod generate;
@@ -13,9 +16,6 @@ mod lowering {
 use lowering::generate::{Generated, program};
 use lowering::run::{Outcome, compare, resize, resized};
 use std::collections::BTreeMap;
-
-/// Programs of an ordinary test run.
-const QUICK: u64 = 300;
 
 /// Pipelines that lower; each also runs with general passes behind it. `{}` stands for options.
 const PIPELINES: &[&str] = &[
@@ -68,10 +68,6 @@ fn chunk(rng: &mut fastrand::Rng, generated: &Generated) -> String {
     format!("chunk{{axis=T{tensor}.{axis},factor={factor},parallel={parallel}}}")
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// Some options, each given in four of ten cases.
 fn options(rng: &mut fastrand::Rng) -> String {
     let mut given = Vec::new();
@@ -86,7 +82,8 @@ fn options(rng: &mut fastrand::Rng) -> String {
 #[test]
 #[allow(clippy::print_stdout, reason = "says how many programs were lowered")]
 fn lowered_programs_compute_the_same() {
-    let (count, seed) = (number("HIR_PROGRAMS", QUICK), number("HIR_SEED", 1));
+    let (count, seed) =
+        (effort::cases("HIR_PROGRAMS", 300, 20_000), effort::number("HIR_SEED").unwrap_or(1));
     let (mut lowered, mut refused) = (0, BTreeMap::<&str, u64>::new());
     for index in 0..count {
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 32).wrapping_add(index));

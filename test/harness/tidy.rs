@@ -48,6 +48,14 @@ fn nothing_depends_on_one_machine() {
 }
 
 #[test]
+fn every_test_runs() {
+    none(
+        files::tests_that_never_run(),
+        "`#[test]` is never run in a program with `harness = false`: name the function in its `main`",
+    );
+}
+
+#[test]
 fn modules_depend_one_way() {
     none(arrows::violations(), "these uses break the arrows of ARCHITECTURE.md");
 }

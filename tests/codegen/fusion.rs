@@ -3,7 +3,7 @@
 
 use crate::cases::{self, Case};
 use crate::chains::Chains;
-use crate::{SMS, fused, host};
+use crate::{SMS, effort, fused, host};
 use hostir::backend::cpu;
 use hostir::backend::cuda::codegen::{self, Fused, Job, fuse};
 use hostir::data::HostTensor;
@@ -141,8 +141,7 @@ fn copies() -> Vec<Program> {
     ]
 }
 
-#[test]
-fn joined_kernels_compute_the_same() {
+pub(crate) fn joined_kernels_compute_the_same() {
     for Program { name, text, left } in programs().into_iter().chain(copies()) {
         let plain = prepared(&text);
         let mut joined = plain.clone();
@@ -157,10 +156,10 @@ fn joined_kernels_compute_the_same() {
     }
 }
 
-#[test]
-fn joined_random_chains_compute_the_same() {
+pub(crate) fn joined_random_chains_compute_the_same() {
     let (mut before, mut after) = (0, 0);
-    for seed in 0..400 {
+    for seed in 0..effort::cases("HIR_PROGRAMS", 400, 20_000) {
+        let seed = effort::seed(seed);
         let text = Chains::program(seed);
         let plain = prepared(&text);
         let mut joined = plain.clone();
@@ -200,12 +199,7 @@ fn job(plan: &Plan) -> Job {
     all
 }
 
-#[test]
-fn joined_kernels_run_on_the_host() {
-    if !host::is_present() {
-        println!("skipped: there is no g++, which runs kernels on the host");
-        return;
-    }
+pub(crate) fn joined_kernels_run_on_the_host() {
     let mut texts: Vec<String> = programs().into_iter().map(|program| program.text).collect();
     texts.extend((1000..1025).map(Chains::program));
     let prepared: Vec<Prepared> = texts.iter().map(|text| prepared(text)).collect();
@@ -270,8 +264,7 @@ fn chain(between: Vec<(InstKind, u32)>) -> Plan {
     plan
 }
 
-#[test]
-fn nothing_moves_across_what_others_see() {
+pub(crate) fn nothing_moves_across_what_others_see() {
     let fill = |buffer: u32, from: usize| {
         let dims = row_major(&[2]);
         let dst = View { buffer: BufferId(buffer), offset: from, dims, dtype: DType::Float };

@@ -7,12 +7,46 @@ use hostir::data::HostTensor;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Whether there is a compiler.
-pub(crate) fn is_present() -> bool {
-    Command::new("g++").arg("--version").output().is_ok_and(|output| output.status.success())
+/// What a compiler has to know, and a program has to be able to do.
+const PROBE: &str = "#include <ucontext.h>
+int main() { volatile _Float16 x = 1; ucontext_t c; return x != 1 || getcontext(&c); }
+";
+
+/// The compiler: `g++`, or what `CXX` says.
+fn compiler() -> Command {
+    let given = std::env::var("CXX").unwrap_or_default();
+    let mut words = given.split_whitespace();
+    let mut compiler = Command::new(words.next().unwrap_or("g++"));
+    compiler.args(words).args(["-std=c++17", "-w", "-O1", "-fno-strict-aliasing"]);
+    // Accesses that are not aligned and shifts and sums that overflow end the program.
+    compiler.args(["-fsanitize=alignment,shift,signed-integer-overflow,integer-divide-by-zero"]);
+    compiler.arg("-fno-sanitize-recover=all");
+    compiler
+}
+
+/// Why kernels cannot run on the host here; `None` if they can.
+pub(crate) fn missing() -> Option<&'static str> {
+    let folder = folder("probe");
+    let (text, program) = (folder.join("probe.cpp"), folder.join("probe"));
+    std::fs::write(&text, PROBE).unwrap();
+    let compiled = compiler().arg("-o").arg(&program).arg(&text).output();
+    let runs = compiled.is_ok_and(|output| output.status.success())
+        && Command::new(&program).output().is_ok_and(|output| output.status.success());
+    let _ = std::fs::remove_dir_all(&folder);
+    (!runs).then_some(
+        "needs a C++ compiler with _Float16 and the undefined behaviour sanitizer: g++ 12, or CXX=<command>",
+    )
+}
+
+/// A folder of this process for programs, which may run there.
+fn folder(name: &str) -> PathBuf {
+    let name = format!("kernels-{}-{name}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 /// One program that runs all jobs, each on the buffers of its case; returns the buffers afterwards. `name`
@@ -34,9 +68,7 @@ pub(crate) fn run(name: &str, jobs: &[(&Case, Job)]) -> Vec<Vec<HostTensor>> {
         add_case(&mut source, case, job, &texts);
     }
     source += "}\n";
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("kernels-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder(name);
     let output = compile_and_run(&folder, &source, jobs);
     let _ = std::fs::remove_dir_all(&folder);
     let mut rest = output.as_slice();
@@ -106,12 +138,7 @@ fn add_launch(source: &mut String, launch: &Launch, number: usize) {
 fn compile_and_run(folder: &Path, source: &str, jobs: &[(&Case, Job)]) -> Vec<u8> {
     let (text, program) = (folder.join("kernels.cpp"), folder.join("kernels"));
     std::fs::write(&text, source).unwrap();
-    let mut compiler = Command::new("g++");
-    compiler.args(["-std=c++17", "-w", "-O1", "-fno-strict-aliasing"]);
-    // Accesses that are not aligned and shifts and sums that overflow end the program.
-    compiler.args(["-fsanitize=alignment,shift,signed-integer-overflow,integer-divide-by-zero"]);
-    compiler.arg("-fno-sanitize-recover=all").arg("-o").arg(&program).arg(&text);
-    let output = compiler.output().unwrap();
+    let output = compiler().arg("-o").arg(&program).arg(&text).output().unwrap();
     if !output.status.success() {
         let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels.cpp");
         let _ = std::fs::write(&kept, source);

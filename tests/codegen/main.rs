@@ -1,15 +1,19 @@
 //! Generated kernels: what they compute, run on the host against the CPU backend, and that NVRTC compiles
-//! them. Neither needs a GPU; both are skipped where the compiler is missing.
+//! them. Neither needs a GPU; both are ignored where the compiler is missing.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "failures panic")]
-#![allow(clippy::print_stdout, reason = "skips are told")]
+#![allow(clippy::print_stdout, reason = "says how many kernels there were")]
 
 mod cases;
 mod chains;
+#[path = "../common/effort.rs"]
+mod effort;
 #[path = "../common/fused.rs"]
 mod fused;
 mod fusion;
 mod host;
 mod layouts;
+#[path = "../common/needs.rs"]
+mod needs;
 #[path = "../common/nvrtc.rs"]
 mod nvrtc;
 mod tables;
@@ -23,6 +27,29 @@ use std::collections::BTreeSet;
 
 /// Multiprocessors of the device that tests generate for: few, so that small reductions are cut.
 const SMS: u32 = 4;
+
+fn main() -> std::process::ExitCode {
+    if let Some(code) = nvrtc::again() {
+        return code;
+    }
+    let mut tests = needs::tests![
+        host::missing();
+        kernels_compute_what_the_cpu_backend_computes,
+        members_are_combined_in_order,
+        indices_out_of_range_read_zeros_and_add_nothing,
+        fusion::joined_kernels_run_on_the_host,
+    ];
+    tests.extend(needs::tests![nvrtc::missing(); nvrtc_compiles_every_kernel]);
+    tests.extend(needs::tests![
+        None;
+        what_cannot_be_generated_is_told,
+        nothing_is_launched_for_nothing,
+        fusion::joined_kernels_compute_the_same,
+        fusion::joined_random_chains_compute_the_same,
+        fusion::nothing_moves_across_what_others_see,
+    ]);
+    needs::run(tests)
+}
 
 /// All cases, with how far `float` may be off.
 fn all() -> Vec<(Case, f64)> {
@@ -41,12 +68,7 @@ fn job(case: &Case) -> Job {
     cases::job(&case.kind, SMS).unwrap_or_else(|reason| panic!("{}: {reason}", case.name))
 }
 
-#[test]
 fn kernels_compute_what_the_cpu_backend_computes() {
-    if !host::is_present() {
-        println!("skipped: there is no g++, which runs kernels on the host");
-        return;
-    }
     let cases = all();
     let jobs: Vec<(&Case, Job)> = cases.iter().map(|(case, _)| (case, job(case))).collect();
     let results = host::run("all", &jobs);
@@ -57,21 +79,11 @@ fn kernels_compute_what_the_cpu_backend_computes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
 fn members_are_combined_in_order() {
-    if !host::is_present() {
-        println!("skipped: there is no g++, which runs kernels on the host");
-        return;
-    }
     last_buffers("members", &tables::members());
 }
 
-#[test]
 fn indices_out_of_range_read_zeros_and_add_nothing() {
-    if !host::is_present() {
-        println!("skipped: there is no g++, which runs kernels on the host");
-        return;
-    }
     last_buffers("outside", &taken::outside());
 }
 
@@ -85,38 +97,33 @@ fn last_buffers(name: &str, cases: &[(Case, Job, Vec<f64>)]) {
     }
 }
 
-#[test]
 fn nvrtc_compiles_every_kernel() {
-    nvrtc::with("nvrtc_compiles_every_kernel", || {
-        let mut cases = all();
-        // Of the reductions by columns and in parts, those of one operation speak for the others, as
-        // do products of one size.
-        cases.retain(|(case, _)| match &case.kind {
-            InstKind::Reduce { op, axes, input, .. } => {
-                *op == RedOp::Sum || (axes[0] == 1 && input.len() < 1000)
-            }
-            InstKind::Gemm(gemm) => gemm.out.len() > 400,
-            _ => true,
-        });
-        let mut jobs: Vec<Job> = cases.iter().map(|(case, _)| job(case)).collect();
-        jobs.extend(tables::members().into_iter().map(|(_, job, _)| job));
-        let launches = jobs.iter().flat_map(|job| &job.launches);
-        let texts: BTreeSet<&str> = launches.map(|launch| launch.text.as_str()).collect();
-        let count = nvrtc::compile_all(texts.iter().copied(), 90);
-        nvrtc::compile_all(texts.iter().copied().step_by(40), 80);
-        nvrtc::compile_all(texts.iter().copied().skip(20).step_by(40), 100);
-        println!("{count} kernels compile");
+    let mut cases = all();
+    // Of the reductions by columns and in parts, those of one operation speak for the others, as
+    // do products of one size.
+    cases.retain(|(case, _)| match &case.kind {
+        InstKind::Reduce { op, axes, input, .. } => {
+            *op == RedOp::Sum || (axes[0] == 1 && input.len() < 1000)
+        }
+        InstKind::Gemm(gemm) => gemm.out.len() > 400,
+        _ => true,
     });
+    let mut jobs: Vec<Job> = cases.iter().map(|(case, _)| job(case)).collect();
+    jobs.extend(tables::members().into_iter().map(|(_, job, _)| job));
+    let launches = jobs.iter().flat_map(|job| &job.launches);
+    let texts: BTreeSet<&str> = launches.map(|launch| launch.text.as_str()).collect();
+    let count = nvrtc::compile_all(texts.iter().copied(), 90);
+    nvrtc::compile_all(texts.iter().copied().step_by(40), 80);
+    nvrtc::compile_all(texts.iter().copied().skip(20).step_by(40), 100);
+    println!("{count} kernels compile");
 }
 
-#[test]
 fn what_cannot_be_generated_is_told() {
     for (reason, found) in layouts::refused().into_iter().chain(taken::refused()) {
         assert_eq!(found.err().as_deref(), Some(reason));
     }
 }
 
-#[test]
 fn nothing_is_launched_for_nothing() {
     for job in layouts::empty() {
         assert_eq!(job, Ok(Job::default()));

@@ -1,24 +1,22 @@
-//! NVRTC for tests: from the system, or from where `tools/setup --test-deps` puts it.
-#![allow(clippy::panic, clippy::print_stdout, reason = "failures panic; skips are told")]
+//! NVRTC for tests: the one that `tools/setup --test-deps` installs, or one that is asked for by name. What else a
+//! machine has may be of any version.
+#![allow(clippy::panic, reason = "failures panic")]
 
 use hostir::backend::cuda::nvrtc;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
+/// Names the folder of another NVRTC.
+const FOLDER: &str = "HIR_NVRTC";
 /// Set in a test process that was started again with the library's folder.
 const AGAIN: &str = "HIR_NVRTC_AGAIN";
 
-/// Runs a test's body where NVRTC can be opened. The loader reads its search path once, when a process
-/// starts: if the repository has a copy that this process does not find, the test runs again in a
-/// process that does.
-pub(crate) fn with(test: &str, body: impl FnOnce()) {
-    if nvrtc::is_present() {
-        return body();
-    }
+/// To be called first of all: runs this test program again where the loader finds NVRTC, since the loader reads its
+/// search path once, when a process starts. `None` if this process is to go on.
+pub(crate) fn again() -> Option<ExitCode> {
     let folder = folder();
     if !folder.is_dir() || std::env::var_os(AGAIN).is_some() {
-        println!("skipped: NVRTC cannot be opened (tools/setup --test-deps installs it)");
-        return;
+        return None;
     }
     let program = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
     let mut path = folder.into_os_string();
@@ -27,15 +25,24 @@ pub(crate) fn with(test: &str, body: impl FnOnce()) {
         path.push(old);
     }
     let mut command = Command::new(program);
-    command.args(["--exact", test, "--nocapture"]);
-    command.env("LD_LIBRARY_PATH", path).env(AGAIN, "1");
-    let output = command.output().unwrap_or_else(|error| panic!("{error}"));
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    command.args(std::env::args_os().skip(1)).env("LD_LIBRARY_PATH", path).env(AGAIN, "1");
+    let status = command.status().unwrap_or_else(|error| panic!("{error}"));
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The repository's copy.
+/// Why kernels cannot be compiled here; `None` if they can.
+pub(crate) fn missing() -> Option<&'static str> {
+    let present = std::env::var_os(AGAIN).is_some() && nvrtc::is_present();
+    (!present)
+        .then_some("needs NVRTC: `tools/setup --test-deps`, or HIR_NVRTC=<folder of libnvrtc.so>")
+}
+
+/// Where the library is looked for.
 fn folder() -> PathBuf {
+    if let Some(given) = std::env::var_os(FOLDER) {
+        return given.into();
+    }
     let mut root = Path::new(env!("CARGO_MANIFEST_DIR"));
     while !root.join("tools/setup").is_file() {
         root = root.parent().unwrap_or_else(|| panic!("no tools/setup above the test"));

@@ -1,132 +1,24 @@
 //! Launches with real processes, most on the null backend: every step of a run but the work.
 //!
 //! Every test has a folder, a port and a token of its own.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+use rustix::process::Signal;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 #[path = "launch/children.rs"]
 mod children;
 #[path = "launch/faults.rs"]
 mod faults;
-// What is linked statically opens no libraries.
-#[cfg(not(target_env = "musl"))]
-#[path = "launch/stuck.rs"]
-mod stuck;
+#[path = "launch/site.rs"]
+mod site;
 #[path = "launch/timelines.rs"]
 mod timelines;
 
-/// An allgather on four ranks.
-const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{i1}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[iS2{4}, iS3{i1}] (DeviceMesh{0 1 2 3})) :
-  T1 = ALLOCATE(buffer=T1, mem_type=global, size=( 4 * i1 ), zero_init=false, resets_to_zero=false)
-  Communication 1 (type=Allgather, team=(0 1 2 3), input=T0, output=T1, backend=NCCL)
-  Wait Communication 1
-} // %HostIrContainer
-";
-/// So many timed runs that they do not end by themselves during a test.
-const LONG: &[&str] = &["--bench", "--iters", "100000000"];
-
-/// A folder with the program in it.
-struct Site {
-    folder: tempfile::TempDir,
-    port: u16,
-    /// Of this site alone, should another run listen there.
-    token: String,
-}
-
-impl Site {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("gather.hir"), GATHER).unwrap();
-        let port = free_port();
-        Self { folder, port, token: format!("{port} of {}", std::process::id()) }
-    }
-
-    /// `hir-run` without anything of a launcher in its environment.
-    fn bare(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
-        for name in [
-            "RANK",
-            "WORLD_SIZE",
-            "LOCAL_RANK",
-            "LOCAL_WORLD_SIZE",
-            "MASTER_ADDR",
-            "MASTER_PORT",
-            "TORCHELASTIC_RUN_ID",
-            "OMPI_COMM_WORLD_RANK",
-            "OMPI_COMM_WORLD_SIZE",
-            "PMIX_RANK",
-            "PMI_RANK",
-            "PMI_SIZE",
-            "SLURM_STEP_ID",
-            "HIR_PARENT",
-            "HIR_RANK",
-            "HIR_LOCAL_RANK",
-            "HIR_WORLD",
-            "HIR_COORDINATOR",
-            "HIR_TOKEN",
-        ] {
-            command.env_remove(name);
-        }
-        command.current_dir(self.folder.path()).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// `hir-run gather.hir` on the null backend.
-    fn command(&self) -> Command {
-        let mut command = self.bare();
-        command.args(["gather.hir", "--backend=null", "--set", "i1=3"]);
-        command
-    }
-
-    /// Rank `rank` of 4, as somebody starts it by hand.
-    fn rank(&self, rank: u32, more: &[&str]) -> Command {
-        self.rank_of(rank, 4, more)
-    }
-
-    /// The same of a world of another size.
-    fn rank_of(&self, rank: u32, world: u32, more: &[&str]) -> Command {
-        let mut command = self.command();
-        let coordinator = format!("127.0.0.1:{}", self.port);
-        command.args(["--rank", &rank.to_string(), "--world", &world.to_string()]);
-        command.args(["--coordinator", &coordinator]).env("HIR_TOKEN", &self.token).args(more);
-        command
-    }
-
-    /// Starts these ranks.
-    fn ranks(&self, ranks: std::ops::Range<u32>, more: &[&str]) -> Vec<Child> {
-        ranks.map(|rank| self.rank(rank, more).spawn().unwrap()).collect()
-    }
-}
-
-/// A port that no other test takes, and below those that the kernel hands out.
-fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = std::process::id() * 64 + NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = (20_000 + number % 12_000) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-/// Status, standard output, standard error.
-type Ended = (Option<i32>, String, String);
-
-fn ended(output: Output) -> Ended {
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
-fn end(child: Child) -> Ended {
-    ended(child.wait_with_output().unwrap())
-}
+use site::{Ended, GATHER, LONG, Site, all_end, end, is_running, output, run, send};
 
 /// Runs all four ranks of a new site: it is unharmed by whatever happened before.
 fn runs(site: &Site) {
@@ -167,7 +59,7 @@ fn by_launchers() {
             ("TORCHELASTIC_RUN_ID", "a".to_owned()),
         ]
     };
-    let job = format!("job {}", std::process::id());
+    let job = format!("job {port} of {}", std::process::id());
     let mpirun = |rank: u32| {
         vec![
             ("OMPI_COMM_WORLD_RANK", rank.to_string()),
@@ -179,7 +71,7 @@ fn by_launchers() {
     };
     let srun = |rank: u32| {
         vec![
-            ("SLURM_JOB_ID", std::process::id().to_string()),
+            ("SLURM_JOB_ID", format!("{}{port}", std::process::id())),
             ("SLURM_STEP_ID", "3".to_owned()),
             ("SLURM_PROCID", rank.to_string()),
             ("SLURM_NTASKS", "4".to_owned()),
@@ -195,20 +87,19 @@ fn by_launchers() {
         assert!(first.starts_with(&format!("hir-run: 4 processes by {name}")), "{first}");
     }
     // Explicit: one process runs all, whatever the launcher says.
-    let alone = site.command().args(["-n", "4"]).envs(torchrun(3)).output().unwrap();
-    assert_eq!(ended(alone).0, Some(0));
+    let alone = run(site.command().args(["-n", "4"]).envs(torchrun(3)));
+    assert_eq!(alone.0, Some(0));
 }
 
 #[test]
 fn the_cpu_backend_is_one_process() {
     let site = Site::new();
     let start = |rank: u32| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
+        let mut command = site.bare();
         let coordinator = format!("127.0.0.1:{}", site.port);
-        command.current_dir(site.folder.path()).args(["gather.hir", "--set", "i1=3"]);
-        command.args(["--backend=cpu", "--world", "2", "--coordinator", &coordinator]);
-        command.args(["--rank", &rank.to_string()]).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command.args(["gather.hir", "--set", "i1=3", "--backend=cpu", "--world", "2"]);
+        command.args(["--coordinator", &coordinator, "--rank", &rank.to_string()]);
+        command.spawn().unwrap()
     };
     let all: Vec<Ended> = [start(0), start(1)].into_iter().map(end).collect();
     assert_eq!((all[0].0, all[1].0), (Some(2), Some(2)), "{all:?}");
@@ -230,15 +121,10 @@ fn processes_that_differ() {
     let mut children = site.ranks(0..3, &[]);
     let other = GATHER.replace("Wait Communication 1", "Wait Communication 1 // again");
     std::fs::write(site.folder.path().join("other.hir"), other).unwrap();
-    let mut command = site.rank(3, &[]);
-    let args: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
-    command = {
-        let mut fresh = Command::new(env!("CARGO_BIN_EXE_hir-run"));
-        fresh.current_dir(site.folder.path()).arg("other.hir").args(args);
-        fresh.env("HIR_TOKEN", &site.token).stdout(Stdio::piped()).stderr(Stdio::piped());
-        fresh
-    };
-    children.push(command.spawn().unwrap());
+    let first = site.rank(3, &[]);
+    let mut other = site.bare();
+    other.arg("other.hir").args(first.get_args().skip(1)).env("HIR_TOKEN", &site.token);
+    children.push(other.spawn().unwrap());
     let all: Vec<Ended> = children.into_iter().map(end).collect();
     assert!(all[0].2.contains("rank 3 was started with another program than rank 0"), "{all:?}");
 }
@@ -307,21 +193,17 @@ fn a_program_that_is_not_lowered() {
 #[test]
 fn missing_parts() {
     let site = Site::new();
-    let only_rank = site.command().env("RANK", "1").output().unwrap();
-    let (status, _, err) = ended(only_rank);
+    let (status, _, err) = run(site.command().env("RANK", "1"));
     assert_eq!((status, err.starts_with("error[H0640]: `WORLD_SIZE` is missing")), (Some(2), true));
-    let half = site.command().env("HIR_WORLD", "4").output().unwrap();
-    let (status, out, err) = ended(half);
+    let (status, out, err) = run(site.command().env("HIR_WORLD", "4"));
     assert_eq!((status, out.as_str()), (Some(2), ""));
     assert!(err.starts_with("error[H0640]: `HIR_RANK` is missing"), "{err}");
-    let pmi = site.command().env("PMI_RANK", "1").env("PMI_SIZE", "2").output().unwrap();
-    let (status, out, err) = ended(pmi);
+    let (status, out, err) = run(site.command().env("PMI_RANK", "1").env("PMI_SIZE", "2"));
     assert_eq!((status, out.as_str()), (Some(2), ""));
     assert!(err.starts_with("error[H0640]: `PMI_SIZE` is 2"), "{err}");
     let both = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
-    let (status, _, err) =
-        ended(site.command().env("RANK", "1").env("WORLD_SIZE", "2").envs(both).output().unwrap());
+    let (status, _, err) = run(site.command().env("RANK", "1").env("WORLD_SIZE", "2").envs(both));
     assert_eq!((status, err.starts_with("error[H0641]")), (Some(2), true), "{err}");
-    let results = ended(site.command().args(["--expect", "T1=y.npy"]).output().unwrap());
+    let results = run(site.command().args(["--expect", "T1=y.npy"]));
     assert_eq!((results.0, results.2.contains("H0614")), (Some(2), true));
 }

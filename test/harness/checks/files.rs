@@ -117,12 +117,46 @@ pub(crate) fn private_paths() -> Vec<String> {
     bad
 }
 
+/// `#[test]` in test programs that have a `main` of their own, where nothing runs it: such programs list their
+/// tests by name.
+pub(crate) fn tests_that_never_run() -> Vec<String> {
+    let mut bad = Vec::new();
+    for manifest in tree::files(&tree::root(), "Cargo.toml") {
+        let folder = manifest.parent().unwrap_or(&manifest).to_path_buf();
+        for section in tree::read(&manifest).split("[[test]]").skip(1) {
+            let value = |key: &str| {
+                let line = section.lines().find_map(|line| line.strip_prefix(key));
+                line.map(|rest| rest.trim_matches([' ', '=', '"']).to_owned())
+            };
+            if value("harness").as_deref() != Some("false") {
+                continue;
+            }
+            let named = value("name").map(|name| format!("tests/{name}.rs"));
+            let Some(path) = value("path").or(named).map(|path| folder.join(path)) else {
+                continue;
+            };
+            let mut files = vec![path.clone()];
+            if path.ends_with("main.rs") {
+                files = tree::files(path.parent().unwrap_or(&path), ".rs");
+            }
+            let lost = files.into_iter().filter(|path| tree::read(path).contains("#[test]"));
+            bad.extend(lost.map(|path| tree::relative(&path)));
+        }
+    }
+    bad
+}
+
 /// Sources, tests, docs and scripts.
 fn text_files() -> Vec<PathBuf> {
     let root = tree::root();
     let endings = [".rs", ".lalrpop", ".md", ".hir", ".out", ".err", ".toml", ".py", ".sh"];
     let mut files: Vec<PathBuf> =
         endings.iter().flat_map(|ending| tree::files(&root, ending)).collect();
-    files.extend([root.join(".ci/run"), root.join("tools/setup"), root.join("NOTICE")]);
+    files.extend([
+        root.join(".ci/run"),
+        root.join("tools/setup"),
+        root.join("tools/hermetic-test"),
+        root.join("NOTICE"),
+    ]);
     files
 }

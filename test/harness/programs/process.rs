@@ -14,6 +14,8 @@ pub(super) fn run(name: &str, args: &[String], invocation: Invocation<'_>) -> Fi
     };
     let mut command = Command::new(path);
     command.args(args).current_dir(&invocation.context.scratch).stdin(Stdio::piped());
+    // As in process: what a test does not say itself is nowhere.
+    command.env_clear();
     for (name, value) in &invocation.env {
         match value {
             Some(value) => command.env(name, value),

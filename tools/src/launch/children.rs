@@ -11,7 +11,7 @@ use crate::io::{Io, Status};
 use crate::run::errors;
 use hostir::diag::Diag;
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, PipeReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -58,6 +58,11 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
             signal.clone(),
             number.unsigned_abs() as usize,
         );
+        registered.map_err(|error| cannot_start(0, &error))?;
+    }
+    // Who ignores the ends of its children is never told of them; a handler that does nothing is no ignoring.
+    if ignored >> (SIGCHLD - 1) & 1 == 1 {
+        let registered = signal_hook::flag::register(SIGCHLD, Arc::default());
         registered.map_err(|error| cannot_start(0, &error))?;
     }
     let mut family = Family { children: Vec::new() };

@@ -90,12 +90,12 @@ fn processes_that_do_not_belong() {
     let patient = &["--timeout-ms", "20000"];
     let first = site.rank(0, patient).spawn().unwrap();
     let second = site.rank(1, patient).spawn().unwrap();
-    let (status, _, err) = ended(site.rank(2, patient).env("HIR_TOKEN", "x").output().unwrap());
+    let (status, _, err) = run(site.rank(2, patient).env("HIR_TOKEN", "x"));
     assert_eq!((status, err.contains("H0646")), (Some(3), true), "{err}");
     assert!(err.contains("its token is another"), "{err}");
     // Once rank 1 is there, another one does no harm.
     std::thread::sleep(Duration::from_millis(500));
-    let (_, _, err) = ended(site.rank_of(1, 3, patient).output().unwrap());
+    let (_, _, err) = run(&mut site.rank_of(1, 3, patient));
     assert!(err.contains("its run has not 3 processes"), "{err}");
     let third = site.rank(2, patient).spawn().unwrap();
     // Which of two processes of one rank comes first is chance; the other one is refused.
@@ -133,7 +133,7 @@ fn ranks_of_different_worlds() {
 fn a_rank_with_another_token() {
     let site = Site::new();
     let first = site.rank_of(0, 2, &["--timeout-ms", "3000"]).spawn().unwrap();
-    let (_, _, err) = ended(site.rank_of(1, 2, &[]).env("HIR_TOKEN", "x").output().unwrap());
+    let (_, _, err) = run(site.rank_of(1, 2, &[]).env("HIR_TOKEN", "x"));
     assert!(err.contains("its token is another"), "{err}");
     let (status, _, err) = end(first);
     assert_eq!(status, Some(5), "{err}");
@@ -145,14 +145,13 @@ fn a_rank_with_another_token() {
 /// A rank that is killed or stopped after it joined, while others are still expected.
 #[test]
 fn a_rank_that_goes_while_others_are_expected() {
-    for signal in ["-KILL", "-STOP"] {
+    for signal in [Signal::KILL, Signal::STOP] {
         let site = Site::new();
         let more = &["--timeout-ms", "4000"];
         let mut children = site.ranks(0..3, more);
         std::thread::sleep(Duration::from_millis(700));
         let victim = children.remove(2);
-        let sent = Command::new("kill").args([signal, &victim.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+        send(signal, victim.id().cast_signed());
         for (rank, (status, _, err)) in children.into_iter().map(end).enumerate() {
             assert_eq!(status, Some(3), "{err}");
             assert!(err.contains("rank 2 is lost: "), "{err}");
@@ -170,19 +169,14 @@ fn a_full_disk() {
     let site = Site::new();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = site.command();
-    let (status, _, err) =
-        ended(command.args(["-n", "4", "--processes"]).stdout(full).output().unwrap());
+    let (status, _, err) = run(command.args(["-n", "4", "--processes"]).stdout(full));
     assert_eq!(status, Some(3), "{err}");
     assert!(err.contains("error[H0602]: cannot write `standard output`"), "{err}");
     // No file may grow beyond one block: a write fails in the middle, as on a full disk.
     for flags in ["--output T1=y.npy", "--bench --iters 1 --json y.json"] {
-        let line = format!(
-            "trap '' XFSZ; ulimit -f 1; exec {} gather.hir --backend=cpu --set i1=3000 {flags}",
-            env!("CARGO_BIN_EXE_hir-run")
-        );
-        let mut shell = Command::new("bash");
-        shell.current_dir(site.folder.path()).args(["-c", &line]).env_remove("RANK");
-        let (status, _, err) = ended(shell.output().unwrap());
+        let args = format!("gather.hir --backend=cpu --set i1=3000 {flags}");
+        let mut shell = site.shell("trap '' XFSZ; ulimit -f 1", &args);
+        let (status, _, err) = run(&mut shell);
         if flags.contains("json") && status == Some(0) {
             // The figures fit into one block.
             std::fs::remove_file(site.folder.path().join("y.json")).unwrap();
@@ -200,26 +194,26 @@ fn a_full_disk() {
 fn a_signal_among_results() {
     let site = Site::new();
     let path = |name: &str| site.folder.path().join(name);
-    assert!(Command::new("mkfifo").arg(path("pipe.npy")).status().unwrap().success());
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, path("pipe.npy"), kind, mode, 0).unwrap();
     let names = || {
         let entries = std::fs::read_dir(site.folder.path()).unwrap();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         names
     };
-    for (signal, number) in [("-INT", 2), ("-TERM", 15)] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-run"));
-        command.current_dir(site.folder.path()).args(["gather.hir", "--backend=cpu", "-q"]);
+    for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15)] {
+        let mut command = site.bare();
+        command.args(["gather.hir", "--backend=cpu", "-q"]);
         command.args(["--set", "i1=3", "--trace", "t.json", "--output", "T1=pipe.npy"]);
-        let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+        let child = command.spawn().unwrap();
         let until = Instant::now() + Duration::from_secs(20);
         while names().len() < 3 {
             assert!(Instant::now() < until, "no temporary file");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        assert!(sent.success());
-        assert_eq!(child.wait().unwrap().signal(), Some(number));
+        send(signal, child.id().cast_signed());
+        assert_eq!(output(child).status.signal(), Some(number));
         assert_eq!(names(), ["gather.hir", "pipe.npy"]);
     }
 }

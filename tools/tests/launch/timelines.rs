@@ -24,11 +24,10 @@ fn read(site: &Site, name: &str) -> String {
 #[test]
 fn four_processes_write_what_one_writes() {
     let site = Site::new();
-    let alone = ended(site.command().args(["-n", "4"]).args(flags("one")).output().unwrap());
+    let alone = run(site.command().args(["-n", "4"]).args(flags("one")));
     assert_eq!(alone.0, Some(0), "{alone:?}");
     assert!(alone.1.starts_with("timeline of 4 ranks, "), "{}", alone.1);
-    let own = site.command().args(["-n", "4", "--processes"]).args(flags("own")).output().unwrap();
-    let own = ended(own);
+    let own = run(site.command().args(["-n", "4", "--processes"]).args(flags("own")));
     assert_eq!((own.0, &own.1), (Some(0), &alone.1), "{own:?}");
     let by_hand = flags("hand");
     let by_hand: Vec<&str> = by_hand.iter().map(String::as_str).collect();
@@ -49,7 +48,7 @@ fn a_check_is_drawn_once() {
     let site = Site::new();
     let mut command = site.command();
     command.args(["-n", "4", "--processes", "--check-only"]).args(flags("check"));
-    let checked = ended(command.output().unwrap());
+    let checked = run(&mut command);
     assert_eq!(checked.0, Some(0), "{checked:?}");
     assert_eq!(checked.1.matches("timeline of 4 ranks").count(), 1, "{checked:?}");
     assert_eq!(std::fs::read_dir(site.folder.path()).unwrap().count(), 3);

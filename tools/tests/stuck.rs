@@ -1,8 +1,45 @@
 //! Runs on GPUs that do not end: with a driver that does nothing (`driver.c`), and launches that do not return.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use super::children::{all_end, children, send};
-use super::*;
+#[path = "../../tests/common/needs.rs"]
+mod needs;
+#[path = "launch/site.rs"]
+mod site;
+
+use rustix::process::Signal;
+use site::{Site, all_end, children, run, send};
 use std::io::{BufRead, BufReader};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+fn main() -> std::process::ExitCode {
+    needs::run(needs::tests![
+        missing();
+        the_driver_does_for_a_run,
+        a_launch_that_does_not_return,
+        a_rank_that_is_stopped,
+        a_rank_that_is_killed,
+        a_deadline_that_passes,
+    ])
+}
+
+/// Why the driver cannot be made here; `None` if it can.
+fn missing() -> Option<&'static str> {
+    if cfg!(target_env = "musl") {
+        return Some("what is linked statically opens no libraries");
+    }
+    let compiles = compiler().arg("--version").output().is_ok_and(|output| output.status.success());
+    (!compiles).then_some("needs a C compiler: cc, or CC=<command>")
+}
+
+/// The C compiler: `cc`, or what `CC` says.
+fn compiler() -> Command {
+    let given = std::env::var("CC").unwrap_or_default();
+    let mut words = given.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or("cc"));
+    command.args(words);
+    command
+}
 
 /// Each rank sends to the next one, 1,000 times: every exchange is a kernel.
 const EXCHANGE: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{8}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[ideviceIdx.x2{4}, iS3{8}] (DeviceMesh{0 1 2 3})) :
@@ -16,15 +53,13 @@ const EXCHANGE: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{8}]
 ";
 
 /// A site with the program, and the libraries that stand for NVIDIA's.
-fn site() -> Site {
+fn prepared() -> Site {
     let site = Site::new();
     let folder = site.folder.path();
     std::fs::write(folder.join("exchange.hir"), EXCHANGE).unwrap();
     let text = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/launch/driver.c");
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let mut words = compiler.split_whitespace();
-    let mut command = Command::new(words.next().unwrap());
-    command.args(words).args(["-shared", "-fPIC", "-o", "libcuda.so", text]).current_dir(folder);
+    let mut command = compiler();
+    command.args(["-shared", "-fPIC", "-o", "libcuda.so", text]).current_dir(folder);
     assert!(command.status().unwrap().success());
     std::fs::copy(folder.join("libcuda.so"), folder.join("libnvrtc.so")).unwrap();
     site
@@ -39,22 +74,20 @@ fn command(site: &Site, more: &[&str]) -> Command {
     command
 }
 
-#[test]
 fn the_driver_does_for_a_run() {
-    let site = site();
+    let site = prepared();
     for more in [&[][..], &["--processes"]] {
-        let (status, _, err) = ended(command(&site, more).output().unwrap());
+        let (status, _, err) = run(&mut command(&site, more));
         assert_eq!(status, Some(0), "{err}");
         assert!(err.contains("4 x Nothing, driver CUDA 13.0"), "{err}");
     }
 }
 
 /// The deadline passes; every rank is told with its op and iteration.
-#[test]
 fn a_launch_that_does_not_return() {
-    let site = site();
+    let site = prepared();
     let mut command = command(&site, &["--timeout-ms", "500"]);
-    let (status, _, err) = ended(command.env("DRIVER_LAUNCHES", "200").output().unwrap());
+    let (status, _, err) = run(command.env("DRIVER_LAUNCHES", "200"));
     assert_eq!(status, Some(5), "{err}");
     assert!(err.contains("error[H0511]: the run did not end within 500 ms"), "{err}");
     assert!(err.contains("exchange.hir:5:5"), "{err}");
@@ -84,7 +117,7 @@ fn started(
 
 /// A rank gets a signal; exit status, and what was said.
 fn without(
-    signal: &str,
+    signal: Signal,
     (mut parent, pids, mut err, mut said): (Child, Vec<i32>, impl BufRead, String),
 ) -> (Option<i32>, String) {
     send(signal, pids[3]);
@@ -96,12 +129,11 @@ fn without(
 
 /// A rank is stopped while all are in such a call: the others say who is lost and where they were, and nobody
 /// stays.
-#[test]
 fn a_rank_that_is_stopped() {
-    let site = site();
+    let site = prepared();
     let mut command = command(&site, &["--timeout-ms", "6000", "--processes"]);
     command.env("DRIVER_LAUNCHES", "50");
-    let (status, said) = without("-STOP", started(command, "no launch returns", 4));
+    let (status, said) = without(Signal::STOP, started(command, "no launch returns", 4));
     assert_eq!(status, Some(3), "{said}");
     assert!(said.contains("error[H0530]: rank 3 is lost: nothing was heard of it for "), "{said}");
     for rank in 0..3 {
@@ -112,14 +144,13 @@ fn a_rank_that_is_stopped() {
 }
 
 /// Ranks that wait for their devices come back by themselves, and know where they were.
-#[test]
 fn a_rank_that_is_killed() {
-    let site = site();
+    let site = prepared();
     let mut command = command(&site, &["--timeout-ms", "20000", "--processes"]);
     command.env("DRIVER_EVENTS", "0");
     let started = started(command, "ready in", 1);
     std::thread::sleep(Duration::from_millis(500));
-    let (status, said) = without("-KILL", started);
+    let (status, said) = without(Signal::KILL, started);
     assert_eq!(status, Some(3), "{said}");
     for rank in 0..3 {
         let place = format!("rank {rank} gave up in `");
@@ -129,13 +160,12 @@ fn a_rank_that_is_killed() {
 }
 
 /// The status is that of the deadline on every way there.
-#[test]
 fn a_deadline_that_passes() {
-    let site = site();
+    let site = prepared();
     for more in [&[][..], &["--processes"], &["--bench"], &["--processes", "--bench"]] {
         let mut command = command(&site, &["--timeout-ms", "1500"]);
         command.args(more).env("DRIVER_EVENTS", "0");
-        let (status, _, err) = ended(command.output().unwrap());
+        let (status, _, err) = run(&mut command);
         assert_eq!(status, Some(5), "{more:?}: {err}");
         assert!(err.contains("error[H0511]: the run did not end within 1500 ms"), "{err}");
     }
