@@ -18,8 +18,8 @@ use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
-use hostir::ops::{Effect, OpKind};
 use hostir::ops::comm::BACKENDS;
+use hostir::ops::{Effect, OpKind};
 use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
 use table::{Decision, Post};
@@ -61,7 +61,8 @@ column) along the device type that changes. `rank=R` keeps the communications wh
 Deviations from nvFuser: the team lies along the device type that changes, which need not be
 `deviceIdx.x`; an axis that is outermost only because a device domain was moved to the front of the printed
 order is refused, for its parts are not ranges of memory; ops in branches and nested loops are converted
-too, since a program with both communications and resharding ops cannot run.",
+too, since a program with both communications and resharding ops cannot run. An `ALLOCATE` in a loop has
+`keep=false` where iterations would otherwise share the memory.",
     example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {

@@ -146,7 +146,8 @@ impl<'a> Walk<'a> {
     fn decide(&mut self, id: OpId) {
         let op = self.program.op(id);
         let Some(tensor) = op.output_tensors().next() else { return };
-        let has = self.made.contains(&tensor) || self.loops.iter().any(|l| l.made.contains(&tensor));
+        let has =
+            self.made.contains(&tensor) || self.loops.iter().any(|l| l.made.contains(&tensor));
         let (program, touches, before) = (self.program, &self.touches, self.before);
         let Some(around) = self.loops.last_mut() else { return };
         let fresh = !has && before.is_new(around.looped, tensor);

@@ -19,8 +19,8 @@ use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
-use hostir::ops::{Effect, OpKind};
 use hostir::ops::comm::TEAM_CUT;
+use hostir::ops::{Effect, OpKind};
 use hostir::print::mesh_text;
 use uses::{Use, Walked};
 

@@ -4,7 +4,9 @@
 //! memory would be a race with whoever still reads this one's, although the program says nothing of memory.
 
 use super::names::{loop_index, parts};
-use crate::ir::{AttrKey, AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
+use crate::ir::{
+    AttrKey, AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value,
+};
 use crate::ops::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 

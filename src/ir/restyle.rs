@@ -176,14 +176,18 @@ fn root(edit: &mut Edit<'_>, op: &mut Op, counted: RootAs) {
         None if is_identity(team) => {}
         None => return,
     }
-    let word = AttrValue::Word(edit.name(RootAs::Position.word()));
-    set_root_as(op, counted, word);
+    let position = counted == RootAs::Position;
+    set_root_as(op, position.then(|| edit.name(RootAs::Position.word())));
 }
 
 /// A root that is counted the other way; `None` if the team does not say which it is.
 fn converted(root: i64, team: &[i64], counted: RootAs) -> Option<i64> {
     match counted {
-        RootAs::Position => team.iter().zip(0..).find(|(device, _)| **device == root).map(|(_, at)| at),
-        RootAs::Rank => team.get(usize::try_from(root).ok()?).copied().filter(|device| *device >= 0),
+        RootAs::Position => {
+            team.iter().zip(0..).find(|(device, _)| **device == root).map(|(_, at)| at)
+        }
+        RootAs::Rank => {
+            team.get(usize::try_from(root).ok()?).copied().filter(|device| *device >= 0)
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! its spelling, `resolve` writes into the ops; `print` writes `root_as=` where the text would be read as the
 //! other one.
 
+use super::names::Symbol;
 use super::op::{AttrKey, AttrValue, Op};
 use super::program::{BlockId, Program};
 use crate::ops::OpKind;
@@ -94,11 +95,12 @@ pub fn is_identity(team: &[i64]) -> bool {
     team.iter().zip(0..).all(|(&device, position)| device == position)
 }
 
-/// Says how an op's root is counted; ranks need no word.
-pub(crate) fn set_root_as(op: &mut Op, counted: RootAs, word: AttrValue) {
+/// Says that an op's root is a position, given the word for it, or a rank.
+pub(crate) fn set_root_as(op: &mut Op, position: Option<Symbol>) {
     op.attrs.retain(|(key, _)| *key != AttrKey::RootAs);
-    if counted == RootAs::Position {
+    if let Some(word) = position {
         let behind = op.attrs.iter().position(|(key, _)| *key == AttrKey::Root);
-        op.attrs.insert(behind.map_or(op.attrs.len(), |at| at + 1), (AttrKey::RootAs, word));
+        let attr = (AttrKey::RootAs, AttrValue::Word(word));
+        op.attrs.insert(behind.map_or(op.attrs.len(), |at| at + 1), attr);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::Resolver;
 use crate::diag::{Diag, Span, codes};
-use crate::ir::{AttrKey, AttrValue, Cast, Era, OpId, RootAs, StreamSpelling, Style};
+use crate::ir::{AttrKey, Cast, Era, OpId, RootAs, StreamSpelling, Style};
 use crate::ops::OpKind;
 use crate::ops::pointwise::CASTS;
 use hostir_grammar::ast::{Ast, BlockId, Shape, Stmt, Symbol};
@@ -81,7 +81,10 @@ pub(super) fn detect(ast: &Ast, shown: Shown) -> Style {
         short_max: base.short_max || has("max") || has("min"),
         // Communications had no backend as long as slices were called `select`.
         alias_select: base.alias_select
-            && !(has("select") && !has("HirAliasSelect") && has("Communication") && !has("backend")),
+            && !(has("select")
+                && !has("HirAliasSelect")
+                && has("Communication")
+                && !has("backend")),
         ..base
     }
 }
@@ -120,7 +123,6 @@ impl Resolver<'_> {
     /// spelling does.
     pub(super) fn count_roots(&mut self, shown: Shown) {
         let spelled = self.program.spelled_root();
-        let word = AttrValue::Word(self.program.names.intern(RootAs::Position.word()));
         let unlike = self.other_spelling(shown);
         for id in self.program.ops.ids().collect::<Vec<OpId>>() {
             let op = &self.program.ops[id];
@@ -135,7 +137,9 @@ impl Resolver<'_> {
             {
                 self.unclear_root(id, spelled, unlike);
             }
-            crate::ir::set_root_as(&mut self.program.ops[id], counted, word.clone());
+            let position = counted == RootAs::Position;
+            let word = position.then(|| self.program.names.intern(RootAs::Position.word()));
+            crate::ir::set_root_as(&mut self.program.ops[id], word);
         }
     }
 

@@ -143,7 +143,9 @@ fn root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &m
         let (message, note) = match counted {
             RootAs::Position if team.contains(&root) => (
                 format!("root {root} is past the end of a team of {}", team.len()),
-                format!("a root is a position in the team ({list}) here; `root_as=rank` names rank {root}"),
+                format!(
+                    "a root is a position in the team ({list}) here; `root_as=rank` names rank {root}"
+                ),
             ),
             RootAs::Position => (
                 format!("root {root} is past the end of a team of {}", team.len()),

@@ -162,7 +162,7 @@ impl<'p> Iteration<'p> {
     /// The op that writes a tensor and the one that sets the stream, unless communications order its uses.
     fn race(&self, used: &Used) -> Option<(OpId, OpId)> {
         let (first, last) = used.steps;
-        let between = self.waited.is_some_and(|waited| waited < first) && last < self.posted;
+        let between = self.waited.is_some_and(|waited| waited < first) && last <= self.posted;
         used.write.filter(|_| used.on_stream && !between)
     }
 
@@ -202,10 +202,9 @@ impl<'p> Iteration<'p> {
                 self.kept.extend(tensors.map(|tensor| (tensor, id)));
             }
             Effect::Communicate => {
-                let on_stream = op
-                    .word(AttrKey::Backend)
-                    .is_some_and(|word| self.program.name(word) == "CUDA")
-                    && op.kind == OpKind::P2PCommunication;
+                let on_stream =
+                    op.word(AttrKey::Backend).is_some_and(|word| self.program.name(word) == "CUDA")
+                        && op.kind == OpKind::P2PCommunication;
                 if !on_stream {
                     self.posted = self.step;
                 }
