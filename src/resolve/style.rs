@@ -72,6 +72,9 @@ pub(super) fn detect(ast: &Ast, shown: Shown) -> Style {
         Era::E2025_06
     };
     let base = era.style();
+    // Communications had no backend as long as slices were called `select`.
+    let old = has("Communication") && !has("backend");
+    let old_select = old && has("select") && !has("HirAliasSelect");
     Style {
         stream: stream.unwrap_or(base.stream),
         call_form: call_form.unwrap_or(base.call_form),
@@ -79,12 +82,7 @@ pub(super) fn detect(ast: &Ast, shown: Shown) -> Style {
         cast: cast(ast).unwrap_or(base.cast),
         reshape: (base.reshape || reshape) && !has("view"),
         short_max: base.short_max || has("max") || has("min"),
-        // Communications had no backend as long as slices were called `select`.
-        alias_select: base.alias_select
-            && !(has("select")
-                && !has("HirAliasSelect")
-                && has("Communication")
-                && !has("backend")),
+        alias_select: base.alias_select && !old_select,
         ..base
     }
 }
