@@ -77,7 +77,15 @@ fn dumps_verify() {
     paths.sort();
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(rendered(&text), "", "{}", path.display());
+        let found = rendered(&text);
+        // Its loop drops no memory, and its ALLOCATE does nothing after the first iteration: what nvFuser printed
+        // early in 2026, before an ALLOCATE made new memory each time, has the race.
+        if path.ends_with("other_eras/2026-04-shard-by-stream.hir") {
+            assert!(found.starts_with("warning[H0236]: all iterations write one buffer of `T3`"));
+            assert_eq!(found.matches("[H0").count(), 1, "{found}");
+            continue;
+        }
+        assert_eq!(found, "", "{}", path.display());
     }
 }
 
