@@ -29,6 +29,14 @@ fn dumps_verify() {
         let name = path.display().to_string();
         let (programs, mut diags) = hostir::load(&text);
         programs.iter().for_each(|program| hostir::verify::verify(program, &mut diags));
-        assert_eq!(render::to_string(&name, &text, &diags.items), "");
+        let found = render::to_string(&name, &text, &diags.items);
+        // Its loop drops no memory, and its ALLOCATE does nothing after the first iteration: what nvFuser printed
+        // early in 2026, before an ALLOCATE made new memory each time, has the race.
+        if path.ends_with("other_eras/2026-04-shard-by-stream.hir") {
+            assert!(found.starts_with("warning[H0236]: all iterations write one buffer of `T3`"));
+            assert_eq!(found.matches("[H0").count(), 1, "{found}");
+            continue;
+        }
+        assert_eq!(found, "");
     }
 }

@@ -51,7 +51,7 @@ fn names() {
 fn arguments() {
     check(
         "  Communication 1 (type=Allgather, input=T0_g_float[], output=T1_g_float[])",
-        "H0103 at `Communication`: `Communication` needs `team=`; add `team=(0 1 2 3)`; its arguments are `type=`, `team=`, `root=` (optional), `red_op=` (optional), `input=`, `output=`, `backend=` (optional)\n",
+        "H0103 at `Communication`: `Communication` needs `team=`; add `team=(0 1 2 3)`; its arguments are `type=`, `team=`, `root=` (optional), `root_as=` (optional), `red_op=` (optional), `input=`, `output=`, `backend=` (optional)\n",
     );
     check(
         "  P2PCommunication 1 (type=send, buffer=T0_g_float[], pear=1)",

@@ -110,6 +110,16 @@ fn memory() {
         "  {A} = ALLOCATE(buffer={A}, mem_type=global, size=1, zero_init=true, resets_to_zero=false)\n    .alias={B}\n"
     ));
     stable(&format!("  {A} = ALLOCATE(mem_type=symmetric, zero_init=false)\n"));
+    let long =
+        format!("  {A} = ALLOCATE(buffer={A}, mem_type=global, size=( i0 * 8 ), zero_init=false");
+    let short = format!("  {A} = ALLOCATE(mem_type=global, zero_init=false");
+    stable(&format!("{long}, resets_to_zero=false, keep=false)\n"));
+    stable(&format!("{short}, keep=true)\n"));
+    becomes(
+        &format!("{long}, resets_to_zero=false, keep=true)\n"),
+        &format!("{long}, resets_to_zero=false)\n"),
+    );
+    becomes(&format!("{short}, keep=false)\n"), &format!("{short})\n"));
     stable(&format!("  Deallocate {{\n    {A}\n  }}\n"));
     stable(&format!("  {B} = ShardByStream({A}, stream_index=i3)\n"));
     stable(&format!("  {B} = ShardByStream({A}, stream_index = i3)\n"));
@@ -157,6 +167,15 @@ fn communications() {
     stable(&format!(
         "  ShareMemHandles(P2PCommunication 37 (type=recv, buffer={A}, peer=0, backend=CUDA), P2PCommunication 38 (type=send, buffer={A}, peer=0, backend=CUDA), \n"
     ));
+    let rooted = |how: &str, wait: &str| {
+        let head = "  Communication 3 (type=Broadcast, team=(1 0)";
+        format!("{head}, root=1{how}, input={A}, output={B}, backend=NCCL)\n  {wait}\n")
+    };
+    let (words, call) = ("Wait Communication 3", "Wait(Communication 3)");
+    stable(&rooted(", root_as=position", words));
+    stable(&rooted(", root_as=rank", call));
+    becomes(&rooted(", root_as=rank", words), &rooted("", words));
+    becomes(&rooted(", root_as=position", call), &rooted("", call));
     stable("  StartCoalescing\n  EndCoalescing 32\n  Wait Communication 32\n");
     becomes(
         "  Wait Communication 3\n  Wait(Communication 4)\n",

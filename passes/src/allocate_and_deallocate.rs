@@ -1,6 +1,7 @@
 //! allocate-and-deallocate: memory for matrix products, and an end to all memory the program makes.
 
 use crate::build::Build;
+use crate::keep::Iterations;
 use crate::lifetime::{self, Depth};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use hostir::diag::Diags;
@@ -18,6 +19,7 @@ nvFuser's pass of 2026. First, each `matmul` or `linear` whose result has no mem
 before it; no memory means that nothing earlier in its block or in the blocks around it makes or binds the
 result, and it is no input. Then each tensor that the program makes gets a `Deallocate` behind its last use,
 in the innermost block that holds all of its uses: what only an iteration uses ends with the iteration.
+An `ALLOCATE` in a loop has `keep=false` where iterations would otherwise share the memory.
 
 Inputs, outputs, views, what shares memory with an input or output, and tensors that the program frees
 itself are left alone, and so is a tensor that is made in a loop or branch but used outside of it.
@@ -60,26 +62,33 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let mut defined: FxHashSet<TensorId> =
         edit.program().inputs().iter().filter_map(|value| value.tensor()).collect();
     let body = edit.program().body();
-    let mut build = Build::new(edit);
-    let made = allocate(&mut build, body, &mut defined);
-    cx.count("allocations", made);
+    let iterations = Iterations::of(edit.program());
+    let mut made = Vec::new();
+    allocate(&mut Build::new(edit), body, &mut defined, &mut made);
+    cx.count("allocations", made.len() as u64);
     let releases = lifetime::releases(edit.program(), Depth::Innermost);
     if !releases.is_empty() {
         cx.count("deallocations", lifetime::insert(edit, &releases));
     }
+    iterations.settle(edit, &made);
     Ok(())
 }
 
 /// Allocates in a block and in those inside of it. What a block defines is forgotten behind it, for a
-/// loop or branch may not run. Returns the number of allocations.
-fn allocate(build: &mut Build<'_, '_>, block: BlockId, defined: &mut FxHashSet<TensorId>) -> u64 {
+/// loop or branch may not run. `made` gets the allocations.
+fn allocate(
+    build: &mut Build<'_, '_>,
+    block: BlockId,
+    defined: &mut FxHashSet<TensorId>,
+    made: &mut Vec<OpId>,
+) {
     let ops = build.program().block(block).ops.clone();
     let mut out = Vec::with_capacity(ops.len() + 1);
     let mut new: Vec<TensorId> = Vec::new();
-    let mut made = 0;
+    let before = ops.len();
     for op in ops {
         for inner in build.program().op(op).blocks.clone() {
-            made += allocate(build, inner, defined);
+            allocate(build, inner, defined, made);
         }
         for tensor in results(build.program(), op) {
             if !defined.insert(tensor) {
@@ -88,7 +97,9 @@ fn allocate(build: &mut Build<'_, '_>, block: BlockId, defined: &mut FxHashSet<T
             new.push(tensor);
             if needs_memory(build.program(), op) {
                 build.origin = op;
-                out.push(build.allocate_new(tensor));
+                let allocation = build.allocate_new(tensor);
+                made.push(allocation);
+                out.push(allocation);
             }
         }
         out.push(op);
@@ -96,11 +107,9 @@ fn allocate(build: &mut Build<'_, '_>, block: BlockId, defined: &mut FxHashSet<T
     for tensor in new {
         defined.remove(&tensor);
     }
-    let here = out.len() - build.program().block(block).ops.len();
-    if here > 0 {
+    if out.len() > before {
         build.edit.set_block(block, out);
     }
-    made + here as u64
 }
 
 /// Tensors that an op makes, binds or allocates.

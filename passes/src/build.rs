@@ -3,7 +3,7 @@
 use hostir::ir::edit::Edit;
 use hostir::ir::{
     AttrKey, AttrValue, BinaryOp, BlockId, DomainId, Expr, ExprId, IterDomain, MemoryType, Op,
-    OpId, ParallelType, Program, Symbol, Tensor, TensorId, Value,
+    OpId, ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
 };
 use hostir::ops::OpKind;
 
@@ -25,7 +25,7 @@ pub(crate) struct Collective<'a> {
     pub(crate) kind: &'static str,
     /// Devices in team order.
     pub(crate) team: &'a [u32],
-    /// The device that sends or receives the whole.
+    /// Who sends or receives the whole, as [`Build::root`] counts.
     pub(crate) root: Option<ExprId>,
     /// What is sent.
     pub(crate) input: TensorId,
@@ -80,29 +80,7 @@ impl<'e, 'p> Build<'e, 'p> {
     }
     /// The product of the extents of the stored domains, from the left; literals are folded together.
     pub(crate) fn size(&mut self, tensor: TensorId) -> ExprId {
-        let domains = self.program().domains(tensor).to_vec();
-        let mut literal = 1i64;
-        let mut product: Option<ExprId> = None;
-        for domain in domains.iter().filter(|domain| !domain.is_reduction()) {
-            let extent = domain.extent;
-            match self.program().exprs().as_int(extent) {
-                Some(value) => literal = literal.wrapping_mul(value),
-                None => {
-                    product = Some(match product {
-                        Some(product) => self.binary(BinaryOp::Mul, product, extent),
-                        None => extent,
-                    });
-                }
-            }
-        }
-        match product {
-            Some(product) if literal == 1 => product,
-            Some(product) => {
-                let literal = self.int(literal);
-                self.binary(BinaryOp::Mul, product, literal)
-            }
-            None => self.int(literal),
-        }
+        hostir::ir::stored_size(self.edit, tensor)
     }
 
     // ---- tensors ----
@@ -182,16 +160,17 @@ impl<'e, 'p> Build<'e, 'p> {
             (AttrKey::Size, AttrValue::Expr(size)),
             (AttrKey::ZeroInit, AttrValue::Bool(false)),
             (AttrKey::ResetsToZero, AttrValue::Bool(false)),
+            (AttrKey::Keep, AttrValue::Bool(true)),
         ];
         self.push(op)
     }
-    /// An ALLOCATE of a tensor that has no memory yet, in the program's own style: the short form of 2026
-    /// makes new memory each time.
+    /// An ALLOCATE of a tensor that has no memory yet, in the program's own style.
     pub(crate) fn allocate_new(&mut self, tensor: TensorId) -> OpId {
         let id = self.allocate(tensor);
         if self.program().style().short_allocate {
             let mut op = self.program().op(id).clone();
             op.attrs.retain(|(key, _)| matches!(key, AttrKey::MemType | AttrKey::ZeroInit));
+            op.attrs.push((AttrKey::Keep, AttrValue::Bool(false)));
             self.edit.set_op(id, op);
         }
         id
@@ -410,6 +389,9 @@ impl<'e, 'p> Build<'e, 'p> {
             vec![(AttrKey::Type, self.word(what.kind)), (AttrKey::Team, AttrValue::Ints(team))];
         if let Some(root) = what.root {
             op.attrs.push((AttrKey::Root, AttrValue::Expr(root)));
+            if self.program().style().call_form {
+                op.attrs.push((AttrKey::RootAs, self.word(RootAs::Position.word())));
+            }
         }
         if let Some(red_op) = what.red_op {
             op.attrs.push((AttrKey::RedOp, self.word(red_op)));

@@ -9,6 +9,7 @@ mod table;
 
 use crate::build::{Build, Collective};
 use crate::codes;
+use crate::keep::Iterations;
 use crate::options::{OptionSpec, OptionType, Options};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::rewrite::{self, Moves};
@@ -17,8 +18,8 @@ use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
-use hostir::ops::Effect;
 use hostir::ops::comm::BACKENDS;
+use hostir::ops::{Effect, OpKind};
 use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
 use table::{Decision, Post};
@@ -60,7 +61,8 @@ column) along the device type that changes. `rank=R` keeps the communications wh
 Deviations from nvFuser: the team lies along the device type that changes, which need not be
 `deviceIdx.x`; an axis that is outermost only because a device domain was moved to the front of the printed
 order is refused, for its parts are not ranges of memory; ops in branches and nested loops are converted
-too, since a program with both communications and resharding ops cannot run.",
+too, since a program with both communications and resharding ops cannot run. An `ALLOCATE` in a loop has
+`keep=false` where iterations would otherwise share the memory.",
     example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
@@ -124,6 +126,8 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     if decisions.is_empty() {
         return Ok(());
     }
+    let iterations = Iterations::of(edit.program());
+    let mut made = Vec::new();
     let mut blocks: Vec<(BlockId, Vec<OpId>)> = Vec::new();
     let mut moves = Moves::default();
     let mut build = Build::new(edit);
@@ -133,10 +137,13 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
         for op in ops {
             match decisions.binary_search_by_key(&op, |(id, _)| *id) {
                 Ok(found) => {
-                    let made =
+                    let first = out.len();
+                    let posts =
                         emit(&mut build, &config, op, &decisions[found].1, &mut out, &mut moves);
                     cx.count("ops-converted", 1);
-                    cx.count("communications", made);
+                    cx.count("communications", posts);
+                    let allocates = |id: &&OpId| build.program().op(**id).kind == OpKind::Allocate;
+                    made.extend(out[first..].iter().filter(allocates).copied());
                 }
                 Err(_) => out.push(op),
             }
@@ -146,6 +153,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     for (block, ops) in blocks {
         edit.set_block(block, ops);
     }
+    iterations.settle(edit, &made);
     rewrite::move_comments(edit, &moves);
     rewrite::drop_lost_comments(edit);
     Ok(())

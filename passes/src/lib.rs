@@ -20,6 +20,7 @@ mod fold;
 mod host_ir_lower;
 mod insert_deallocations;
 mod insert_reshardings;
+mod keep;
 mod lifetime;
 mod make_resharding_contiguous;
 pub mod manager;

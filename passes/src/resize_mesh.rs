@@ -19,8 +19,8 @@ use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
-use hostir::ops::Effect;
 use hostir::ops::comm::TEAM_CUT;
+use hostir::ops::{Effect, OpKind};
 use hostir::print::mesh_text;
 use uses::{Use, Walked};
 
@@ -249,7 +249,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
     for &id in &walked.ops {
         let op = build.program().op(id);
         // The sum of an ALLOCATE; `size` of an iota is an operand.
-        let tensor = op.output_tensors().next().filter(|_| op.attr(AttrKey::Buffer).is_some());
+        let tensor = op.output_tensors().next().filter(|_| op.kind == OpKind::Allocate);
         let Some(tensor) = tensor.filter(|tensor| changed[tensor.0 as usize]) else { continue };
         let mut new = op.clone();
         let size = build.size(tensor);

@@ -8,6 +8,7 @@ pub mod index_links;
 pub mod links;
 pub mod mapping;
 pub mod names;
+pub mod renewed;
 pub mod sharding;
 pub mod standalone;
 

@@ -105,6 +105,10 @@ codes! {
     DIM = "H0233";
     /// A loop or a branch without statements (warning).
     EMPTY_BLOCK = "H0234";
+    /// A root that the spelling of the text does not tell clearly (warning).
+    ROOT_SPELLING = "H0235";
+    /// A buffer that all iterations of a loop keep and write on several streams (warning).
+    KEPT_BUFFER = "H0236";
     /// A team without devices, or with a device twice.
     BAD_TEAM = "H0241";
     /// A device of an input's or output's mesh that is not in the team.

@@ -24,6 +24,8 @@ mod names;
 mod op;
 mod program;
 mod renumber;
+mod restyle;
+mod roots;
 mod style;
 mod tensor;
 mod types;
@@ -37,6 +39,9 @@ pub use program::{
     Block, BlockId, Comment, CommentPlace, Frame, HostUnit, Program, SourceMap, UnitId,
 };
 pub use renumber::renumber;
+pub use restyle::{restyle, stored_size};
+pub(crate) use roots::set_root_as;
+pub use roots::{RootAs, is_identity};
 pub use style::{Cast, Era, StreamSpelling, Style};
 pub use tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
 pub use types::{DType, IterType, MemoryType, ParallelType};

@@ -89,6 +89,8 @@ attr_keys! {
     ZeroInit = "zero_init",
     /// Whether a kernel leaves it zeroed.
     ResetsToZero = "resets_to_zero",
+    /// Whether an ALLOCATE leaves a tensor the memory that it has (see [`Op::keeps_memory`]).
+    Keep = "keep",
     /// The allocation this one shares.
     Alias = "alias",
     /// Cache hint of a Set.
@@ -109,6 +111,8 @@ attr_keys! {
     Team = "team",
     /// Root of a communication.
     Root = "root",
+    /// How a root is counted where that is not by ranks (see [`super::RootAs`]).
+    RootAs = "root_as",
     /// Communicator backend.
     Backend = "backend",
     /// Which side of a message copies (not printed by nvFuser; default get: the receiver).
@@ -240,6 +244,14 @@ impl Op {
         match self.attr(key)? {
             AttrValue::Domain(domain) => Some(*domain),
             _ => None,
+        }
+    }
+    /// Whether an ALLOCATE keeps the memory that its tensor has, of the iteration before for example: the
+    /// long form does, the short form of 2026 makes new memory each time, unless `keep=` says otherwise.
+    pub fn keeps_memory(&self) -> bool {
+        match self.attr(AttrKey::Keep) {
+            Some(AttrValue::Bool(keep)) => *keep,
+            _ => self.attr(AttrKey::Buffer).is_some(),
         }
     }
     /// Tensors it reads, in operand order.

@@ -1,7 +1,7 @@
 //! Spelling features: how one file writes what several eras of nvFuser wrote differently.
 //!
 //! Nothing else in the IR depends on an era: `resolve` notes the features a file uses, `print` reads
-//! them, and an [`Era`] is only a preset of all features.
+//! them, [`super::restyle`] changes them, and an [`Era`] is only a preset of all features.
 
 /// How the stream parallel type and loop index are spelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,12 +41,12 @@ pub struct Style {
     pub short_max: bool,
     /// `scatter(in = ` instead of `=scatter(self = `.
     pub scatter_in: bool,
-    /// `HirAliasSelect(` instead of `select(` for slices at host level (new programs only; both
-    /// spellings are ops of their own when read).
+    /// `HirAliasSelect(` instead of `select(` for slices at host level. Both are ops of their own when read;
+    /// [`super::restyle`] makes one of the other.
     pub alias_select: bool,
-    /// `backend=` is printed (new programs only).
+    /// Communications have a `backend=`: those that passes make, and all after [`super::restyle`].
     pub backend: bool,
-    /// `ALLOCATE(mem_type=.., zero_init=..)` (new programs only).
+    /// `ALLOCATE(mem_type=.., zero_init=..)`: those that passes make, and all after [`super::restyle`].
     pub short_allocate: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Communication: collectives, point to point, groups of them, and waiting.
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, Standalone, no_axes, no_checks};
-use crate::ir::AttrKey;
+use crate::ir::{AttrKey, RootAs};
 use crate::plan::{self, unsupported};
 use crate::verify::rules;
 
@@ -39,6 +39,7 @@ pub const COMMUNICATION: OpSpec = OpSpec {
         ArgSpec::tight("type", AttrKey::Type, ArgKind::Word(COMMUNICATION_TYPES)),
         ArgSpec::tight("team", AttrKey::Team, ArgKind::Team),
         ArgSpec::tight("root", AttrKey::Root, ArgKind::Expr).optional(),
+        ArgSpec::tight("root_as", AttrKey::RootAs, ArgKind::Word(RootAs::WORDS)).optional(),
         ArgSpec::tight("red_op", AttrKey::RedOp, ArgKind::Word(RED_OPS)).optional(),
         ArgSpec::keyed_operand("input"),
         ArgSpec::keyed_result("output"),

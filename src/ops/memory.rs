@@ -23,6 +23,7 @@ pub const ALLOCATE: OpSpec = OpSpec {
         ArgSpec::tight("size", AttrKey::Size, ArgKind::Expr).optional(),
         ArgSpec::tight("zero_init", AttrKey::ZeroInit, ArgKind::Bool),
         ArgSpec::tight("resets_to_zero", AttrKey::ResetsToZero, ArgKind::Bool).optional(),
+        ArgSpec::tight("keep", AttrKey::Keep, ArgKind::Bool).optional(),
         ArgSpec::tight("alias", AttrKey::Alias, ArgKind::Tensor).optional(),
     ],
     effect: Effect::Allocate,

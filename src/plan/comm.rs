@@ -4,7 +4,7 @@ use super::compute::emit_copy;
 use super::{Collective, CollectiveKind, CommSlot, InstKind, Lowering, RedOp, View};
 use crate::diag::codes;
 use crate::diag::{Diag, nearest};
-use crate::ir::{AttrKey, DType, ExprId, Op, OpId, TensorId, Value};
+use crate::ir::{AttrKey, DType, ExprId, Op, OpId, RootAs, TensorId, Value};
 
 /// The word of `backend=`; NCCL when left out.
 fn backend<'a>(cx: &Lowering<'a>, op: &Op) -> &'a str {
@@ -142,7 +142,7 @@ fn collective_kind(cx: &Lowering<'_>, op: &Op) -> Result<CollectiveKind, Diag> {
     })
 }
 
-/// Position of the root in the team. The text has the root's device, in the spelling of 2026 its position.
+/// Position of the root in the team.
 fn root(
     cx: &Lowering<'_>,
     op: &Op,
@@ -160,14 +160,20 @@ fn root(
         return Err(cx.error(codes::TEAM, format!("{} needs `root=`", kind.name())));
     };
     let root = cx.int(expr)?;
-    let place = if cx.program.style().call_form {
-        usize::try_from(root).ok().filter(|&place| place < team.len())
-    } else {
-        team.iter().position(|&device| i64::from(device) == root)
+    let counted = cx.program.root_as(op);
+    let place = match counted {
+        RootAs::Position => usize::try_from(root).ok().filter(|&place| place < team.len()),
+        RootAs::Rank => team.iter().position(|&device| i64::from(device) == root),
     };
-    match place {
-        Some(place) => Ok(Some(place)),
-        None => Err(cx.error(codes::TEAM, format!("the root {root} is not in the team {team:?}"))),
+    match (place, counted) {
+        (Some(place), _) => Ok(Some(place)),
+        (None, RootAs::Rank) => {
+            Err(cx.error(codes::TEAM, format!("the root {root} is not in the team {team:?}")))
+        }
+        (None, RootAs::Position) => {
+            let message = format!("the root is position {root} of the team {team:?}");
+            Err(cx.error(codes::TEAM, message))
+        }
     }
 }
 

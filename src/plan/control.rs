@@ -1,7 +1,7 @@
 //! Lowering of loops, branches, streams and HostUnits: all of it happens at plan time.
 
-use super::fresh::Renewed;
 use super::{InstKind, Lowering};
+use crate::analysis::renewed::Renewed;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{AttrKey, ExprId, Op, OpId, Program, Symbol, TensorId, UnitId, Value};
@@ -23,8 +23,7 @@ pub fn lower_for(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
         (None, Some(domain)) => cx.program.domain(domain).extent,
         (None, None) => return Err(cx.error(codes::NEEDED, "the loop has no domain and no `stop`")),
     };
-    let index = loop_index(cx, op);
-    let fresh = cx.fresh.of(cx.program, id, index);
+    let fresh = cx.fresh.of(cx.program, id);
     run_loop(cx, op, stop, &fresh)
 }
 
@@ -33,7 +32,7 @@ pub fn lower_for_range(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     match op.expr(AttrKey::Stop) {
         Some(stop) => {
-            let fresh = cx.fresh.of(cx.program, id, None);
+            let fresh = cx.fresh.of(cx.program, id);
             run_loop(cx, op, stop, &fresh)
         }
         None => Err(cx.error(codes::NEEDED, "the loop has no `stop`")),

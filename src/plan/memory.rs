@@ -6,8 +6,7 @@ use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{AttrKey, AttrValue, Op, OpId, ParallelType, TensorId};
 
-/// Allocates a tensor unless it has memory already. The form without `buffer=` (2026) always
-/// allocates.
+/// Allocates a tensor unless it has memory already that it keeps.
 pub fn lower_allocate(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let tensor = match op.attr(AttrKey::Buffer) {
@@ -20,8 +19,7 @@ pub fn lower_allocate(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     if !cx.in_mesh(tensor) {
         return Ok(());
     }
-    let keeps = !matches!(op.attr(AttrKey::Buffer), None | Some(AttrValue::Bool(false)));
-    if keeps && cx.binding(tensor).is_some() {
+    if op.keeps_memory() && cx.binding(tensor).is_some() {
         return Ok(());
     }
     let view = cx.allocate(tensor)?;

@@ -14,7 +14,7 @@ impl Printer<'_> {
         for declared in OpKind::Allocate.spec().args {
             let (Some(key), Some(word)) = (declared.key, declared.word) else { continue };
             let Some(value) = op.attr(key) else { continue };
-            if key == AttrKey::Alias {
+            if key == AttrKey::Alias || self.is_understood(op, key) {
                 continue;
             }
             self.push(separator);

@@ -238,7 +238,10 @@ impl Printer<'_> {
         let mut separator = "";
         for declared in spec.args {
             if let Some(key) = declared.key {
-                let Some(value) = op.attr(key) else { continue };
+                let Some(value) = op.attr(key).filter(|_| !self.is_understood(op, key)) else {
+                    separator = self.root_as(op, key, separator);
+                    continue;
+                };
                 self.push(separator);
                 self.word(declared);
                 self.attr(key, declared.kind, value);
@@ -263,6 +266,30 @@ impl Printer<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a text without the attribute is read as if it had it.
+    pub(super) fn is_understood(&self, op: &Op, key: AttrKey) -> bool {
+        match key {
+            AttrKey::RootAs => op.attr(AttrKey::Root).is_some(),
+            AttrKey::Keep => op.keeps_memory() == op.attr(AttrKey::Buffer).is_some(),
+            _ => false,
+        }
+    }
+
+    /// `root_as=rank`, where the text would be read as the other one.
+    fn root_as(&mut self, op: &Op, key: AttrKey, separator: &'static str) -> &'static str {
+        if key != AttrKey::RootAs || op.attr(AttrKey::Root).is_none() {
+            return separator;
+        }
+        let (counted, program) = (self.program.root_as(op), self.program);
+        if counted == *self.spelled_root.get_or_insert_with(|| program.spelled_root()) {
+            return separator;
+        }
+        self.push(separator);
+        self.push("root_as=");
+        self.push(counted.word());
+        ", "
     }
 
     /// `key=` or `key = `

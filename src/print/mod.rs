@@ -9,7 +9,7 @@ mod layouts;
 mod program;
 mod text;
 
-use crate::ir::{BlockId, CommentPlace, OpId, Program, TensorId};
+use crate::ir::{BlockId, CommentPlace, OpId, Program, RootAs, TensorId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use text::Texts;
@@ -85,6 +85,8 @@ struct Printer<'p> {
     known: Option<FxHashMap<u32, TensorId>>,
     /// Blanks in front of statements.
     indent: usize,
+    /// How roots without `root_as=` are read, once that was asked for.
+    spelled_root: Option<RootAs>,
 }
 
 impl<'p> Printer<'p> {
@@ -93,7 +95,8 @@ impl<'p> Printer<'p> {
         for (index, comment) in program.source.comments.iter().enumerate() {
             comments.entry(comment.place).or_default().push(index as u32);
         }
-        Self { program, out, texts: Texts::new(program), comments, known: None, indent: 0 }
+        let texts = Texts::new(program);
+        Self { program, out, texts, comments, known: None, indent: 0, spelled_root: None }
     }
 
     fn push(&mut self, text: &str) {

@@ -56,6 +56,9 @@ impl Resolver<'_> {
     pub(super) fn allocate(&mut self, stmt: &Stmt) -> Option<Op> {
         let mut op = self.table_op(OpKind::Allocate, stmt)?;
         let result = op.output_tensors().next();
+        if op.attr(AttrKey::Keep).is_none() {
+            op.attrs.push((AttrKey::Keep, AttrValue::Bool(op.keeps_memory())));
+        }
         let Some((_, buffer)) = op.attrs.iter_mut().find(|(key, _)| *key == AttrKey::Buffer) else {
             return Some(op);
         };

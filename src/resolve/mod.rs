@@ -25,9 +25,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Resolves container number `container` of `ast`; `source` is the text that `ast` was read from.
 /// A number past the last container gives an empty program.
 pub fn resolve(ast: &Ast, container: usize, source: &str, diags: &mut Diags) -> Program {
-    let mut resolver = Resolver::new(ast, source, diags);
+    let shown = style::Shown::of(ast, container);
+    let mut resolver = Resolver::new(ast, source, style::detect(ast, shown), diags);
     if let Some(node) = ast.containers.get(container) {
         resolver.container(node);
+        resolver.count_roots(shown);
         resolver.comments(container);
         resolver.frame(container);
     }
@@ -89,8 +91,7 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    fn new(ast: &'a Ast, source: &'a str, diags: &'a mut Diags) -> Self {
-        let style = style::detect(ast);
+    fn new(ast: &'a Ast, source: &'a str, style: Style, diags: &'a mut Diags) -> Self {
         let mut program = Program { style, ..Program::default() };
         if ast.containers.len() == 1 {
             program.ops.reserve(ast.stmts.len());

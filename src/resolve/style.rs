@@ -1,16 +1,66 @@
 //! Which spelling features a file uses.
 //!
-//! What a file shows decides; for what it does not show, the era that fits what it does show.
+//! What a file shows decides; for what it does not show, the era that fits what it does show. The form of
+//! statements about streams, which also says how roots are counted, is that of each container.
 
-use crate::ir::{Cast, Era, StreamSpelling, Style};
+use super::Resolver;
+use crate::diag::{Diag, Span, codes};
+use crate::ir::{AttrKey, Cast, Era, OpId, RootAs, StreamSpelling, Style};
+use crate::ops::OpKind;
 use crate::ops::pointwise::CASTS;
-use hostir_grammar::ast::{Ast, Shape};
+use hostir_grammar::ast::{Ast, BlockId, Shape, Stmt, Symbol};
 
-/// The features of a file.
-pub(super) fn detect(ast: &Ast) -> Style {
+/// Where a container shows how old its spelling is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Shown {
+    /// Its first statement such as `Wait(Communication 1)`.
+    call: Option<Span>,
+    /// Its first statement such as `Wait Communication 1`.
+    words: Option<Span>,
+}
+
+impl Shown {
+    /// What a container shows.
+    pub(super) fn of(ast: &Ast, container: usize) -> Self {
+        let words = ["Synchronize", "SetCurrentStream", "GetCurrentStream", "Wait"];
+        let symbols = words.map(|word| ast.strings.find(word));
+        let mut shown = Shown::default();
+        if let Some(node) = ast.containers.get(container)
+            && symbols.iter().any(Option::is_some)
+        {
+            shown.block(ast, node.body, &symbols);
+        }
+        shown
+    }
+
+    fn block(&mut self, ast: &Ast, block: BlockId, symbols: &[Option<Symbol>]) {
+        for stmt in &ast.blocks[block.index()].stmts {
+            let stmt: &Stmt = &ast.stmts[stmt.index()];
+            if symbols.contains(&Some(stmt.name)) {
+                let slot = if stmt.shape == Shape::Call { &mut self.call } else { &mut self.words };
+                slot.get_or_insert(stmt.span);
+            }
+            for inner in [stmt.body, stmt.else_body].into_iter().flatten() {
+                self.block(ast, inner, symbols);
+            }
+        }
+    }
+
+    /// Whether the first such statement is in the form of a call.
+    fn call_form(self) -> Option<bool> {
+        match (self.call, self.words) {
+            (Some(call), Some(words)) => Some(call.start < words.start),
+            (None, None) => None,
+            (call, _) => Some(call.is_some()),
+        }
+    }
+}
+
+/// The features of a file, with what one of its containers shows.
+pub(super) fn detect(ast: &Ast, shown: Shown) -> Style {
     let has = |text: &str| ast.strings.find(text).is_some();
     let stream = stream_spelling(ast);
-    let call_form = call_form(ast);
+    let call_form = shown.call_form();
     let reshape = has("reshape");
     let era = if call_form == Some(true) || reshape {
         Era::E2026_04
@@ -22,6 +72,9 @@ pub(super) fn detect(ast: &Ast) -> Style {
         Era::E2025_06
     };
     let base = era.style();
+    // Communications had no backend as long as slices were called `select`.
+    let old = has("Communication") && !has("backend");
+    let old_select = old && has("select") && !has("HirAliasSelect");
     Style {
         stream: stream.unwrap_or(base.stream),
         call_form: call_form.unwrap_or(base.call_form),
@@ -29,6 +82,7 @@ pub(super) fn detect(ast: &Ast) -> Style {
         cast: cast(ast).unwrap_or(base.cast),
         reshape: (base.reshape || reshape) && !has("view"),
         short_max: base.short_max || has("max") || has("min"),
+        alias_select: base.alias_select && !old_select,
         ..base
     }
 }
@@ -48,16 +102,6 @@ fn stream_spelling(ast: &Ast) -> Option<StreamSpelling> {
     })
 }
 
-fn call_form(ast: &Ast) -> Option<bool> {
-    let words = ["Synchronize", "SetCurrentStream", "GetCurrentStream", "Wait"];
-    let symbols = words.map(|word| ast.strings.find(word));
-    if symbols.iter().all(Option::is_none) {
-        return None;
-    }
-    let stmt = ast.stmts.iter().find(|stmt| symbols.contains(&Some(stmt.name)))?;
-    Some(stmt.shape == Shape::Call)
-}
-
 fn tight_stream_index(ast: &Ast) -> Option<bool> {
     let key = ast.strings.find("stream_index");
     key?;
@@ -70,4 +114,57 @@ fn cast(ast: &Ast) -> Option<Cast> {
         return Some(Cast::To);
     }
     CASTS.iter().any(|(_, old)| has(old)).then_some(Cast::C)
+}
+
+impl Resolver<'_> {
+    /// Writes into the communications how their roots are counted: as `root_as=` says, or as the container's
+    /// spelling does.
+    pub(super) fn count_roots(&mut self, shown: Shown) {
+        let spelled = self.program.spelled_root();
+        let unlike = self.other_spelling(shown);
+        for id in self.program.ops.ids().collect::<Vec<OpId>>() {
+            let op = &self.program.ops[id];
+            if op.kind != OpKind::Communication || op.attr(AttrKey::Root).is_none() {
+                continue;
+            }
+            let written = op.attr(AttrKey::RootAs).is_some();
+            let counted = if written { self.program.root_as(op) } else { spelled };
+            if !written
+                && let Some(unlike) = unlike
+                && !self.program.root_is_plain(op)
+            {
+                self.unclear_root(id, spelled, unlike);
+            }
+            let position = counted == RootAs::Position;
+            let word = position.then(|| self.program.names.intern(RootAs::Position.word()));
+            crate::ir::set_root_as(&mut self.program.ops[id], word);
+        }
+    }
+
+    /// A statement whose spelling contradicts what decides how roots are counted.
+    fn other_spelling(&self, shown: Shown) -> Option<Span> {
+        let short = || {
+            let allocates = |id: &OpId| {
+                let op = &self.program.ops[*id];
+                op.kind == OpKind::Allocate && op.attr(AttrKey::Buffer).is_none()
+            };
+            self.program.ops.ids().find(allocates).map(|id| self.program.op_span(id))
+        };
+        match shown.call_form()? {
+            true => shown.words,
+            false => shown.call.or_else(short),
+        }
+    }
+
+    fn unclear_root(&mut self, id: OpId, counted: RootAs, unlike: Span) {
+        let (what, other) = match counted {
+            RootAs::Rank => ("rank", "a position in the team"),
+            RootAs::Position => ("position in the team", "a rank"),
+        };
+        let message = format!("the root is read as a {what}, but the text mixes spellings");
+        let note = "write `root_as=rank` or `root_as=position` behind `root=`";
+        let diag = Diag::error(codes::ROOT_SPELLING, self.program.op_span(id), message)
+            .label(unlike, format!("in texts with this spelling a root is {other}"));
+        self.diags.push(diag.note(note).warning());
+    }
 }

@@ -5,7 +5,7 @@ use super::places::declared;
 use crate::analysis::comm_links::{has_root, reduces};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::{AttrKey, OpId, Program, TensorId};
+use crate::ir::{AttrKey, OpId, Program, RootAs, TensorId};
 use crate::ops::comm::TEAM_CUT;
 use crate::print::mesh_text;
 
@@ -106,8 +106,8 @@ fn an(kind: &str) -> String {
     format!("{} {kind}", if vowel { "an" } else { "a" })
 }
 
-/// V42: a root exactly where the type has one, and in the team. nvFuser counted roots as devices until
-/// 2025 and as positions in the team since 2026 (the era with call forms).
+/// V42: a root exactly where the type has one, and in the team. Roots are ranks or positions
+/// ([`RootAs`]).
 fn root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &mut Diags) {
     let span = program.op_span(id);
     let root = program.op(id).expr(AttrKey::Root);
@@ -122,23 +122,39 @@ fn root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &m
             let message = format!("{} has no root", an(kind));
             diags.push(Diag::error(codes::ROOT, span, message).note("remove `root=`"));
         }
+        None if program.op(id).attr(AttrKey::RootAs).is_some() => {
+            let message = "`root_as=` without a root";
+            diags.push(Diag::error(codes::ROOT, span, message).note("remove `root_as=`"));
+        }
         _ => {}
     }
     let (Some(root), Some(team)) = (root.and_then(|root| program.exprs().as_int(root)), team)
     else {
         return;
     };
-    let relative = program.style().call_form;
-    let inside =
-        if relative { (0..team.len() as i64).contains(&root) } else { team.contains(&root) };
+    let counted = program.root_as(program.op(id));
+    let inside = match counted {
+        RootAs::Position => (0..team.len() as i64).contains(&root),
+        RootAs::Rank => team.contains(&root),
+    };
     if has_root(kind) && !inside {
-        let message = if relative {
-            format!("root {root} is past the end of a team of {}", team.len())
-        } else {
-            format!("root {root} is not in the team")
-        };
         let list: Vec<String> = team.iter().map(i64::to_string).collect();
-        let note = format!("the team is ({})", list.join(" "));
+        let list = list.join(" ");
+        let (message, note) = match counted {
+            RootAs::Position if team.contains(&root) => (
+                format!("root {root} is past the end of a team of {}", team.len()),
+                format!(
+                    "a root is a position in the team ({list}) here; `root_as=rank` names rank {root}"
+                ),
+            ),
+            RootAs::Position => (
+                format!("root {root} is past the end of a team of {}", team.len()),
+                format!("the team is ({list})"),
+            ),
+            RootAs::Rank => {
+                (format!("root {root} is not in the team"), format!("the team is ({list})"))
+            }
+        };
         diags.push(Diag::error(codes::ROOT, span, message).note(note));
     }
 }

@@ -65,6 +65,7 @@
 //! Warnings, beside V37
 //! - V45 a loop or a branch has statements in it (H0234)
 //! - V46 a P2PCommunication has a protocol only with `backend=CUDA` (H0247)
+//! - V47 what iterations write on several streams is not one buffer that all of them keep (H0236)
 
 mod comms;
 mod declarations;
@@ -76,6 +77,7 @@ mod posts;
 pub mod rules;
 mod scalars;
 mod shapes;
+mod streams;
 mod units;
 
 use crate::diag::{Diags, Label, Severity, Span, codes};
@@ -183,6 +185,7 @@ fn rest(program: &Program) -> Diags {
     posts::check(program, &mut found);
     units::check(program, &mut found);
     scalars::check(program, &mut found);
+    streams::check(program, &mut found);
     found
 }
 

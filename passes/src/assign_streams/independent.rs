@@ -55,8 +55,7 @@ fn assign(
         let from_slice = || op.input_tensors().any(|tensor| roles[tensor] != Role::Shared);
         let role = match effect {
             Effect::Alias if sliced(op) == Some(index) || from_slice() => Role::Slice,
-            // The short form of 2026 makes new memory each time.
-            Effect::Allocate if op.attr(AttrKey::Buffer).is_none() => Role::Own,
+            Effect::Allocate if !op.keeps_memory() => Role::Own,
             Effect::Pure | Effect::Allocate | Effect::Opaque => Role::Kept,
             _ => Role::Shared,
         };

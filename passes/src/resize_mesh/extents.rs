@@ -397,7 +397,7 @@ fn of_attrs(edit: &mut Edit<'_>, sizes: &Sizes<'_>, id: OpId, out: &mut Vec<Chan
                 AttrValue::Ranges(list.collect())
             }
             // Of an iota; that of an ALLOCATE is summed up anew.
-            (AttrKey::Size, AttrValue::Expr(size)) if op.attr(AttrKey::Buffer).is_none() => {
+            (AttrKey::Size, AttrValue::Expr(size)) if op.kind != OpKind::Allocate => {
                 AttrValue::Expr(renew(edit, 0, *size))
             }
             _ => continue,

@@ -245,9 +245,9 @@ impl Walk<'_> {
         self.slices.contains_key(&tensor) && !self.uses.is_within(tensor, self.looped)
     }
 
-    /// An allocation of what has memory does nothing; that of 2026 makes new memory.
+    /// An allocation of what has memory does nothing, unless it makes new memory each time.
     fn allocate(&mut self, id: OpId, op: &Op) {
-        if op.attr(AttrKey::Buffer).is_some() {
+        if op.keeps_memory() {
             return;
         }
         for tensor in op.output_tensors() {

@@ -276,7 +276,7 @@ impl Usage<'_, '_> {
 pub(super) fn restyle(program: &mut Program, cli: &Cli) {
     if let Some(era) = cli.style {
         let mut edit = Edit::new(program);
-        edit.set_style(era.style());
+        hostir::ir::restyle(&mut edit, era.style());
         edit.commit();
     }
     if cli.renumber {

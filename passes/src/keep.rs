@@ -1,0 +1,163 @@
+//! ALLOCATEs that passes put into loops: whether iterations share the memory.
+//!
+//! What an iteration writes before it reads it has new memory in each iteration (`Memory of a loop` in the language
+//! reference), so that iterations may run on several streams. An ALLOCATE for it must not change that, and one
+//! for what an iteration reads of the one before must keep it.
+
+use hostir::analysis::renewed::{Renewed, Touches};
+use hostir::ir::edit::Edit;
+use hostir::ir::{AttrKey, AttrValue, BlockId, OpId, Program, TensorId};
+use hostir::ops::{Effect, OpKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What each loop of a program gives new memory in each iteration, before a pass allocates.
+pub(crate) struct Iterations {
+    whole: FxHashMap<OpId, FxHashSet<TensorId>>,
+}
+
+impl Iterations {
+    pub(crate) fn of(program: &Program) -> Self {
+        let mut loops = Vec::new();
+        program.walk(program.body(), &mut |id| {
+            if is_loop(program, id) {
+                loops.push(id);
+            }
+        });
+        let touches = if loops.is_empty() { None } else { Some(Touches::of(program)) };
+        let whole = loops.into_iter().zip(touches.iter().cycle()).map(|(looped, touches)| {
+            let found = Renewed::of(program, looped, touches);
+            (looped, found.tensors.into_iter().take(found.whole).collect())
+        });
+        Self { whole: whole.collect() }
+    }
+
+    /// Decides for the ALLOCATEs that a pass has made whether they keep memory. Those outside of loops stay as
+    /// they are.
+    pub(crate) fn settle(&self, edit: &mut Edit<'_>, made: &[OpId]) {
+        if self.whole.is_empty() || made.is_empty() {
+            return;
+        }
+        let program = edit.program();
+        let mut walk = Walk::new(program, self, made);
+        walk.block(program.body());
+        let found = walk.found;
+        for (id, keep) in found {
+            let mut op = edit.program().op(id).clone();
+            op.attrs.retain(|(key, _)| *key != AttrKey::Keep);
+            op.attrs.push((AttrKey::Keep, AttrValue::Bool(keep)));
+            edit.set_op(id, op);
+        }
+    }
+
+    fn is_new(&self, looped: OpId, tensor: TensorId) -> bool {
+        self.whole.get(&looped).is_some_and(|whole| whole.contains(&tensor))
+    }
+}
+
+fn is_loop(program: &Program, id: OpId) -> bool {
+    matches!(program.op(id).kind, OpKind::For | OpKind::ForRange)
+}
+
+/// A loop that the walk is in.
+struct Around {
+    looped: OpId,
+    /// What this iteration has made or bound so far.
+    made: FxHashSet<TensorId>,
+    /// What its body frees.
+    freed: FxHashSet<TensorId>,
+    /// What still has new memory in each iteration, now that the pass has allocated; found when it is needed.
+    renewed: Option<FxHashSet<TensorId>>,
+}
+
+/// A walk in text order.
+struct Walk<'a> {
+    program: &'a Program,
+    before: &'a Iterations,
+    wanted: FxHashSet<OpId>,
+    touches: Touches,
+    loops: Vec<Around>,
+    /// Tensors that have memory behind the ops so far.
+    made: FxHashSet<TensorId>,
+    /// Tensors that others are parts of.
+    viewed: FxHashSet<TensorId>,
+    found: Vec<(OpId, bool)>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(program: &'a Program, before: &'a Iterations, made: &[OpId]) -> Self {
+        let mut viewed = FxHashSet::default();
+        program.walk(program.body(), &mut |id| {
+            let op = program.op(id);
+            if op.kind.spec().effect == Effect::Alias {
+                viewed.extend(op.input_tensors());
+            }
+        });
+        Self {
+            program,
+            before,
+            wanted: made.iter().copied().collect(),
+            touches: Touches::of(program),
+            loops: Vec::new(),
+            made: program.inputs().iter().filter_map(|value| value.tensor()).collect(),
+            viewed,
+            found: Vec::new(),
+        }
+    }
+
+    fn block(&mut self, block: BlockId) {
+        for &id in &self.program.block(block).ops {
+            if self.wanted.contains(&id) {
+                self.decide(id);
+            }
+            let op = self.program.op(id);
+            match self.loops.last_mut() {
+                Some(around) => around.made.extend(op.output_tensors()),
+                None => self.made.extend(op.output_tensors()),
+            }
+            if is_loop(self.program, id) {
+                self.enter(id);
+            } else {
+                op.blocks.iter().for_each(|&block| self.block(block));
+            }
+        }
+    }
+
+    fn enter(&mut self, looped: OpId) {
+        let program = self.program;
+        let blocks = &program.op(looped).blocks;
+        let freed = blocks.iter().flat_map(|&block| &program.block(block).ops);
+        let freed = freed.filter(|id| program.op(**id).kind.spec().effect == Effect::Free);
+        let freed = freed.flat_map(|id| program.op(*id).input_tensors()).collect();
+        self.loops.push(Around { looped, made: FxHashSet::default(), freed, renewed: None });
+        blocks.iter().for_each(|&block| self.block(block));
+        let Some(around) = self.loops.pop() else { return };
+        // What a loop's last iteration leaves is no memory for another loop, unless parts of it are in use.
+        let leaves = |tensor: &TensorId| {
+            !self.before.is_new(looped, *tensor) || self.viewed.contains(tensor)
+        };
+        let left: Vec<TensorId> = around.made.into_iter().filter(leaves).collect();
+        match self.loops.last_mut() {
+            Some(outer) => outer.made.extend(left),
+            None => self.made.extend(left),
+        }
+    }
+
+    /// An ALLOCATE makes new memory where its tensor has new memory in each iteration without it.
+    fn decide(&mut self, id: OpId) {
+        let op = self.program.op(id);
+        let Some(tensor) = op.output_tensors().next() else { return };
+        let has =
+            self.made.contains(&tensor) || self.loops.iter().any(|l| l.made.contains(&tensor));
+        let (program, touches, before) = (self.program, &self.touches, self.before);
+        let Some(around) = self.loops.last_mut() else { return };
+        let fresh = !has && before.is_new(around.looped, tensor);
+        let looped = around.looped;
+        let renewed = around.renewed.get_or_insert_with(|| {
+            Renewed::of(program, looped, touches).tensors.into_iter().collect()
+        });
+        // The long form says nothing where the loop gives new memory in any case.
+        let given = renewed.contains(&tensor) || around.freed.contains(&tensor);
+        let long = op.attr(AttrKey::Buffer).is_some();
+        self.found.push((id, !fresh || (long && given)));
+    }
+}

@@ -1,0 +1,270 @@
+//! Which results of a loop's body have new memory in each iteration.
+//!
+//! Iterations on different streams run at the same time. A result that the next iteration wrote in the same
+//! memory would be a race with whoever still reads this one's, although the program says nothing of memory.
+
+use super::names::{loop_index, parts};
+use crate::ir::{
+    AttrKey, AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value,
+};
+use crate::ops::{Effect, OpKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What loses its memory when an iteration begins, unless it had it before the loop.
+#[derive(Default)]
+pub struct Renewed {
+    /// The tensors.
+    pub tensors: Vec<TensorId>,
+    /// How many of them, from the first, are whole in each iteration before it uses them. The others depend on
+    /// the index, and may read what was there before the loop.
+    pub whole: usize,
+}
+
+impl Renewed {
+    /// The tensors that lose their memory when an iteration of the loop begins, unless they had it before the
+    /// loop: results that are whole in each iteration before it uses them, and that no ALLOCATE of the body
+    /// gives memory, which stays. In `FOR i in d`, results that depend on the index lose it in any case.
+    pub fn of(program: &Program, looped: OpId, touches: &Touches) -> Self {
+        let mut body = Body::new(program);
+        program.op(looped).blocks.iter().for_each(|&block| body.block(block));
+        let mut tensors = body.finish(&touches.0);
+        let whole = tensors.len();
+        let op = program.op(looped);
+        let index = loop_index(program, op).or_else(|| {
+            op.results.iter().find_map(|value| program.exprs().as_name(value.scalar()?))
+        });
+        if let Some(index) = index.filter(|_| op.kind == OpKind::For) {
+            dependents(program, looped, index, &mut tensors);
+        }
+        Self { tensors, whole }
+    }
+}
+
+/// How often a program touches each tensor; outputs count as touched once more.
+pub struct Touches(FxHashMap<TensorId, u32>);
+
+impl Touches {
+    /// Counts them.
+    pub fn of(program: &Program) -> Self {
+        Self(touches(program))
+    }
+}
+
+/// How an op touches a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    /// It needs the memory that the tensor is bound to.
+    Needs,
+    /// It binds it, or writes all of it.
+    Defines,
+    /// It sees to it that it has memory, or that it has none.
+    Manages,
+}
+
+/// Visits the tensors of an op, what it needs first.
+fn visit(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Touch)) {
+    let effect = op.kind.spec().effect;
+    let manages = matches!(effect, Effect::Allocate | Effect::Free);
+    // Communications and kernels write into memory that is there.
+    let writes = match effect {
+        Effect::Communicate => Touch::Needs,
+        Effect::Opaque if op.posted_number().is_none() => Touch::Needs,
+        _ => Touch::Defines,
+    };
+    let of = |role: Touch| if manages { Touch::Manages } else { role };
+    for value in &op.operands {
+        match *value {
+            Value::Tensor(tensor) => touch(tensor, of(Touch::Needs)),
+            Value::Op(inner) => visit(program, program.op(inner), touch),
+            Value::Scalar(_) | Value::Stream(_) | Value::Handle(_) | Value::Unit(_) => {}
+        }
+    }
+    for (key, value) in &op.attrs {
+        if let AttrValue::Tensor(tensor) = *value {
+            touch(tensor, if *key == AttrKey::Buffer { Touch::Manages } else { Touch::Needs });
+        }
+    }
+    op.output_tensors().for_each(|tensor| touch(tensor, of(writes)));
+}
+
+fn touches(program: &Program) -> FxHashMap<TensorId, u32> {
+    let mut counts = FxHashMap::default();
+    program.walk(program.body(), &mut |id| {
+        visit(program, program.op(id), &mut |tensor, _| *counts.entry(tensor).or_default() += 1);
+    });
+    for tensor in program.outputs().iter().filter_map(|value| value.tensor()) {
+        *counts.entry(tensor).or_default() += 1;
+    }
+    counts
+}
+
+/// A walk over the body of a loop.
+struct Body<'p> {
+    program: &'p Program,
+    /// What this iteration has defined on every path that leads here, and in which order.
+    defined: FxHashSet<TensorId>,
+    log: Vec<TensorId>,
+    /// Everything that some path defines, in order.
+    results: Vec<TensorId>,
+    seen: FxHashSet<TensorId>,
+    /// What must stay as the iteration before left it.
+    kept: Vec<TensorId>,
+    /// If the first stays, so does the second: memory that it is a part of, the other results of a unit.
+    ties: FxHashMap<TensorId, Vec<TensorId>>,
+    touches: FxHashMap<TensorId, u32>,
+}
+
+impl<'p> Body<'p> {
+    fn new(program: &'p Program) -> Self {
+        Self {
+            program,
+            defined: FxHashSet::default(),
+            log: Vec::new(),
+            results: Vec::new(),
+            seen: FxHashSet::default(),
+            kept: Vec::new(),
+            ties: FxHashMap::default(),
+            touches: FxHashMap::default(),
+        }
+    }
+
+    fn block(&mut self, block: BlockId) {
+        for &id in &self.program.block(block).ops {
+            self.op(self.program.op(id));
+        }
+    }
+
+    fn op(&mut self, op: &Op) {
+        let program = self.program;
+        let allocates = op.kind.spec().effect == Effect::Allocate;
+        visit(program, op, &mut |tensor, touch| {
+            *self.touches.entry(tensor).or_default() += 1;
+            match touch {
+                Touch::Defines => self.define(tensor),
+                Touch::Needs if self.defined.contains(&tensor) => {}
+                Touch::Needs => self.kept.push(tensor),
+                Touch::Manages if allocates => {
+                    // What has memory in this iteration is given none.
+                    if op.keeps_memory() && !self.defined.contains(&tensor) {
+                        self.kept.push(tensor);
+                    }
+                    self.define(tensor);
+                }
+                Touch::Manages => {}
+            }
+        });
+        self.tie(op);
+        if !op.blocks.is_empty() {
+            self.control(op);
+        }
+    }
+
+    fn define(&mut self, tensor: TensorId) {
+        if self.defined.insert(tensor) {
+            self.log.push(tensor);
+        }
+        if self.seen.insert(tensor) {
+            self.results.push(tensor);
+        }
+    }
+
+    fn tie(&mut self, op: &Op) {
+        let alias = op.kind.spec().effect == Effect::Alias;
+        let others = op.input_tensors().filter(|_| alias);
+        let first = op.output_tensors().next();
+        let several = op.output_tensors().nth(1).is_some();
+        let others = others.chain(op.output_tensors().skip(1).filter(|_| several));
+        let Some(first) = first else { return };
+        for other in others {
+            self.ties.entry(first).or_default().push(other);
+            if !alias {
+                self.ties.entry(other).or_default().push(first);
+            }
+        }
+    }
+
+    /// What both branches define is defined; a loop that runs at all defines what its body does.
+    fn control(&mut self, op: &Op) {
+        let ends: Vec<Vec<TensorId>> = op.blocks.iter().map(|&block| self.branch(block)).collect();
+        let looped = loop_index(self.program, op).is_some();
+        match ends.as_slice() {
+            [body] if looped && runs(self.program, op) => body.iter().for_each(|&t| self.define(t)),
+            [then, otherwise] => {
+                let other: FxHashSet<TensorId> = otherwise.iter().copied().collect();
+                then.iter().filter(|t| other.contains(t)).for_each(|&t| self.define(t));
+            }
+            _ => {}
+        }
+    }
+
+    /// Walks a block and takes it back; gives what it defines.
+    fn branch(&mut self, block: BlockId) -> Vec<TensorId> {
+        let mark = self.log.len();
+        self.block(block);
+        let added = self.log.split_off(mark);
+        added.iter().for_each(|tensor| {
+            self.defined.remove(tensor);
+        });
+        added
+    }
+
+    /// What is new in each iteration, of a program that touches tensors so often.
+    fn finish(mut self, all: &FxHashMap<TensorId, u32>) -> Vec<TensorId> {
+        let mut stack = std::mem::take(&mut self.kept);
+        // What some iterations do not define, and others than them see, stays.
+        let leaves = |tensor: &&TensorId| all.get(*tensor) > self.touches.get(*tensor);
+        let partly = self.results.iter().filter(|tensor| !self.defined.contains(tensor));
+        stack.extend(partly.filter(leaves));
+        let mut kept = FxHashSet::default();
+        while let Some(tensor) = stack.pop() {
+            if kept.insert(tensor) {
+                stack.extend(self.ties.get(&tensor).into_iter().flatten());
+            }
+        }
+        self.results.retain(|tensor| !kept.contains(tensor));
+        self.results
+    }
+}
+
+/// Whether a loop has an iteration for sure; extents are positive.
+fn runs(program: &Program, op: &Op) -> bool {
+    let literal = |key: AttrKey| op.expr(key).map(|expr| program.exprs().as_int(expr));
+    match (literal(AttrKey::Start), literal(AttrKey::Stop)) {
+        (None | Some(Some(0)), None) => true,
+        (start, Some(Some(stop))) => start.unwrap_or(Some(0)).is_some_and(|start| start < stop),
+        _ => false,
+    }
+}
+
+/// Adds the results in a loop's body that depend on its index, but for outputs of the program and what comes
+/// together with one that stays.
+fn dependents(program: &Program, looped: OpId, index: Symbol, found: &mut Vec<TensorId>) {
+    let mut known: FxHashSet<TensorId> = found.iter().copied().collect();
+    let outputs = program.outputs().iter().filter_map(|value| value.tensor());
+    let stay: FxHashSet<TensorId> = outputs.filter(|tensor| !known.contains(tensor)).collect();
+    let mut depend: FxHashSet<TensorId> = FxHashSet::default();
+    for &block in &program.op(looped).blocks {
+        program.walk(block, &mut |id| {
+            let op = program.op(id);
+            let scalars = op.operands.iter().filter_map(|value| value.scalar());
+            let attrs = op.attrs.iter().filter_map(|(_, value)| match value {
+                AttrValue::Expr(expr) => Some(*expr),
+                _ => None,
+            });
+            let by_scalar = scalars.chain(attrs).any(|expr| mentions(program, expr, index));
+            if by_scalar || op.input_tensors().any(|tensor| depend.contains(&tensor)) {
+                depend.extend(op.output_tensors());
+                if !op.output_tensors().any(|tensor| stay.contains(&tensor)) {
+                    found.extend(op.output_tensors().filter(|&tensor| known.insert(tensor)));
+                }
+            }
+        });
+    }
+}
+
+fn mentions(program: &Program, expr: ExprId, name: Symbol) -> bool {
+    match program.expr(expr) {
+        Expr::Name(found) => *found == name,
+        other => parts(other).iter().any(|&part| mentions(program, part, name)),
+    }
+}

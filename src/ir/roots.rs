@@ -1,0 +1,106 @@
+//! Roots of communications: ranks, or positions in the team.
+//!
+//! nvFuser printed a root as a rank until 2025 and prints it as a position in the team since 2026. Here the
+//! meaning belongs to the op: a root is a rank unless [`AttrKey::RootAs`] says `position`. What a text says by
+//! its spelling, `resolve` writes into the ops; `print` writes `root_as=` where the text would be read as the
+//! other one.
+
+use super::names::Symbol;
+use super::op::{AttrKey, AttrValue, Op};
+use super::program::{BlockId, Program};
+use crate::ops::OpKind;
+
+/// How a root is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RootAs {
+    /// It is the number of a rank in the team.
+    Rank,
+    /// It is a position in the team, counted from 0.
+    Position,
+}
+
+impl RootAs {
+    /// Its words.
+    pub const WORDS: &[&str] = &["rank", "position"];
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            RootAs::Rank => "rank",
+            RootAs::Position => "position",
+        }
+    }
+}
+
+impl Program {
+    /// How the root of a communication is counted.
+    pub fn root_as(&self, op: &Op) -> RootAs {
+        match op.word(AttrKey::RootAs) {
+            Some(word) if self.name(word) == RootAs::Position.word() => RootAs::Position,
+            _ => RootAs::Rank,
+        }
+    }
+
+    /// How the program's text is read where it has no `root_as=`. Waits and statements about streams tell: in
+    /// 2026's spelling, `Wait(..)`, roots are positions, in the older one, `Wait ..`, they are ranks. A program
+    /// without such statements has positions if it has a short ALLOCATE.
+    pub fn spelled_root(&self) -> RootAs {
+        let call_form = match self.shows_spelling(self.body()) {
+            Some(OpKind::Allocate) => true,
+            Some(_) => self.style().call_form,
+            None => false,
+        };
+        if call_form { RootAs::Position } else { RootAs::Rank }
+    }
+
+    /// The op of a block that tells the spelling: the first Wait or stream op, else a short ALLOCATE.
+    fn shows_spelling(&self, block: BlockId) -> Option<OpKind> {
+        let mut short = None;
+        for &id in &self.block(block).ops {
+            let op = self.op(id);
+            match op.kind {
+                OpKind::Wait
+                | OpKind::Synchronize
+                | OpKind::SetCurrentStream
+                | OpKind::GetCurrentStream => return Some(op.kind),
+                OpKind::Allocate if op.attr(AttrKey::Buffer).is_none() => short = Some(op.kind),
+                _ => {}
+            }
+            for &inner in &op.blocks {
+                match self.shows_spelling(inner) {
+                    Some(OpKind::Allocate) => short = Some(OpKind::Allocate),
+                    Some(found) => return Some(found),
+                    None => {}
+                }
+            }
+        }
+        short
+    }
+
+    /// Whether a root means the same however it is counted.
+    pub fn root_is_plain(&self, op: &Op) -> bool {
+        let (Some(root), Some(team)) = (op.expr(AttrKey::Root), op.ints(AttrKey::Team)) else {
+            return true;
+        };
+        if is_identity(team) {
+            return true;
+        }
+        let root = self.exprs().as_int(root);
+        root.and_then(|root| Some(*team.get(usize::try_from(root).ok()?)? == root)) == Some(true)
+    }
+}
+
+/// Whether every member of a team is at its own position. A team that nvFuser cut off is none, for nobody knows
+/// its other members.
+pub fn is_identity(team: &[i64]) -> bool {
+    team.iter().zip(0..).all(|(&device, position)| device == position)
+}
+
+/// Says that an op's root is a position, given the word for it, or a rank.
+pub(crate) fn set_root_as(op: &mut Op, position: Option<Symbol>) {
+    op.attrs.retain(|(key, _)| *key != AttrKey::RootAs);
+    if let Some(word) = position {
+        let behind = op.attrs.iter().position(|(key, _)| *key == AttrKey::Root);
+        let attr = (AttrKey::RootAs, AttrValue::Word(word));
+        op.attrs.insert(behind.map_or(op.attrs.len(), |at| at + 1), attr);
+    }
+}

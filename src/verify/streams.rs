@@ -1,0 +1,303 @@
+//! V47: what the iterations of a loop write on several streams is not one buffer that all of them keep.
+//!
+//! Looks at each loop whose iterations set a stream that depends on the loop's index. An ALLOCATE in it that keeps
+//! memory gives all iterations one buffer; if they write it on their streams and nothing orders these, that is a
+//! race. Order is followed roughly, and always in favour of the program: a loop in which streams of iterations
+//! wait for each other, or for one that waits for them, is left alone, and so is a buffer that is used between
+//! two communications only.
+
+use crate::analysis::names::{loop_index, parts};
+use crate::analysis::renewed::{Renewed, Touches};
+use crate::diag::codes;
+use crate::diag::{Diag, Diags};
+use crate::ir::{AttrKey, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
+use crate::ops::{Effect, OpKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Checks all loops of the host program.
+pub(super) fn check(program: &Program, diags: &mut Diags) {
+    let mut loops = Vec::new();
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        if super::is_loop(op.kind) && repeats(program, op) && keeps_on_streams(program, op) {
+            loops.push(id);
+        }
+    });
+    if loops.is_empty() {
+        return;
+    }
+    let touches = Touches::of(program);
+    for looped in loops {
+        one_loop(program, looped, &touches, diags);
+    }
+}
+
+/// Whether a loop sets streams and allocates what stays.
+fn keeps_on_streams(program: &Program, op: &Op) -> bool {
+    let (mut sets, mut keeps) = (false, false);
+    for &block in &op.blocks {
+        program.walk(block, &mut |id| {
+            let op = program.op(id);
+            sets |= op.kind == OpKind::SetCurrentStream;
+            keeps |= op.kind == OpKind::Allocate && op.keeps_memory();
+        });
+    }
+    sets && keeps
+}
+
+/// Whether a loop may have more than one iteration.
+fn repeats(program: &Program, op: &Op) -> bool {
+    let literal = |expr: ExprId| program.exprs().as_int(expr);
+    let extent = op.domain(AttrKey::Domain).map(|domain| program.domain(domain).extent);
+    let (start, stop) = (op.expr(AttrKey::Start), op.expr(AttrKey::Stop).or(extent));
+    let (start, stop) = (start.map_or(Some(0), literal), stop.and_then(literal));
+    let step = op.expr(AttrKey::Step).map_or(Some(1), literal);
+    match (start, stop, step) {
+        (Some(start), Some(stop), Some(step)) => start.saturating_add(step.max(1)) < stop,
+        _ => true,
+    }
+}
+
+fn one_loop(program: &Program, looped: OpId, touches: &Touches, diags: &mut Diags) {
+    let op = program.op(looped);
+    let (Some(index), Some(&body)) = (loop_index(program, op), op.blocks.first()) else { return };
+    let mut iteration = Iteration::new(program, index, None);
+    iteration.block(body);
+    if iteration.stream.is_some() {
+        // The next iteration begins on the stream on which this one ends.
+        iteration = Iteration::new(program, index, iteration.stream);
+        iteration.block(body);
+    }
+    if iteration.is_ordered() {
+        return;
+    }
+    let renewed = Renewed::of(program, looped, touches).tensors;
+    let before = made_before(program, looped);
+    for &(tensor, allocate) in &iteration.kept {
+        if !renewed.contains(&tensor)
+            && !before.contains(&tensor)
+            && let Some(used) = iteration.uses.get(&tensor)
+            && let Some(race) = iteration.race(used)
+        {
+            diags.push(shared(program, tensor, allocate, race));
+        }
+    }
+}
+
+/// Inputs, and what the program makes before a loop.
+fn made_before(program: &Program, looped: OpId) -> FxHashSet<TensorId> {
+    let mut made: FxHashSet<TensorId> =
+        program.inputs().iter().filter_map(|value| value.tensor()).collect();
+    let mut before = true;
+    program.walk(program.body(), &mut |id| {
+        before &= id != looped;
+        if before {
+            made.extend(program.op(id).output_tensors());
+        }
+    });
+    made
+}
+
+/// How an iteration uses a tensor on its stream.
+#[derive(Clone, Copy)]
+struct Used {
+    /// The first op that writes it, and the op that made the stream the current one.
+    write: Option<(OpId, OpId)>,
+    /// Whether the stream itself touches it, not communications only.
+    on_stream: bool,
+    /// The first and last step.
+    steps: (u32, u32),
+}
+
+/// A walk over one iteration.
+struct Iteration<'p> {
+    program: &'p Program,
+    /// The loop's index and what is computed from it.
+    names: FxHashSet<Symbol>,
+    /// The iteration's own stream where that is current, and the op that made it so.
+    stream: Option<(ExprId, OpId)>,
+    step: u32,
+    /// The first step that waits for a communication, and the last one that starts one.
+    waited: Option<u32>,
+    posted: u32,
+    /// The iteration's stream waits for one that all iterations have.
+    follows: bool,
+    /// A stream that all iterations have waits for the iteration's.
+    joined: bool,
+    /// Streams of several iterations wait for each other.
+    chained: bool,
+    /// Tensors that have memory in this iteration.
+    bound: FxHashSet<TensorId>,
+    /// ALLOCATEs that leave memory to the next iteration.
+    kept: Vec<(TensorId, OpId)>,
+    /// What parts of tensors are parts of; `None` for parts that belong to this iteration.
+    parts: FxHashMap<TensorId, Option<TensorId>>,
+    uses: FxHashMap<TensorId, Used>,
+}
+
+impl<'p> Iteration<'p> {
+    fn new(program: &'p Program, index: Symbol, stream: Option<(ExprId, OpId)>) -> Self {
+        Self {
+            program,
+            names: [index].into_iter().collect(),
+            stream,
+            step: 0,
+            waited: None,
+            posted: 0,
+            follows: false,
+            joined: false,
+            chained: false,
+            bound: FxHashSet::default(),
+            kept: Vec::new(),
+            parts: FxHashMap::default(),
+            uses: FxHashMap::default(),
+        }
+    }
+
+    /// Whether iterations may wait for each other.
+    fn is_ordered(&self) -> bool {
+        self.chained || (self.follows && self.joined)
+    }
+
+    /// The op that writes a tensor and the one that sets the stream, unless communications order its uses.
+    fn race(&self, used: &Used) -> Option<(OpId, OpId)> {
+        let (first, last) = used.steps;
+        let between = self.waited.is_some_and(|waited| waited < first) && last <= self.posted;
+        used.write.filter(|_| used.on_stream && !between)
+    }
+
+    fn block(&mut self, block: BlockId) {
+        for &id in &self.program.block(block).ops {
+            self.step += 1;
+            self.op(id);
+        }
+    }
+
+    fn op(&mut self, id: OpId) {
+        let op = self.program.op(id);
+        match op.kind {
+            OpKind::Define => self.define(op),
+            OpKind::SetCurrentStream => {
+                let stream = stream_of(op).filter(|&stream| self.varies(stream));
+                self.stream = stream.map(|stream| (stream, id));
+            }
+            OpKind::Synchronize => self.synchronize(op),
+            OpKind::Wait if self.stream.is_some() => {
+                self.waited.get_or_insert(self.step);
+            }
+            OpKind::Wait => self.joined = true,
+            _ => self.effect(id, op),
+        }
+        if !op.blocks.is_empty() {
+            self.control(op);
+        }
+        self.bound.extend(op.output_tensors());
+    }
+
+    fn effect(&mut self, id: OpId, op: &Op) {
+        match op.kind.spec().effect {
+            Effect::Alias => self.alias(op),
+            Effect::Allocate if op.keeps_memory() => {
+                let tensors = op.output_tensors().filter(|tensor| !self.bound.contains(tensor));
+                self.kept.extend(tensors.map(|tensor| (tensor, id)));
+            }
+            Effect::Communicate => {
+                let on_stream =
+                    op.word(AttrKey::Backend).is_some_and(|word| self.program.name(word) == "CUDA")
+                        && op.kind == OpKind::P2PCommunication;
+                if !on_stream {
+                    self.posted = self.step;
+                }
+                self.touches(id, op, on_stream);
+            }
+            Effect::Pure | Effect::Stream | Effect::Opaque => self.touches(id, op, true),
+            Effect::Free => {
+                self.kept.retain(|(tensor, _)| !op.input_tensors().any(|freed| freed == *tensor));
+            }
+            Effect::Allocate | Effect::Control => {}
+        }
+    }
+
+    /// Scalars that are computed from the index differ between iterations.
+    fn define(&mut self, op: &Op) {
+        if op.operands.iter().filter_map(|value| value.scalar()).any(|expr| self.varies(expr)) {
+            let results = op.results.iter().filter_map(|value| value.scalar());
+            self.names.extend(results.filter_map(|expr| self.program.exprs().as_name(expr)));
+        }
+    }
+
+    fn synchronize(&mut self, op: &Op) {
+        let Some(other) = stream_of(op) else { return };
+        match self.stream {
+            Some((current, _)) if self.varies(other) => self.chained |= other != current,
+            Some(_) => self.follows = true,
+            None => self.joined |= self.varies(other),
+        }
+    }
+
+    fn alias(&mut self, op: &Op) {
+        let Some(from) = op.input_tensors().next() else { return };
+        let index = op.expr(AttrKey::Index).or_else(|| op.expr(AttrKey::StreamIndex));
+        let own = index.is_some_and(|index| self.varies(index));
+        let whole = self.parts.get(&from).copied().unwrap_or(Some(from)).filter(|_| !own);
+        self.parts.extend(op.output_tensors().map(|part| (part, whole)));
+    }
+
+    /// Notes what an op reads and writes while the iteration's stream is current.
+    fn touches(&mut self, id: OpId, op: &Op, on_stream: bool) {
+        let Some((_, set)) = self.stream else { return };
+        let reads = op.input_tensors().map(|tensor| (tensor, false));
+        for (tensor, writes) in reads.chain(op.output_tensors().map(|tensor| (tensor, true))) {
+            let Some(whole) = self.parts.get(&tensor).copied().unwrap_or(Some(tensor)) else {
+                continue;
+            };
+            let steps = (self.step, self.step);
+            let new = Used { write: None, on_stream: false, steps };
+            let used = self.uses.entry(whole).or_insert(new);
+            used.steps.1 = self.step;
+            used.on_stream |= on_stream;
+            if writes {
+                used.write.get_or_insert((id, set));
+            }
+        }
+    }
+
+    /// Branches start on one stream; of their ends one that is the iteration's counts.
+    fn control(&mut self, op: &Op) {
+        let start = self.stream;
+        let mut end = None;
+        for &block in &op.blocks {
+            self.stream = start;
+            self.block(block);
+            end = end.or(self.stream);
+        }
+        self.stream = end;
+    }
+
+    /// Whether a scalar differs between iterations.
+    fn varies(&self, expr: ExprId) -> bool {
+        match self.program.expr(expr) {
+            Expr::Name(name) => self.names.contains(name),
+            other => parts(other).iter().any(|&part| self.varies(part)),
+        }
+    }
+}
+
+fn stream_of(op: &Op) -> Option<ExprId> {
+    op.operands.iter().find_map(|value| match value {
+        Value::Stream(stream) => Some(*stream),
+        _ => None,
+    })
+}
+
+fn shared(program: &Program, tensor: TensorId, allocate: OpId, race: (OpId, OpId)) -> Diag {
+    let (write, set) = race;
+    let name = program.tensor_name(tensor);
+    let message = format!("all iterations write one buffer of `{name}`, each on its own stream");
+    Diag::error(codes::KEPT_BUFFER, program.op_span(allocate), message)
+        .here("the first iteration allocates it, the others keep it")
+        .label(program.op_span(set), "each iteration goes to a stream of its own")
+        .label(program.op_span(write), format!("writes `{name}`"))
+        .note("write `keep=false` in the ALLOCATE: then each iteration has new memory")
+        .warning()
+}
