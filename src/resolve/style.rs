@@ -4,7 +4,7 @@
 
 use crate::ir::{Cast, Era, StreamSpelling, Style};
 use crate::ops::pointwise::CASTS;
-use hostir_grammar::ast::{Ast, Shape};
+use hostir_grammar::ast::{Ast, Shape, Unit};
 
 /// The features of a file.
 pub(super) fn detect(ast: &Ast) -> Style {
@@ -29,8 +29,13 @@ pub(super) fn detect(ast: &Ast) -> Style {
         cast: cast(ast).unwrap_or(base.cast),
         reshape: (base.reshape || reshape) && !has("view"),
         short_max: base.short_max || has("max") || has("min"),
+        unit_lines: units(ast).all(|unit| unit.listed),
         ..base
     }
+}
+
+fn units(ast: &Ast) -> impl Iterator<Item = &Unit> {
+    ast.containers.iter().flat_map(|container| &container.units)
 }
 
 /// From the domains, or from the name of the loop index.
