@@ -93,7 +93,7 @@ impl Brackets {
 }
 
 /// A text in parts: `starts` says where one begins, given what precedes it and what follows.
-fn parts<'t>(text: &'t str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&'t str> {
+fn parts(text: &str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&str> {
     let (mut brackets, mut cuts) = (Brackets::default(), Vec::new());
     let (mut before, mut solid) = (' ', None);
     for (at, c) in text.char_indices() {

@@ -236,17 +236,15 @@ fn broadcast_note(program: &Program, from: &Side, rank: usize) -> String {
     let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.number != u32::MAX);
     let number = tensors.map(|(_, tensor)| tensor.number).max().map_or(0, |last| last + 1);
     let domains = program.all_domains().filter(|domain| domain.number != u32::MAX);
-    let mut next = domains.map(|domain| domain.number).max().map_or(0, |last| last + 1);
+    let free = domains.map(|domain| domain.number).max().map_or(0, |last| last + 1);
     let missing = rank - from.stored().len();
     let stored = program.domains(from.tensor).iter().filter(|domain| !domain.is_reduction());
-    let mut axes = Vec::new();
-    for domain in (0..missing).map(|_| None).chain(stored.map(Some)) {
-        axes.push(match domain {
-            None => format!("bS{next}{{1}}"),
-            Some(domain) => domain_text(program, &IterDomain { number: next, ..*domain }),
-        });
-        next += 1;
-    }
+    let all = (0..missing).map(|_| None).chain(stored.map(Some));
+    let axis = |(number, domain): (u32, Option<&IterDomain>)| match domain {
+        None => format!("bS{number}{{1}}"),
+        Some(domain) => domain_text(program, &IterDomain { number, ..*domain }),
+    };
+    let axes: Vec<String> = (free..).zip(all).map(axis).collect();
     let tensor = program.tensor(from.tensor);
     let (name, axes) = (program.tensor_name(from.tensor), axes.join(", "));
     let mesh = match tensor.mesh {

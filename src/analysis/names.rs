@@ -136,6 +136,7 @@ impl Bindings {
     fn definitions(&mut self, program: &Program) {
         let definitions = Definitions::new(program);
         let block = program.index_definitions().map(|block| &program.block(block).ops);
+        let mut found = Vec::new();
         for &id in block.into_iter().flatten() {
             for result in program.op(id).results.iter().filter_map(|value| value.scalar()) {
                 let Some(name) = program.exprs().as_name(result) else { continue };
@@ -146,12 +147,13 @@ impl Bindings {
                     }
                 });
                 if !needs.is_empty() {
-                    self.needs.insert(name, needs);
+                    found.push((name, needs));
                 }
             }
         }
-        for name in self.needs.keys() {
+        for (name, needs) in found {
             self.bound[name.0 as usize] = false;
+            self.needs.insert(name, needs);
         }
     }
 
