@@ -156,9 +156,11 @@ pub struct Unit {
     pub fusion_inputs: ArgRange,
     /// Outputs of the `Outputs:` lines.
     pub fusion_outputs: ArgRange,
+    /// Whether it has such lines: nvFuser printed none before 2024-12-04.
+    pub listed: bool,
     /// Statements of the `%kernel` body.
     pub body: BlockId,
-    /// Attributes between the header and `Inputs:` (`in_place=...`), if any.
+    /// What stands between the header and `Inputs:`; nothing is known there.
     pub attrs: ArgRange,
 }
 

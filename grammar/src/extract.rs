@@ -1,17 +1,19 @@
 //! Finds containers in a raw log, with the numbers of the lines kept true.
 //!
 //! A launcher puts a constant prefix in front of every line (`[1,0]<stdout>:`), a test runner prints
-//! around the containers. What does not belong to a container becomes an empty line.
+//! around the containers, a page puts a whole container on one line. What does not belong to a container becomes an empty line.
 
+use crate::unfold;
 use memchr::memmem;
 use std::borrow::Cow;
 
-const OPEN: &str = "%HostIrContainer {";
-const CLOSE: &str = "} // %HostIrContainer";
+pub(crate) const OPEN: &str = "%HostIrContainer {";
+pub(crate) const CLOSE: &str = "} // %HostIrContainer";
 
 /// The containers of a log, each on the lines where it stood; a plain program is returned as it is.
 pub fn containers_in_log(text: &str) -> Cow<'_, str> {
-    if is_program(text) || memmem::find(text.as_bytes(), OPEN.as_bytes()).is_none() {
+    let folded = holds_folded(text);
+    if (is_program(text) && !folded) || memmem::find(text.as_bytes(), OPEN.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
     let mut log = Log { out: String::with_capacity(text.len()), prefix: "", state: State::Outside };
@@ -19,6 +21,18 @@ pub fn containers_in_log(text: &str) -> Cow<'_, str> {
         log.line(line);
     }
     Cow::Owned(log.out)
+}
+
+/// Whether some line holds a whole container.
+fn holds_folded(mut text: &str) -> bool {
+    while let Some(at) = memmem::find(text.as_bytes(), OPEN.as_bytes()) {
+        let (line, rest) = text[at..].split_once('\n').unwrap_or((&text[at..], ""));
+        if unfold::is_folded(line) {
+            return true;
+        }
+        text = rest;
+    }
+    false
 }
 
 /// Whether only blank lines, comments and a version line stand around the containers.
@@ -100,6 +114,16 @@ impl<'t> Log<'t> {
     fn line(&mut self, line: &'t str) {
         let text = line.trim_end_matches(['\n', '\r']);
         let ending = &line[text.len()..];
+        if unfold::is_folded(text)
+            && self.state != State::Inside
+            && !crate::parse(text).errors.is_empty()
+            && let Some(lines) = unfold::unfold(text)
+        {
+            self.state = State::Outside;
+            self.out.push_str(&lines);
+            self.out.push_str(ending);
+            return;
+        }
         let kept = self.keep(text);
         self.out.push_str(kept);
         self.out.push_str(ending);

@@ -122,7 +122,16 @@ impl Parser<'_> {
             blank_before: blank_before(self.b.text, token.span.start as usize),
             ..Container::new(header, body)
         });
+        let before = self.b.errors.len();
         self.body(number as usize, token.span.start);
+        let line = self.b.text[token.span.start as usize..].lines().next().unwrap_or("");
+        if self.b.errors.len() > before && crate::unfold::is_folded(line) {
+            self.b.errors.truncate(before);
+            self.b.error(
+                SyntaxError::new(Code::Unexpected, header, "the line breaks of this program are missing")
+                    .note("write each statement on a line of its own, and indent the bodies of `FOR` and `IF`; where nothing but loops over streams has a body, `hir-opt` and `hir-run` do so themselves"),
+            );
+        }
     }
 
     /// The body of container `number`, which starts at `start`, and what follows it.
@@ -291,6 +300,7 @@ impl Parser<'_> {
         self.src.advance(2);
         let (inputs, outputs) = self.unit_header();
         let attrs = self.unit_attributes();
+        let listed = self.title(0);
         let fusion_inputs = self.unit_lines("Inputs");
         let fusion_outputs = self.unit_lines("Outputs");
         let kernel = self.peek(0);
@@ -311,8 +321,17 @@ impl Parser<'_> {
         self.last = CommentPlace::EndOf(body);
         self.block(base);
         let span = Span { start: token.span.start, end: self.consumed() };
-        let unit =
-            Unit { span, number, inputs, outputs, fusion_inputs, fusion_outputs, body, attrs };
+        let unit = Unit {
+            span,
+            number,
+            inputs,
+            outputs,
+            fusion_inputs,
+            fusion_outputs,
+            listed,
+            body,
+            attrs,
+        };
         if let Some(container) = self.b.ast.containers.last_mut() {
             container.units.push(unit);
         }

@@ -28,6 +28,7 @@ pub mod span;
 mod spelling;
 mod tensor;
 mod token;
+mod unfold;
 
 #[allow(
     clippy::all,

@@ -10,7 +10,8 @@ use crate::codes;
 use crate::options::{OptionSpec, OptionType};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::storage::{Access, accesses, described, interface, walk_all};
-use hostir::analysis::names::{loop_index, parts};
+use hostir::analysis::Definitions;
+use hostir::analysis::names::loop_index;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
@@ -296,11 +297,13 @@ impl Uses {
             return Err((allocate, "other ranks look into symmetric memory".to_owned()));
         }
         let Some(name) = loop_index(program, program.op(looped)) else { return Ok(None) };
+        let definitions = Definitions::new(program);
+        let index = definitions.expand(program, index);
         let streams = program.names().find("numberOfStreams");
         if streams.is_some_and(|streams| is_slot(program, index, name, streams)) {
             return Ok(None);
         }
-        if !mentions(program, index, name) {
+        if !definitions.depends(program, index, name) {
             return Err((first, "all iterations use the same slice".to_owned()));
         }
         let selects = found.selects.iter().map(|(op, _)| *op).collect();
@@ -319,13 +322,6 @@ fn is_slot(program: &Program, expr: ExprId, index: Symbol, streams: Symbol) -> b
     let Expr::Binary(BinaryOp::Mod, a, b) = *program.expr(expr) else { return false };
     let exprs = program.exprs();
     exprs.as_name(a) == Some(index) && exprs.as_name(b) == Some(streams)
-}
-
-fn mentions(program: &Program, expr: ExprId, name: Symbol) -> bool {
-    match program.expr(expr) {
-        Expr::Name(found) => *found == name,
-        other => parts(other).iter().any(|&part| mentions(program, part, name)),
-    }
 }
 
 fn shorten(edit: &mut Edit<'_>, buffer: &Buffer) {

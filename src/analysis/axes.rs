@@ -4,7 +4,8 @@
 //! device domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]), see
 //! [`Program::logical_axes`], which puts them back. Domains made by splits
 //! (`ceilDiv` extents, `rf` beside a parallel axis, a hole in the numbers before a parallel axis) say
-//! nothing about the axes: such tensors need `logical=`, and nothing is claimed about them without.
+//! nothing about the axes: such tensors need `logical=`, and nothing is claimed about them without. One split
+//! says enough: of an axis of extent `i0` over n streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`.
 
 use crate::ir::{Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId};
 use smallvec::SmallVec;
@@ -86,6 +87,9 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> Axes {
         return Axes { axes: logical.iter().map(|&extent| given(extent)).collect(), split: false };
     }
     let domains = program.domains(tensor);
+    if let Some(axes) = before_stream_split(program, domains) {
+        return Axes { axes, split: false };
+    }
     let split = is_split(program, domains);
     let at = |k: u32| Axis::of(&domains[k as usize], k);
     let axes = if split {
@@ -94,6 +98,76 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> Axes {
         program.logical_axes(tensor).into_iter().map(at).collect()
     };
     Axes { axes, split }
+}
+
+/// The axis that lies on the streams, and into how many parts it is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamAxis {
+    /// Its position among the logical axes.
+    pub axis: u32,
+    /// The number of parts; the last ones are shorter, or empty, where the extent does not divide.
+    pub parts: ExprId,
+}
+
+/// The axis of a tensor that lies on the streams: each index a part, or split into as many parts as a printed
+/// domain says.
+pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
+    let domains = program.domains(tensor);
+    let on_stream = |domain: &&IterDomain| {
+        domain.parallel == ParallelType::Stream && domain.iter != IterType::Reduction
+    };
+    let parts = domains.iter().find(on_stream)?.extent;
+    let axes = logical_axes(program, tensor).axes;
+    let of = |wanted: &dyn Fn(&Axis) -> bool| axes.iter().position(wanted).map(|k| k as u32);
+    if let Some(axis) = of(&|axis| axis.parallel == ParallelType::Stream) {
+        return Some(StreamAxis { axis, parts });
+    }
+    let inner = domains.iter().position(|domain| half(program, domain.extent, parts).is_some())?;
+    let whole = half(program, domains[inner].extent, parts)?;
+    // Of several axes of one extent the one in the place of the domain.
+    let place = domains[..inner].iter().filter(|domain| !on_stream(domain)).count();
+    let same = |axis: &Axis| axis.extent == whole;
+    let axis = match axes.get(place).is_some_and(same) {
+        true => Some(place as u32),
+        false => of(&same),
+    };
+    axis.map(|axis| StreamAxis { axis, parts })
+}
+
+/// The axes of which one was split over streams, outer part first, and no other was split.
+fn before_stream_split(program: &Program, domains: &[IterDomain]) -> Option<SmallVec<[Axis; 8]>> {
+    let at = domains.iter().position(|domain| domain.parallel == ParallelType::Stream)?;
+    let outer = &domains[at];
+    let inner =
+        domains.iter().position(|domain| half(program, domain.extent, outer.extent).is_some())?;
+    let splits =
+        domains.iter().filter(|domain| is_ceil_div(program, domain.extent) || domain.rfactor);
+    let serial = domains[inner].parallel == ParallelType::Serial;
+    let devices = domains.iter().any(|domain| domain.parallel.is_device());
+    if outer.is_reduction() || splits.count() != 1 || !serial || devices {
+        return None;
+    }
+    let mut axes = SmallVec::new();
+    for (k, domain) in domains.iter().enumerate().filter(|(k, _)| *k != at) {
+        let mut axis = Axis::of(domain, k as u32);
+        if k == inner {
+            axis.extent = half(program, domain.extent, outer.extent)?;
+        }
+        axes.push(axis);
+    }
+    Some(axes)
+}
+
+/// `i0` of `ceilDiv(i0, parts)`.
+fn half(program: &Program, extent: ExprId, parts: ExprId) -> Option<ExprId> {
+    match program.expr(extent) {
+        Expr::Set(inner) => half(program, *inner, parts),
+        Expr::Call(name, args) if program.name(*name) == "ceilDiv" => match args.as_slice() {
+            [whole, by] if *by == parts => Some(*whole),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn given(extent: ExprId) -> Axis {

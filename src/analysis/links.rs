@@ -10,8 +10,9 @@
 
 use super::axes::{Axes, logical_axes};
 use crate::diag::codes;
-use crate::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId};
+use crate::ir::{AttrKey, AttrValue, IterDomain, Op, OpId, Program, TensorId};
 use crate::ops::{AxisLink, name_of};
+use crate::print::{domain_text, mesh_text};
 use smallvec::SmallVec;
 
 /// Why an op's operands and results cannot match.
@@ -219,9 +220,43 @@ pub fn pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Rela
     let axes = to.stored();
     for tensor in operands {
         let from = Side::new(program, tensor);
-        pair_all(program, op, (&from, &from.stored()), (&to, &axes), links)?;
+        let paired = pair_all(program, op, (&from, &from.stored()), (&to, &axes), links);
+        paired.map_err(|mismatch| {
+            let fewer = from.stored().len() < axes.len();
+            let note =
+                if fewer { broadcast_note(program, &from, axes.len()) } else { mismatch.note };
+            Mismatch { note, ..mismatch }
+        })?;
     }
     Ok(())
+}
+
+/// The `broadcast` that gives an operand the leading axes that it lacks.
+fn broadcast_note(program: &Program, from: &Side, rank: usize) -> String {
+    let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.number != u32::MAX);
+    let number = tensors.map(|(_, tensor)| tensor.number).max().map_or(0, |last| last + 1);
+    let domains = program.all_domains().filter(|domain| domain.number != u32::MAX);
+    let free = domains.map(|domain| domain.number).max().map_or(0, |last| last + 1);
+    let missing = rank - from.stored().len();
+    let stored = program.domains(from.tensor).iter().filter(|domain| !domain.is_reduction());
+    let all = (0..missing).map(|_| None).chain(stored.map(Some));
+    let axis = |(number, domain): (u32, Option<&IterDomain>)| match domain {
+        None => format!("bS{number}{{1}}"),
+        Some(domain) => domain_text(program, &IterDomain { number, ..*domain }),
+    };
+    let axes: Vec<String> = (free..).zip(all).map(axis).collect();
+    let tensor = program.tensor(from.tensor);
+    let (name, axes) = (program.tensor_name(from.tensor), axes.join(", "));
+    let mesh = match tensor.mesh {
+        Some(_) => format!(" ({})", mesh_text(program, tensor.mesh)),
+        None => String::new(),
+    };
+    let flags: Vec<&str> = (0..rank).map(|k| if k < missing { "true" } else { "false" }).collect();
+    format!(
+        "axes are not added by themselves: write `T{number}_l_{}[{axes}]{mesh} = broadcast( {name}, flags = {{{}}} )` before it, and T{number} instead of {name}",
+        tensor.dtype.name(),
+        flags.join(", ")
+    )
 }
 
 /// reduction: the operand's stored axes with all axes of the result, reduced ones included.

@@ -2,6 +2,7 @@
 
 pub mod axes;
 pub mod comm_links;
+pub mod definitions;
 pub mod extents;
 pub mod gemm_links;
 pub mod index_links;
@@ -13,6 +14,7 @@ pub mod sharding;
 pub mod standalone;
 
 pub use axes::{Axes, Axis, logical_axes};
+pub use definitions::Definitions;
 pub use extents::Extents;
 pub use mapping::{AxisMap, MappedAxis};
 pub use names::{FreeName, free_names};

@@ -2,11 +2,13 @@
 //!
 //! Bound everywhere: the extents of all tensors and loops, scalar inputs, results of scalar ops, and
 //! what the runtime binds (`rank`, `deviceIdx.x`, `numberOfStreams`). A loop binds its index inside
-//! its body. nvFuser prints only the name at some scalar positions and leaves its definition out
+//! its body, and with it what `Index definitions:` compute from the index. nvFuser prints only the name at some scalar positions and leaves its definition out
 //! (`index = i84`): such a program reads, verifies and prints, but cannot run; [`free_names`] lists
 //! them.
 
+use super::Definitions;
 use crate::ir::{AttrKey, AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, Value};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Names that the runtime binds.
@@ -26,6 +28,8 @@ pub struct FreeName {
 pub enum Finding {
     /// The op uses the index of a loop that it is not in.
     OutsideLoop(OpId, Symbol),
+    /// The op uses a definition that needs the index of a loop that it is not in.
+    DefinitionOutside(OpId, Symbol, Symbol),
     /// The op uses a name that nothing binds.
     Unbound(OpId, Symbol),
     /// The loop's index hides that of an outer loop.
@@ -72,10 +76,12 @@ pub fn bound_names(program: &Program) -> Vec<Symbol> {
 /// Visits every use of a scalar name that its place does not bind.
 pub fn scan(program: &Program, found: &mut dyn FnMut(Finding)) {
     let bindings = Bindings::new(program);
-    let mut scan = Scan { program, bindings, loops: Vec::new(), found };
+    let mut scan = Scan { program, bindings, loops: Vec::new(), defining: false, found };
     scan.block(program.body());
     if let Some(block) = program.index_definitions() {
+        scan.defining = true;
         scan.block(block);
+        scan.defining = false;
     }
     for (_, unit) in program.units().iter() {
         scan.block(unit.body);
@@ -90,13 +96,19 @@ struct Bindings {
     index: Vec<bool>,
     /// By expression: has a name that is not bound everywhere.
     open: Vec<bool>,
+    /// The indices of loops that a definition is computed from.
+    needs: FxHashMap<Symbol, SmallVec<[Symbol; 2]>>,
 }
 
 impl Bindings {
     fn new(program: &Program) -> Self {
         let names = program.names().len();
-        let mut table =
-            Self { bound: vec![false; names], index: vec![false; names], open: Vec::new() };
+        let mut table = Self {
+            bound: vec![false; names],
+            index: vec![false; names],
+            open: Vec::new(),
+            needs: FxHashMap::default(),
+        };
         table.extents(program);
         for name in RUNTIME {
             if let Some(symbol) = program.names().find(name) {
@@ -115,8 +127,34 @@ impl Bindings {
                 table.index[index.0 as usize] = true;
             }
         }
+        table.definitions(program);
         table.open(program);
         table
+    }
+
+    /// Definitions that are computed from the index of a loop are bound in the loop only.
+    fn definitions(&mut self, program: &Program) {
+        let definitions = Definitions::new(program);
+        let block = program.index_definitions().map(|block| &program.block(block).ops);
+        let mut found = Vec::new();
+        for &id in block.into_iter().flatten() {
+            for result in program.op(id).results.iter().filter_map(|value| value.scalar()) {
+                let Some(name) = program.exprs().as_name(result) else { continue };
+                let mut needs = SmallVec::new();
+                definitions.names(program, result, &mut |used| {
+                    if self.index[used.0 as usize] && !self.bound[used.0 as usize] {
+                        needs.push(used);
+                    }
+                });
+                if !needs.is_empty() {
+                    found.push((name, needs));
+                }
+            }
+        }
+        for (name, needs) in found {
+            self.bound[name.0 as usize] = false;
+            self.needs.insert(name, needs);
+        }
     }
 
     /// Names in extents: expressions are made after their parts, so one pass backwards reaches all.
@@ -188,6 +226,8 @@ struct Scan<'a> {
     program: &'a Program,
     bindings: Bindings,
     loops: Vec<(Symbol, OpId)>,
+    /// Whether the statements are definitions, which are read where their names are used.
+    defining: bool,
     found: &'a mut dyn FnMut(Finding),
 }
 
@@ -251,9 +291,19 @@ impl Scan<'_> {
     }
 
     fn name(&mut self, op: OpId, name: Symbol) {
-        if self.bindings.bound[name.0 as usize]
-            || self.loops.iter().any(|(index, _)| *index == name)
-        {
+        let looped = |name: Symbol| self.loops.iter().any(|(index, _)| *index == name);
+        if self.bindings.bound[name.0 as usize] || looped(name) {
+            return;
+        }
+        let needs = self.bindings.needs.get(&name);
+        if self.defining && (needs.is_some() || self.bindings.index[name.0 as usize]) {
+            return;
+        }
+        if let Some(needs) = needs {
+            let missing = needs.iter().find(|index| !looped(**index)).copied();
+            if let Some(index) = missing {
+                (self.found)(Finding::DefinitionOutside(op, name, index));
+            }
             return;
         }
         if self.bindings.index[name.0 as usize] {

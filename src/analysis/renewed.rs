@@ -3,10 +3,9 @@
 //! Iterations on different streams run at the same time. A result that the next iteration wrote in the same
 //! memory would be a race with whoever still reads this one's, although the program says nothing of memory.
 
-use super::names::{loop_index, parts};
-use crate::ir::{
-    AttrKey, AttrValue, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value,
-};
+use super::Definitions;
+use super::names::loop_index;
+use crate::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, Symbol, TensorId, Value};
 use crate::ops::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -64,7 +63,10 @@ enum Touch {
 /// Visits the tensors of an op, what it needs first.
 fn visit(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Touch)) {
     let effect = op.kind.spec().effect;
-    let manages = matches!(effect, Effect::Allocate | Effect::Free);
+    // An alias is its original; an allocation that shares memory binds its result, as a slice does.
+    let touch = &mut |tensor, how| touch(program.memory_of(tensor), how);
+    let shares = shared_memory(op).is_some();
+    let manages = matches!(effect, Effect::Allocate | Effect::Free) && !shares;
     // Communications and kernels write into memory that is there.
     let writes = match effect {
         Effect::Communicate => Touch::Needs,
@@ -87,13 +89,21 @@ fn visit(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Touch)) {
     op.output_tensors().for_each(|tensor| touch(tensor, of(writes)));
 }
 
+/// The tensor whose memory an allocation shares.
+fn shared_memory(op: &Op) -> Option<TensorId> {
+    match op.attr(AttrKey::Alias)? {
+        AttrValue::Tensor(tensor) => Some(*tensor),
+        _ => None,
+    }
+}
+
 fn touches(program: &Program) -> FxHashMap<TensorId, u32> {
     let mut counts = FxHashMap::default();
     program.walk(program.body(), &mut |id| {
         visit(program, program.op(id), &mut |tensor, _| *counts.entry(tensor).or_default() += 1);
     });
     for tensor in program.outputs().iter().filter_map(|value| value.tensor()) {
-        *counts.entry(tensor).or_default() += 1;
+        *counts.entry(program.memory_of(tensor)).or_default() += 1;
     }
     counts
 }
@@ -136,7 +146,8 @@ impl<'p> Body<'p> {
 
     fn op(&mut self, op: &Op) {
         let program = self.program;
-        let allocates = op.kind.spec().effect == Effect::Allocate;
+        let shares = shared_memory(op).is_some();
+        let allocates = op.kind.spec().effect == Effect::Allocate && !shares;
         visit(program, op, &mut |tensor, touch| {
             *self.touches.entry(tensor).or_default() += 1;
             match touch {
@@ -169,11 +180,14 @@ impl<'p> Body<'p> {
     }
 
     fn tie(&mut self, op: &Op) {
-        let alias = op.kind.spec().effect == Effect::Alias;
-        let others = op.input_tensors().filter(|_| alias);
-        let first = op.output_tensors().next();
+        let program = self.program;
+        let shared = shared_memory(op);
+        let alias = op.kind.spec().effect == Effect::Alias || shared.is_some();
+        let others = op.input_tensors().filter(|_| alias).chain(shared);
+        let first = op.output_tensors().next().map(|tensor| program.memory_of(tensor));
         let several = op.output_tensors().nth(1).is_some();
         let others = others.chain(op.output_tensors().skip(1).filter(|_| several));
+        let others = others.map(|tensor| program.memory_of(tensor));
         let Some(first) = first else { return };
         for other in others {
             self.ties.entry(first).or_default().push(other);
@@ -226,7 +240,8 @@ impl<'p> Body<'p> {
     }
 }
 
-/// Whether a loop has an iteration for sure; extents are positive.
+/// Whether a loop has an iteration for sure. One over an extent that may be 0 counts: either all of its runs
+/// have one, or none.
 fn runs(program: &Program, op: &Op) -> bool {
     let literal = |key: AttrKey| op.expr(key).map(|expr| program.exprs().as_int(expr));
     match (literal(AttrKey::Start), literal(AttrKey::Stop)) {
@@ -241,7 +256,10 @@ fn runs(program: &Program, op: &Op) -> bool {
 fn dependents(program: &Program, looped: OpId, index: Symbol, found: &mut Vec<TensorId>) {
     let mut known: FxHashSet<TensorId> = found.iter().copied().collect();
     let outputs = program.outputs().iter().filter_map(|value| value.tensor());
+    let outputs = outputs.map(|tensor| program.memory_of(tensor));
     let stay: FxHashSet<TensorId> = outputs.filter(|tensor| !known.contains(tensor)).collect();
+    let definitions = Definitions::new(program);
+    let memory = |tensor| program.memory_of(tensor);
     let mut depend: FxHashSet<TensorId> = FxHashSet::default();
     for &block in &program.op(looped).blocks {
         program.walk(block, &mut |id| {
@@ -251,20 +269,18 @@ fn dependents(program: &Program, looped: OpId, index: Symbol, found: &mut Vec<Te
                 AttrValue::Expr(expr) => Some(*expr),
                 _ => None,
             });
-            let by_scalar = scalars.chain(attrs).any(|expr| mentions(program, expr, index));
-            if by_scalar || op.input_tensors().any(|tensor| depend.contains(&tensor)) {
-                depend.extend(op.output_tensors());
-                if !op.output_tensors().any(|tensor| stay.contains(&tensor)) {
-                    found.extend(op.output_tensors().filter(|&tensor| known.insert(tensor)));
+            let by_scalar =
+                scalars.chain(attrs).any(|expr| definitions.depends(program, expr, index));
+            let by_alias = shared_memory(op).is_some_and(|tensor| depend.contains(&memory(tensor)));
+            let by_tensor = || op.input_tensors().any(|tensor| depend.contains(&memory(tensor)));
+            if by_scalar || by_alias || by_tensor() {
+                depend.extend(op.output_tensors().map(memory));
+                let mut results = op.output_tensors().map(memory);
+                if !results.any(|tensor| stay.contains(&tensor)) {
+                    let results = op.output_tensors().map(memory);
+                    found.extend(results.filter(|&tensor| known.insert(tensor)));
                 }
             }
         });
-    }
-}
-
-fn mentions(program: &Program, expr: ExprId, name: Symbol) -> bool {
-    match program.expr(expr) {
-        Expr::Name(found) => *found == name,
-        other => parts(other).iter().any(|&part| mentions(program, part, name)),
     }
 }

@@ -135,6 +135,12 @@ codes! {
     START_WITHOUT_END = "H0255";
     /// An op in a group that no group can hold.
     OP_IN_GROUP = "H0256";
+    /// A scalar posted where the unit has a tensor, or the other way round.
+    UNIT_PORT = "H0257";
+    /// An alias whose element type, shape or mesh is not that of the memory it shares.
+    ALIAS_TYPE = "H0258";
+    /// An alias of itself, with two originals, or of what has memory of its own.
+    ALIAS_MEMORY = "H0259";
     /// A PostOnStream of a HostUnit that the program does not have.
     UNKNOWN_UNIT = "H0261";
     /// A PostOnStream with another number of inputs or outputs than its unit.
@@ -150,7 +156,7 @@ codes! {
     SIZE_UNKNOWN = "H0401";
     /// One extent with two sizes.
     SIZE_CONFLICT = "H0402";
-    /// A flag that fits nothing, a size that is not positive or does not divide.
+    /// A flag that fits nothing, a size that is negative or does not divide.
     SIZE = "H0403";
     /// A number that is too large: of elements, bytes or instructions.
     TOO_LARGE = "H0404";
@@ -178,6 +184,8 @@ codes! {
     HALF_LOWERED = "H0415";
     /// An attribute that a run needs.
     NEEDED = "H0416";
+    /// A tensor that does not fit into the memory that it is to share.
+    ALIAS_SHAPE = "H0422";
 
     /// Inputs or outputs that do not fit the plan.
     PORTS = "H0501";

@@ -153,8 +153,6 @@ attr_keys! {
     NumExperts = "num_experts",
     /// Element type of a factory.
     OutType = "dtype",
-    /// In-place outputs of a HostUnit.
-    InPlace = "in_place",
     /// Function of a pointwise op in the newest spelling: `+`, `expf`, `__to_float`, `where`.
     Function = "function",
 }

@@ -109,6 +109,8 @@ pub struct Program {
     pub(crate) outputs: Vec<Value>,
     pub(crate) units: IdVec<UnitId, HostUnit>,
     pub(crate) aliases: Option<Vec<(TensorId, TensorId)>>,
+    /// For each tensor that is an alias, the tensor whose memory it has.
+    pub(crate) memory: FxHashMap<TensorId, TensorId>,
     pub(crate) index_definitions: Option<BlockId>,
     pub(crate) frame: Frame,
     pub(crate) style: Style,
@@ -133,6 +135,7 @@ impl Default for Program {
             outputs: Vec::new(),
             units: IdVec::default(),
             aliases: None,
+            memory: FxHashMap::default(),
             index_definitions: None,
             frame: Frame { blank_before: false, blank_after: 0, blank_end: 0, version: None },
             style: Style::default(),
@@ -249,9 +252,41 @@ impl Program {
     pub fn posted_unit(&self, op: &Op) -> Option<UnitId> {
         self.unit_by_number(op.posted_number()?)
     }
+    /// What a PostOnStream hands over, each with the input of the unit in its place.
+    pub fn posted_inputs<'p>(
+        &'p self,
+        post: &'p Op,
+        unit: UnitId,
+    ) -> impl Iterator<Item = (Value, Value)> + 'p {
+        let given = post.operands.iter().copied();
+        let given = given.filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)));
+        given.zip(self.units[unit].inputs.iter().copied())
+    }
     /// `Aliases:{}` section: `None` when absent.
     pub fn aliases(&self) -> Option<&[(TensorId, TensorId)]> {
         self.aliases.as_deref()
+    }
+    /// The tensor whose memory a tensor has: itself, or what the `Aliases:` section says it stands for.
+    pub fn memory_of(&self, tensor: TensorId) -> TensorId {
+        if self.memory.is_empty() {
+            return tensor;
+        }
+        self.memory.get(&tensor).copied().unwrap_or(tensor)
+    }
+    /// Follows chains of aliases to their ends. One that ends nowhere keeps its own memory.
+    pub(crate) fn resolve_aliases(&mut self) {
+        let pairs = self.aliases.as_deref().unwrap_or_default();
+        let next: FxHashMap<TensorId, TensorId> = pairs.iter().copied().collect();
+        for &(new, original) in pairs {
+            let mut steps = 0;
+            let mut end = original;
+            while let Some(&further) = next.get(&end).filter(|_| steps < pairs.len()) {
+                (end, steps) = (further, steps + 1);
+            }
+            if end != new && !next.contains_key(&end) {
+                self.memory.insert(new, end);
+            }
+        }
     }
     /// `Index definitions:` section.
     pub fn index_definitions(&self) -> Option<BlockId> {

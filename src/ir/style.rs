@@ -48,6 +48,8 @@ pub struct Style {
     pub backend: bool,
     /// `ALLOCATE(mem_type=.., zero_init=..)`: those that passes make, and all after [`super::restyle`].
     pub short_allocate: bool,
+    /// HostUnits repeat their lists in `Inputs:` and `Outputs:` lines, as they do since 2024-12-04.
+    pub unit_lines: bool,
 }
 
 /// A named preset of all features.
@@ -124,6 +126,7 @@ impl Default for Style {
             alias_select: true,
             backend: true,
             short_allocate: false,
+            unit_lines: true,
         }
     }
 }

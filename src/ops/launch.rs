@@ -2,7 +2,7 @@
 
 use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes, no_checks};
 use crate::ir::AttrKey;
-use crate::plan::{self, unsupported};
+use crate::plan;
 use crate::verify::rules;
 
 /// `PostOnStream`.
@@ -34,5 +34,5 @@ pub const LAUNCH_KERNEL: OpSpec = OpSpec {
     axes: no_axes,
     makes_axes: false,
     verify: no_checks,
-    lower: unsupported,
+    lower: plan::lower_launch_kernel,
 };

@@ -1,5 +1,6 @@
 //! The axes of all tensors of a program, worked out once: a plan asks for them at every op.
 
+use crate::analysis::axes::stream_axis;
 use crate::analysis::{Axis, logical_axes};
 use crate::ir::{Expr, ExprId, IdVec, Program, TensorId};
 use crate::ops::OpKind;
@@ -13,6 +14,16 @@ pub struct AxesTable {
 struct Entry {
     axes: SmallVec<[Axis; 8]>,
     split: bool,
+    stream: Option<StreamPart>,
+}
+
+/// The stored axis of a tensor that lies on the streams.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamPart {
+    /// Its position among the stored axes.
+    pub position: usize,
+    /// Into how many parts it is cut.
+    pub parts: ExprId,
 }
 
 impl AxesTable {
@@ -26,7 +37,8 @@ impl AxesTable {
         }
         let entry = |tensor| Entry {
             axes: logical_axes(program, tensor).axes,
-            split: is_split(program, tensor, views[tensor]),
+            split: logical_axes(program, tensor).split && is_split(program, tensor, views[tensor]),
+            stream: stream_part(program, tensor),
         };
         Self { tensors: program.tensors().ids().map(entry).collect() }
     }
@@ -38,11 +50,22 @@ impl AxesTable {
     pub fn stored(&self, tensor: TensorId) -> impl Iterator<Item = &Axis> {
         self.of(tensor).iter().filter(|axis| !axis.is_reduction())
     }
+    /// The stored axis of a tensor that lies on the streams.
+    pub fn stream(&self, tensor: TensorId) -> Option<StreamPart> {
+        self.tensors[tensor].stream
+    }
     /// Whether the tensor cannot run without `logical=`: its domains were made by splits. (`rf` also
     /// marks the domains of a view, which are its axes.)
     pub fn is_split(&self, tensor: TensorId) -> bool {
         self.tensors[tensor].split
     }
+}
+
+fn stream_part(program: &Program, tensor: TensorId) -> Option<StreamPart> {
+    let stream = stream_axis(program, tensor)?;
+    let before = &logical_axes(program, tensor).axes[..stream.axis as usize];
+    let position = before.iter().filter(|axis| !axis.is_reduction()).count();
+    Some(StreamPart { position, parts: stream.parts })
 }
 
 fn is_split(program: &Program, tensor: TensorId, by_view: bool) -> bool {

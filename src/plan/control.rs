@@ -1,10 +1,11 @@
 //! Lowering of loops, branches, streams and HostUnits: all of it happens at plan time.
 
+use super::scalar::Locals;
 use super::{InstKind, Lowering};
 use crate::analysis::renewed::Renewed;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::ir::{AttrKey, ExprId, Op, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, UnitId, Value};
 
 /// The index name of a loop.
 fn loop_index(cx: &Lowering<'_>, op: &Op) -> Option<Symbol> {
@@ -185,7 +186,36 @@ pub fn lower_post_on_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag>
         );
         return Err(cx.error(codes::SHAPES, message));
     }
-    for (&outer, &inner) in call.inputs.iter().zip(&inputs) {
+    // What is in the unit's name space: from here on names mean the unit's scalars.
+    let scalars = unit_scalars(cx, id, call.unit)?;
+    let outside = std::mem::replace(&mut cx.locals, scalars);
+    run_unit(cx, &call, unit.body, &inputs, &outputs)?;
+    cx.locals = outside;
+    Ok(())
+}
+
+/// The values of a unit's scalar inputs where it is posted.
+fn unit_scalars(cx: &Lowering<'_>, id: OpId, unit: UnitId) -> Result<Locals, Diag> {
+    let mut locals = Locals::default();
+    for (outer, inner) in cx.program.posted_inputs(cx.program.op(id), unit) {
+        if let (Value::Scalar(given), Value::Scalar(name)) = (outer, inner)
+            && let Some(name) = cx.program.exprs().as_name(name)
+        {
+            locals.push(name, cx.scalar(given)?);
+        }
+    }
+    Ok(locals)
+}
+
+/// Binds the tensors of a unit, runs its body, and binds what the post names to what came out.
+fn run_unit(
+    cx: &mut Lowering<'_>,
+    call: &LaunchCall,
+    body: BlockId,
+    inputs: &[TensorId],
+    outputs: &[TensorId],
+) -> Result<(), Diag> {
+    for (&outer, &inner) in call.inputs.iter().zip(inputs) {
         let view = cx.input(outer)?;
         let shape = cx.local_shape(inner)?;
         if shape != view.shape() {
@@ -193,17 +223,17 @@ pub fn lower_post_on_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag>
         }
         cx.rebind(inner, Some(view))?;
     }
-    for (&outer, &inner) in call.outputs.iter().zip(&outputs) {
+    for (&outer, &inner) in call.outputs.iter().zip(outputs) {
         if let Some(view) = cx.binding(outer).cloned() {
             cx.rebind(inner, Some(view))?;
         }
     }
     check_bound(cx, &call.outputs)?;
     cx.unit = Some(call.unit);
-    let result = cx.run_block(unit.body);
+    let result = cx.run_block(body);
     cx.unit = None;
     result?;
-    for (&outer, &inner) in call.outputs.iter().zip(&outputs) {
+    for (&outer, &inner) in call.outputs.iter().zip(outputs) {
         let view = cx.input(inner)?;
         cx.rebind(outer, Some(view))?;
     }

@@ -2,12 +2,13 @@
 
 use super::axes::AxesTable;
 use super::fresh::Fresh;
+use super::memory::stream_part;
 use super::scalar::{EvalError, Locals, Scalar, Scope};
 use super::{
     Buffer, BufferId, BufferKind, CommSlot, Communicator, Env, EventId, Inst, InstKind, Iteration,
     IterationId, Origin, Plan, StreamSlot, USER_STREAM, View, WorkSlot, row_major,
 };
-use crate::analysis::Axis;
+use crate::analysis::{Axis, Definitions};
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{
@@ -15,6 +16,7 @@ use crate::ir::{
     Value,
 };
 use crate::ops::OpKind;
+use crate::print::tensor_text;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
@@ -46,13 +48,17 @@ pub struct Lowering<'a> {
     pub(super) references: IdVec<BufferId, u32>,
     communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
     handles: FxHashMap<u32, OpId>,
-    definitions: FxHashMap<Symbol, OpId>,
+    definitions: Definitions,
     indices: Iteration,
     iteration: IterationId,
     op: OpId,
     live_bytes: u64,
     memory_limit: u64,
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
+    /// The index of the loops around that cut tensors by stream, outermost first.
+    stream_indices: Vec<ExprId>,
+    /// By the block of a loop: the index by which it cuts tensors.
+    cuts: FxHashMap<BlockId, ExprId>,
     pub(super) fresh: Fresh,
 }
 
@@ -83,13 +89,15 @@ impl<'a> Lowering<'a> {
             references: IdVec::default(),
             communicators: FxHashMap::default(),
             handles: FxHashMap::default(),
-            definitions: FxHashMap::default(),
+            definitions: Definitions::new(program),
             indices: Iteration::new(),
             iteration: IterationId(0),
             op: OpId(u32::MAX),
             live_bytes: 0,
             memory_limit,
             unit_tensors: FxHashMap::default(),
+            stream_indices: Vec::new(),
+            cuts: cuts(program),
             fresh: Fresh::default(),
         };
         cx.plan.iterations.push(Iteration::new());
@@ -100,6 +108,7 @@ impl<'a> Lowering<'a> {
         }
         cx.index_ops();
         cx.bind_inputs()?;
+        cx.check_aliases()?;
         Ok(cx)
     }
 
@@ -112,7 +121,7 @@ impl<'a> Lowering<'a> {
         }
         let outputs = self.program.outputs().iter().filter_map(|output| output.tensor());
         let outputs = outputs.chain(kept.iter().copied());
-        self.plan.outputs = outputs.map(|tensor| self.bindings[tensor].clone()).collect();
+        self.plan.outputs = outputs.map(|tensor| self.binding(tensor).cloned()).collect();
         Ok(self.plan)
     }
 
@@ -124,15 +133,6 @@ impl<'a> Lowering<'a> {
                 handles.insert(number, id);
             }
         });
-        let Some(block) = program.index_definitions() else { return };
-        for &id in &program.block(block).ops {
-            for result in &program.op(id).results {
-                let name = result.scalar().and_then(|expr| program.exprs().as_name(expr));
-                if let Some(name) = name {
-                    self.definitions.insert(name, id);
-                }
-            }
-        }
     }
 
     fn bind_inputs(&mut self) -> Result<(), Diag> {
@@ -146,6 +146,22 @@ impl<'a> Lowering<'a> {
             let view = self.buffer(tensor, &shape, BufferKind::Input(index as u32))?;
             self.plan.inputs.push(Some(view.clone()));
             self.bind(tensor, view);
+        }
+        Ok(())
+    }
+
+    /// An alias is its original under another name, so both have one shape.
+    fn check_aliases(&self) -> Result<(), Diag> {
+        for &(new, original) in self.program.aliases().unwrap_or_default() {
+            if !self.in_mesh(new) || !self.in_mesh(original) {
+                continue;
+            }
+            let (left, right) = (self.local_shape(new)?, self.local_shape(original)?);
+            if left != right {
+                return Err(self
+                    .shape_error(new, &left, original, &right)
+                    .note("an alias is another name of a tensor, and so has its shape"));
+            }
         }
         Ok(())
     }
@@ -218,7 +234,12 @@ impl<'a> Lowering<'a> {
             grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
             self.plan.iterations.push(self.indices.clone());
         }
+        let cut = self.cuts.get(&body).copied();
+        self.stream_indices.extend(cut);
         let result = self.run_block(body);
+        if cut.is_some() {
+            self.stream_indices.pop();
+        }
         if index.is_some() {
             self.indices.pop();
         }
@@ -407,9 +428,22 @@ impl<'a> Lowering<'a> {
         }
         let name = self.name(tensor);
         let message = format!("the axes of {name} were made by splits, so its shape is not known");
-        Err(self
-            .error(codes::SPLIT_AXES, message)
-            .note(format!("write the extents before the splits as `logical={{...}}` of {name}")))
+        let text = tensor_text(self.program, tensor);
+        let axes = self.axes.stored(tensor).count();
+        let example: Vec<String> =
+            (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();
+        let mut diag = self.error(codes::SPLIT_AXES, message).note(format!(
+            "write the extents before the splits behind the tensor, for example `{text} {{logical={{{}}}}}`",
+            example.join(", ")
+        ));
+        // Before the first op runs it is the declaration that is wrong.
+        let declared = self.program.source().tensors.get(tensor).copied();
+        if let (Some(span), Some(primary)) =
+            (declared.filter(|_| self.op.index() >= self.program.ops().len()), &mut diag.primary)
+        {
+            primary.span = span;
+        }
+        Err(diag)
     }
 
     /// A new buffer of this shape.
@@ -454,19 +488,32 @@ impl<'a> Lowering<'a> {
 
     /// Allocates a tensor's local shape and binds it.
     pub fn allocate(&mut self, tensor: TensorId) -> Result<View, Diag> {
-        let shape = self.local_shape(tensor)?;
+        let mut shape = self.local_shape(tensor)?;
+        if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream(tensor))
+        {
+            let extent = shape[stream.position];
+            shape[stream.position] = stream_part(self, (extent, stream.parts), index)?.1;
+        }
         let view = self.buffer(tensor, &shape, BufferKind::Allocated)?;
         self.rebind(tensor, Some(view.clone()))?;
         Ok(view)
     }
 
+    /// Whether an allocation here is of one part of the tensor's axis on streams: in a loop that cuts tensors
+    /// by its index, a tensor with such an axis is made part by part.
+    pub(super) fn is_stream_part(&self, tensor: TensorId) -> bool {
+        !self.stream_indices.is_empty() && self.axes.stream(tensor).is_some()
+    }
+
     fn bind(&mut self, tensor: TensorId, view: View) {
+        let tensor = self.program.memory_of(tensor);
         self.references[view.buffer] += 1;
         self.bindings[tensor] = Some(view);
     }
 
     /// Binds a tensor to a view, or to nothing; memory that nothing names any more ends.
     pub fn rebind(&mut self, tensor: TensorId, view: Option<View>) -> Result<(), Diag> {
+        let tensor = self.program.memory_of(tensor);
         let old = self.bindings[tensor].take();
         if let Some(view) = view {
             self.bind(tensor, view);
@@ -484,7 +531,7 @@ impl<'a> Lowering<'a> {
 
     /// What a tensor is bound to.
     pub fn binding(&self, tensor: TensorId) -> Option<&View> {
-        self.bindings[tensor].as_ref()
+        self.bindings[self.program.memory_of(tensor)].as_ref()
     }
 
     /// The view of a tensor that an op reads.
@@ -497,10 +544,9 @@ impl<'a> Lowering<'a> {
             let message = format!("{name} is not on this rank: its mesh does not contain it");
             return Err(self.error(codes::NO_MEMORY_HERE, message));
         }
-        Err(self.error(
-            codes::NO_MEMORY_HERE,
-            format!("{name} has no value here: nothing has written it yet"),
-        ))
+        let input = self.program.inputs().iter().any(|input| input.tensor() == Some(tensor));
+        let what = if input { "its memory was freed" } else { "nothing has written it yet" };
+        Err(self.error(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}")))
     }
 
     /// The view of a tensor that an op writes: what it is bound to, else new memory.
@@ -548,4 +594,22 @@ impl<'a> Lowering<'a> {
     pub fn dtype(&self, tensor: TensorId) -> DType {
         self.program.tensor(tensor).dtype
     }
+}
+
+/// The blocks of a program that cut tensors by stream, each with the index by which it does.
+fn cuts(program: &Program) -> FxHashMap<BlockId, ExprId> {
+    let mut found = FxHashMap::default();
+    if !program.ops().iter().any(|(_, op)| op.kind == OpKind::ShardByStream) {
+        return found;
+    }
+    program.walk(program.body(), &mut |id| {
+        for &block in &program.op(id).blocks {
+            let ops = program.block(block).ops.iter().map(|&id| program.op(id));
+            let mut cut = ops.filter(|op| op.kind == OpKind::ShardByStream);
+            if let Some(index) = cut.find_map(|op| op.expr(AttrKey::StreamIndex)) {
+                found.insert(block, index);
+            }
+        }
+    });
+    found
 }

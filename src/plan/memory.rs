@@ -4,7 +4,7 @@ use super::{InstKind, Lowering, Scalar, View};
 use crate::analysis::Axis;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::ir::{AttrKey, AttrValue, Op, OpId, ParallelType, TensorId};
+use crate::ir::{AttrKey, AttrValue, ExprId, Op, OpId, TensorId};
 
 /// Allocates a tensor unless it has memory already that it keeps.
 pub fn lower_allocate(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
@@ -19,10 +19,47 @@ pub fn lower_allocate(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     if !cx.in_mesh(tensor) {
         return Ok(());
     }
-    if op.keeps_memory() && cx.binding(tensor).is_some() {
+    if let Some(AttrValue::Tensor(original)) = op.attr(AttrKey::Alias) {
+        return share(cx, op, tensor, *original);
+    }
+    // An iteration's part of an axis on streams is new with the iteration: the last one may be shorter.
+    if op.keeps_memory() && cx.binding(tensor).is_some() && !cx.is_stream_part(tensor) {
         return Ok(());
     }
     let view = cx.allocate(tensor)?;
+    if op.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true)) {
+        cx.emit(InstKind::Fill { dst: view, value: Scalar::Int(0) })?;
+    }
+    Ok(())
+}
+
+/// Binds a tensor to the first elements of the memory that another one has.
+fn share(cx: &mut Lowering<'_>, op: &Op, tensor: TensorId, original: TensorId) -> Result<(), Diag> {
+    let (memory, shape) = (cx.input(original)?, cx.local_shape(tensor)?);
+    let elements = |shape: &[usize]| shape.iter().product::<usize>();
+    let have = memory.shape();
+    if memory.dims != super::row_major(&have) {
+        let message = format!(
+            "{} cannot share the memory of {}, which is not contiguous",
+            cx.name(tensor),
+            cx.name(original)
+        );
+        return Err(cx.error(codes::ALIAS_SHAPE, message).note(
+            "share the memory of a tensor that is no slice, or of a slice of its first axis",
+        ));
+    }
+    if elements(&shape) > elements(&have) || memory.dtype != cx.dtype(tensor) {
+        let message = format!(
+            "{} of local shape {shape:?} does not fit into the memory of {} of local shape {have:?}",
+            cx.name(tensor),
+            cx.name(original)
+        );
+        return Err(cx
+            .error(codes::ALIAS_SHAPE, message)
+            .note("leave `.alias=` out, or name a tensor of the same type that is large enough"));
+    }
+    let view = View { dims: super::row_major(&shape), ..memory };
+    cx.rebind(tensor, Some(view.clone()))?;
     if op.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true)) {
         cx.emit(InstKind::Fill { dst: view, value: Scalar::Int(0) })?;
     }
@@ -129,25 +166,51 @@ fn bind_part(
     cx.rebind(result, Some(view))
 }
 
-/// Binds the result to one slice of the operand's stream axis.
+/// Binds the result to one part of the operand's memory: of the axis that lies on the streams, in the result
+/// or in the operand. Parts are as long as the extent divided by their number, rounded up; the last ones are
+/// shorter where that does not come out even.
 pub fn lower_shard_by_stream(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let op = cx.program.op(id);
     let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
-    let position = cx.axes.stored(input).position(|axis| axis.parallel == ParallelType::Stream);
-    let Some(position) = position else {
-        let message = format!("{} has no stream axis to slice", cx.name(input));
-        return Err(cx.error(codes::SPLIT_AXES, message));
+    let Some(stream) = cx.axes.stream(result).or_else(|| cx.axes.stream(input)) else {
+        let (input, result) = (cx.name(input), cx.name(result));
+        let message = format!("neither {result} nor {input} has an axis on streams to cut");
+        return Err(cx.error(codes::SPLIT_AXES, message).note(format!(
+            "an axis of extent `i0` in 3 parts is printed `istreamIdx0{{3}}, iS1{{ceilDiv(i0, 3)}}` in {result}"
+        )));
     };
     cx.local_shape(result)?;
     let index = op.expr(AttrKey::StreamIndex).or_else(|| op.expr(AttrKey::Index));
     let Some(index) = index else {
         return Err(cx.error(codes::NEEDED, "no stream index is given"));
     };
-    let (source, index) = (cx.input(input)?, cx.int(index)?);
-    let mut view = select(cx, input, &source, position, index)?;
-    if cx.axes.stored(result).count() == source.dims.len() {
-        let stride = source.dims[position].stride;
-        view.dims.insert(position, super::Dim { extent: 1, stride });
+    let source = cx.input(input)?;
+    let (mut view, position) = (source, stream.position);
+    let Some(dim) = view.dims.get(position).copied() else {
+        return Err(cx.shape_error(result, &cx.local_shape(result)?, input, &view.shape()));
+    };
+    let (start, length) = stream_part(cx, (dim.extent, stream.parts), index)?;
+    view.offset += start * dim.stride;
+    view.dims[position].extent = length;
+    if cx.axes.stored(result).count() < view.dims.len() && length == 1 {
+        view.dims.remove(position);
     }
     cx.rebind(result, Some(view))
+}
+
+/// Where the part of an index begins, and how long it is.
+pub(super) fn stream_part(
+    cx: &Lowering<'_>,
+    (extent, parts): (usize, ExprId),
+    index: ExprId,
+) -> Result<(usize, usize), Diag> {
+    let (parts, index) = (cx.size(parts)?, cx.int(index)?);
+    let Some(index) = usize::try_from(index).ok().filter(|&index| index < parts) else {
+        let message =
+            format!("part {index} is out of range: the axis on streams has {parts} parts");
+        return Err(cx.error(codes::OUT_OF_RANGE, message));
+    };
+    let length = extent.div_ceil(parts);
+    let start = extent.min(index.saturating_mul(length));
+    Ok((start, length.min(extent - start)))
 }

@@ -106,6 +106,13 @@ impl Plan {
     }
 }
 
+/// `lower` of LaunchKernel: its kernel is not in the text.
+pub fn lower_launch_kernel(cx: &mut Lowering<'_>, _: OpId) -> Result<(), Diag> {
+    let message = "`LaunchKernel` cannot run: the text does not hold the kernel that it launches";
+    let note = "write the kernel's ops as a HostUnit and post it with `PostOnStream`, or in the place of the launch";
+    Err(cx.error(codes::CANNOT_RUN, message).note(note))
+}
+
 /// `lower` of ops that cannot run yet: an error that names the op.
 pub fn unsupported(cx: &mut Lowering<'_>, op: OpId) -> Result<(), Diag> {
     let name = cx.program.op(op).kind.spec().name;

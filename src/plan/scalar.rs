@@ -1,6 +1,7 @@
 //! Scalar values and the evaluation of scalar expressions, with checked arithmetic.
 
 use super::sizes::Env;
+use crate::analysis::Definitions;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -110,7 +111,7 @@ pub(super) struct Scope<'a> {
     /// Loop indices and scalar results.
     pub locals: &'a Locals,
     /// Scalars defined by ops outside of the program's order (`Index definitions:`).
-    pub definitions: &'a FxHashMap<Symbol, OpId>,
+    pub definitions: &'a Definitions,
     /// Definitions evaluated in this scope: they may use each other many times over.
     pub known: RefCell<FxHashMap<Symbol, Scalar>>,
 }
@@ -179,10 +180,12 @@ impl Scope<'_> {
         if let Some(value) = self.env.value(self.unit, name) {
             return Ok(Scalar::Int(value));
         }
-        if let Some(value) = self.env.real(name) {
+        // What follows belongs to the host program, and a unit is a name space of its own.
+        let host = self.unit.is_none();
+        if let Some(value) = self.env.real(name).filter(|_| host) {
             return Ok(Scalar::Float(value));
         }
-        if let Some(&op) = self.definitions.get(&name) {
+        if let Some(op) = self.definitions.get(name).filter(|_| host) {
             if let Some(known) = self.known.borrow().get(&name) {
                 return Ok(*known);
             }

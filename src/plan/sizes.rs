@@ -5,14 +5,15 @@
 //! error that names each open extent and the flag that sets it.
 
 mod loops;
+mod units;
 
 use super::axes::AxesTable;
 use super::scalar::{EvalError, Locals, Scope};
-use crate::analysis::Axis;
 use crate::analysis::names::parts;
+use crate::analysis::{Axis, Definitions};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
-use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, Expr, ExprId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -101,6 +102,8 @@ struct Solver<'a> {
     scalars: Vec<u32>,
     reals: FxHashMap<Symbol, u64>,
     name_nodes: FxHashMap<(Option<UnitId>, Symbol), u32>,
+    /// Extents of units, what a post gives for each, and the post.
+    unit_scalars: Vec<units::Given>,
     /// What loops go along, once it was asked for.
     ties: Option<Vec<loops::Tie>>,
     diags: &'a mut Diags,
@@ -121,6 +124,7 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
         scalars: Vec::new(),
         reals: FxHashMap::default(),
         name_nodes: FxHashMap::default(),
+        unit_scalars: Vec::new(),
         ties: None,
         diags,
     };
@@ -315,6 +319,11 @@ impl Solver<'_> {
         for (_, unit) in self.program.units().iter() {
             self.program.walk(unit.body, &mut |op| ops.push(op));
         }
+        for &(new, original) in self.program.aliases().unwrap_or_default() {
+            for axis in 0..self.axes.of(new).len() as u32 {
+                self.link((new, axis), (original, axis));
+            }
+        }
         let mut links = Vec::new();
         for op in ops {
             // A loop may go on over the domain of a tensor that nothing else names any more.
@@ -342,22 +351,6 @@ impl Solver<'_> {
         if let (Some(from), Some(to)) = (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1))
         {
             self.union(from, to);
-        }
-    }
-
-    fn link_unit(&mut self, op: OpId) {
-        let Some(call) = super::launch_call(self.program, op) else { return };
-        let unit = &self.program.units()[call.unit];
-        let pairs =
-            call.inputs.iter().zip(&unit.inputs).chain(call.outputs.iter().zip(&unit.outputs));
-        let pairs: Vec<(TensorId, TensorId)> =
-            pairs.filter_map(|(&outer, inner)| Some((outer, inner.tensor()?))).collect();
-        for (outer, inner) in pairs {
-            if self.axes.of(outer).len() == self.axes.of(inner).len() {
-                for axis in 0..self.axes.of(outer).len() as u32 {
-                    self.link((outer, axis), (inner, axis));
-                }
-            }
         }
     }
 
@@ -449,27 +442,11 @@ impl Solver<'_> {
         let mut env = Env { ranks, streams, reals, ..Env::default() };
         loop {
             self.bind_known(&mut env);
-            if !self.solve_compound(&env) && !self.name_units() && !self.follow_loops(&env) {
+            let given = self.solve_unit_scalars(&env) || self.solve_compound(&env);
+            if !given && !self.name_units() && !self.follow_loops(&env) {
                 return env;
             }
         }
-    }
-
-    /// A name of a HostUnit that nothing else gives a value (it stands in `( i0 / 4 )` alone, say) is the
-    /// host program's of that name; whether there is one.
-    fn name_units(&mut self) -> bool {
-        let mut progress = false;
-        for index in 0..self.names.len() {
-            let (unit, name, node) = self.names[index];
-            let root = self.root(node) as usize;
-            let host = self.name_nodes.get(&(None, name)).copied();
-            if let (Some(_), Some(host), None) = (unit, host, &self.known[root]) {
-                let host = self.root(host) as usize;
-                progress |= self.known[host].is_some();
-                self.known[root] = self.known[host].clone();
-            }
-        }
-        progress
     }
 
     fn bind_known(&mut self, env: &mut Env) {
@@ -516,10 +493,10 @@ impl Solver<'_> {
             let (_, name, node) = self.names[index];
             let root = self.root(node);
             match &self.known[root as usize] {
-                Some(known) if known.value <= 0 && !scalars.contains(&node) => {
+                Some(known) if known.value < 0 && !scalars.contains(&node) => {
                     let name = self.program.name(name);
                     let message =
-                        format!("`{name}` is {} ({}); sizes are positive", known.value, known.why);
+                        format!("`{name}` is {} ({}); no size is negative", known.value, known.why);
                     self.diags.push(Diag::global(codes::SIZE, message));
                 }
                 None if seen.insert(root) => {
@@ -681,7 +658,7 @@ pub fn evaluate(
     unit: Option<UnitId>,
     expr: ExprId,
 ) -> Result<i64, EvalError> {
-    let (definitions, locals) = (FxHashMap::default(), Locals::default());
+    let (definitions, locals) = (Definitions::default(), Locals::default());
     let scope = Scope {
         program,
         env,

@@ -13,7 +13,7 @@ use crate::ir::{BlockId, CommentPlace, OpId, Program, RootAs, TensorId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use text::Texts;
-pub use text::{domain_text, expr_text, mesh_text};
+pub use text::{domain_text, expr_text, mesh_text, tensor_text};
 
 /// Which form of the language to print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -71,7 +71,9 @@ impl Printer<'_> {
         self.push("} -> Outputs={");
         self.comma_list(&unit.outputs);
         self.push("}");
-        for (title, values) in [("Inputs:\n", &unit.inputs), ("Outputs:\n", &unit.outputs)] {
+        let lines = [("Inputs:\n", &unit.inputs), ("Outputs:\n", &unit.outputs)];
+        let lines = lines.into_iter().filter(|_| self.program.style().unit_lines);
+        for (title, values) in lines {
             self.push(title);
             for value in values {
                 self.push("  ");

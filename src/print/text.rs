@@ -51,6 +51,13 @@ impl Texts {
     }
 }
 
+/// A tensor as the text writes it in full.
+pub fn tensor_text(program: &Program, tensor: TensorId) -> String {
+    let mut out = String::new();
+    Writer { program, style: program.style(), out: &mut out }.tensor(tensor);
+    out
+}
+
 /// An axis as the text writes it: `iS0{i0}`.
 pub fn domain_text(program: &Program, domain: &IterDomain) -> String {
     let mut out = String::new();

@@ -130,6 +130,7 @@ impl<'a> Resolver<'a> {
         self.block_into(node.body, body);
         if let Some(pairs) = &node.aliases {
             self.program.aliases = Some(self.aliases(pairs));
+            self.program.resolve_aliases();
         }
         if let Some(block) = node.index_definitions {
             self.program.index_definitions = Some(self.block(block));
@@ -176,7 +177,7 @@ impl<'a> Resolver<'a> {
             ("Inputs", inputs, node.inputs, node.fusion_inputs),
             ("Outputs", outputs, node.outputs, node.fusion_outputs),
         ];
-        for (title, values, first, again) in lists {
+        for (title, values, first, again) in lists.into_iter().filter(|_| node.listed) {
             let repeated = self.values(again);
             if repeated != values && self.ast.args(first).len() == values.len() {
                 self.unit_lists_differ(node, title);

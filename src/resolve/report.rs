@@ -262,8 +262,11 @@ impl Resolver<'_> {
     }
 
     pub(super) fn no_unit_attribute(&mut self, arg: &Arg) {
-        let key = arg.key.map_or("", |key| self.ast.str(key));
-        let message = format!("a HostUnit has no attribute `{key}`");
+        let text = match arg.key {
+            Some(key) => self.ast.str(key),
+            None => &self.source[arg.span.range()],
+        };
+        let message = format!("a HostUnit has no attribute `{text}`");
         self.report(Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message).note("remove it"));
     }
 

@@ -8,7 +8,7 @@ use crate::diag::{Diag, Span, codes};
 use crate::ir::{AttrKey, Cast, Era, OpId, RootAs, StreamSpelling, Style};
 use crate::ops::OpKind;
 use crate::ops::pointwise::CASTS;
-use hostir_grammar::ast::{Ast, BlockId, Shape, Stmt, Symbol};
+use hostir_grammar::ast::{Ast, BlockId, Shape, Stmt, Symbol, Unit};
 
 /// Where a container shows how old its spelling is.
 #[derive(Clone, Copy, Default)]
@@ -83,8 +83,13 @@ pub(super) fn detect(ast: &Ast, shown: Shown) -> Style {
         reshape: (base.reshape || reshape) && !has("view"),
         short_max: base.short_max || has("max") || has("min"),
         alias_select: base.alias_select && !old_select,
+        unit_lines: units(ast).all(|unit| unit.listed),
         ..base
     }
+}
+
+fn units(ast: &Ast) -> impl Iterator<Item = &Unit> {
+    ast.containers.iter().flat_map(|container| &container.units)
 }
 
 /// From the domains, or from the name of the loop index.

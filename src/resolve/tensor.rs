@@ -58,7 +58,8 @@ impl Resolver<'_> {
             && a.dtype == b.dtype
             && a.positions == b.positions
             && a.mesh == b.mesh
-            && a.logical == b.logical
+            // Said once it holds wherever the tensor stands.
+            && (a.logical == b.logical || b.logical.is_none())
             && a.unit == b.unit
             && program.domains(before) == program.domains(newest);
         if same {

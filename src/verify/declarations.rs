@@ -4,8 +4,8 @@ use super::places::{count, tensor_span};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{
-    AttrValue, BlockId, IdVec, IterDomain, Mesh, MeshId, OpId, ParallelType, Program, Tensor,
-    TensorId, Value,
+    AttrValue, BlockId, ExprId, IdVec, IterDomain, Mesh, MeshId, OpId, ParallelType, Program,
+    Tensor, TensorId, Value,
 };
 use crate::print::{domain_text, expr_text, mesh_text};
 use rustc_hash::FxHashMap;
@@ -20,6 +20,8 @@ pub(super) struct Referenced {
     /// For each tensor, the first with its number in its scope: tensors whose declarations differ are
     /// one tensor to the checks that follow.
     pub(super) first: IdVec<TensorId, TensorId>,
+    /// The same, with each alias as the tensor whose memory it has.
+    pub(super) memory: IdVec<TensorId, TensorId>,
 }
 
 impl Referenced {
@@ -41,7 +43,8 @@ impl Referenced {
             block(program, unit.body, &mut add);
         }
         let first = first_of_number(program, &tensors);
-        Self { tensors, first }
+        let memory = program.tensors().ids().map(|t| first[program.memory_of(first[t])]).collect();
+        Self { tensors, first, memory }
     }
 }
 
@@ -136,6 +139,16 @@ fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
             mesh_text(program, a.mesh),
             mesh_text(program, b.mesh)
         ));
+    }
+    if a.logical != b.logical && parts.is_empty() {
+        let text = |logical: &Option<Box<[ExprId]>>| match logical {
+            None => "no `logical=`".to_owned(),
+            Some(extents) => {
+                let extents = extents.iter().map(|&extent| expr_text(program, extent));
+                format!("`logical={{{}}}`", extents.collect::<Vec<_>>().join(", "))
+            }
+        };
+        parts.push(format!("{} and {}", text(&a.logical), text(&b.logical)));
     }
     parts.join("; ")
 }
@@ -310,6 +323,7 @@ fn aliases(program: &Program, referenced: &Referenced, diags: &mut Diags) {
         .map(|tensor| tensor.number)
         .collect();
     for &(new, original) in aliases {
+        super::aliases::check(program, new, original, diags);
         for tensor in [new, original] {
             if known[tensor] || numbers.contains(&program.tensor(tensor).number) {
                 continue;

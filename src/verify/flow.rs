@@ -60,7 +60,7 @@ impl Flow<'_> {
         }
         self.block(body);
         for tensor in outputs.iter().filter_map(|value| value.tensor()) {
-            if self.states[self.referenced.first[tensor]] == State::Undefined {
+            if self.states[self.referenced.memory[tensor]] == State::Undefined {
                 self.undefined_output(tensor, unit);
             }
         }
@@ -120,7 +120,7 @@ impl Flow<'_> {
         }
         for (key, value) in &op.attrs {
             if let (AttrKey::Alias, AttrValue::Tensor(tensor)) = (key, value)
-                && self.states[self.referenced.first[*tensor]] == State::Undefined
+                && self.states[self.referenced.memory[*tensor]] == State::Undefined
             {
                 self.unknown_alias(*tensor, id);
             }
@@ -133,7 +133,7 @@ impl Flow<'_> {
     }
 
     fn use_of(&mut self, tensor: TensorId, id: OpId) {
-        match self.states[self.referenced.first[tensor]] {
+        match self.states[self.referenced.memory[tensor]] {
             State::Defined => {}
             State::Undefined if self.loops > 0 && self.branches > 0 => {
                 self.pending.push((tensor, id))
@@ -144,12 +144,12 @@ impl Flow<'_> {
     }
 
     fn define(&mut self, tensor: TensorId) {
-        self.states[self.referenced.first[tensor]] = State::Defined;
+        self.states[self.referenced.memory[tensor]] = State::Defined;
     }
 
     fn free(&mut self, id: OpId, op: &Op, freed: &mut Vec<TensorId>) {
         for tensor in op.input_tensors() {
-            let first = self.referenced.first[tensor];
+            let first = self.referenced.memory[tensor];
             match self.states[first] {
                 State::Defined => {
                     self.states[first] = State::Freed(id);
@@ -163,7 +163,7 @@ impl Flow<'_> {
 
     /// V10.
     fn require(&mut self, tensor: TensorId, id: OpId) {
-        let first = self.referenced.first[tensor];
+        let first = self.referenced.memory[tensor];
         if self.states[first] != State::Undefined
             || std::mem::replace(&mut self.reported[first], true)
         {
@@ -186,7 +186,7 @@ impl Flow<'_> {
     /// V11.
     fn undefined_output(&mut self, tensor: TensorId, unit: Option<u32>) {
         let name = self.program.tensor_name(tensor);
-        if std::mem::replace(&mut self.reported[self.referenced.first[tensor]], true) {
+        if std::mem::replace(&mut self.reported[self.referenced.memory[tensor]], true) {
             return;
         }
         let message = match unit {

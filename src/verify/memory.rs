@@ -3,7 +3,7 @@
 use crate::analysis::axes::logical_axes;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::{AttrKey, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId};
+use crate::ir::{AttrKey, AttrValue, BinaryOp, Expr, ExprId, MemoryType, OpId, Program, TensorId};
 use crate::print::expr_text;
 use smallvec::SmallVec;
 
@@ -59,6 +59,9 @@ pub(super) fn allocate(program: &Program, id: OpId, diags: &mut Diags) {
             diags
                 .push(Diag::error(codes::ALLOCATE_MEMORY, program.op_span(id), message).note(note));
         }
+    }
+    if let Some(AttrValue::Tensor(original)) = op.attr(AttrKey::Alias) {
+        super::aliases::allocation(program, id, tensor, *original, diags);
     }
     if let Some(size) = op.expr(AttrKey::Size)
         && differs(program, tensor, size) == Some(true)

@@ -12,14 +12,16 @@
 //! - V6 a constant extent of a device axis is the mesh's (H0206)
 //! - V7 the mesh has an axis for the device type (H0207)
 //! - V8 a tensor has at most 64 axes (H0208)
-//! - V9 aliases are between tensors of the program (H0215)
+//! - V9 aliases are between tensors of the program (H0215), of one shape and element type (H0258); each
+//!   has one original, which is not itself, and no memory of its own (H0259)
 //!
 //! Definitions, in text order, in each scope
 //! - V10 a tensor is defined before it is used (H0211)
 //! - V11 outputs are defined (H0212)
 //! - V12 a tensor is not used after its Deallocate (H0213)
 //! - V13 only what is defined is deallocated (H0214)
-//! - V14 the tensor whose memory an ALLOCATE shares is defined before (H0215)
+//! - V14 the tensor whose memory an ALLOCATE shares is defined before (H0215), is of the same element type
+//!   and not smaller (H0258), and the allocated tensor has no memory of its own (H0259)
 //!
 //! Communications
 //! - V17 a Wait names the number of a communication or group (H0251)
@@ -34,7 +36,7 @@
 //! - V24 it has the unit's number of inputs and outputs, their ranks and element types (H0262, H0263)
 //!
 //! Scalars
-//! - V25 a loop index is used inside its loop (H0216)
+//! - V25 a loop index, and what `Index definitions:` compute from one, is used inside its loop (H0216)
 //! - V26 it does not hide another (H0218)
 //! - V27 every other name is bound; one that nvFuser made up (`i84`) may be free, because nvFuser
 //!   leaves definitions out: see [`crate::analysis::free_names`] (H0217)
@@ -67,6 +69,7 @@
 //! - V46 a P2PCommunication has a protocol only with `backend=CUDA` (H0247)
 //! - V47 what iterations write on several streams is not one buffer that all of them keep (H0236)
 
+mod aliases;
 mod comms;
 mod declarations;
 mod flow;

@@ -5,7 +5,7 @@ use crate::analysis::Extents;
 use crate::analysis::names::{Finding, RUNTIME, bound_names, is_generated, scan};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, nearest};
-use crate::ir::{AttrKey, OpId, Program, Symbol};
+use crate::ir::{AttrKey, ExprId, Id, OpId, Program, Symbol};
 use crate::print::expr_text;
 
 /// Checks every use of a scalar name.
@@ -15,6 +15,9 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
     for finding in findings {
         match finding {
             Finding::OutsideLoop(op, name) => outside(program, op, name, diags),
+            Finding::DefinitionOutside(op, name, index) => {
+                definition_outside(program, op, name, index, diags);
+            }
             Finding::Shadows(op, name, outer) => shadows(program, op, name, outer, diags),
             Finding::Unbound(op, name) if !is_generated(program.name(name)) => {
                 unbound(program, op, name, diags)
@@ -27,15 +30,33 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
 
 /// V25.
 fn outside(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
-    let name = program.name(name);
+    let name = spelled(program, name);
     let message = format!("loop index `{name}` is used outside of its loop");
     let note = format!("`{name}` has a value only inside a `FOR {name} ..` body");
     diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).note(note));
 }
 
+fn definition_outside(program: &Program, op: OpId, name: Symbol, index: Symbol, diags: &mut Diags) {
+    let (name, index) = (spelled(program, name), spelled(program, index));
+    let message =
+        format!("`{name}` is computed from loop index `{index}` and is used outside of that loop");
+    let note = format!(
+        "a definition under `Index definitions:` is read where `{name}` stands, and `{index}` has a value only inside a `FOR {index} ..` body"
+    );
+    diags.push(Diag::error(codes::INDEX_OUTSIDE_LOOP, program.op_span(op), message).note(note));
+}
+
+/// A name as the text spells it.
+fn spelled(program: &Program, name: Symbol) -> String {
+    let exprs = program.exprs();
+    let mut ids = (0..exprs.len()).map(ExprId::new);
+    let found = ids.find(|&id| exprs.as_name(id) == Some(name));
+    found.map_or_else(|| program.name(name).to_owned(), |id| expr_text(program, id))
+}
+
 /// V26.
 fn shadows(program: &Program, op: OpId, name: Symbol, outer: OpId, diags: &mut Diags) {
-    let name = program.name(name);
+    let name = spelled(program, name);
     let message = format!("loop index `{name}` hides the one of an outer loop");
     diags.push(
         Diag::error(codes::SHADOWED_INDEX, program.op_span(op), message)

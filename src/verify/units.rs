@@ -5,6 +5,7 @@ use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::{OpId, Program, TensorId, Value};
 use crate::ops::Effect;
+use crate::print::expr_text;
 use rustc_hash::FxHashMap;
 
 /// Checks the units themselves: one a number (V21), tensor ops only (V22).
@@ -39,7 +40,7 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
 pub(super) fn post(program: &Program, id: OpId, diags: &mut Diags) {
     let op = program.op(id);
     let Some(number) = op.posted_number() else { return };
-    let Some(unit) = program.unit_by_number(number) else {
+    let Some(unit_id) = program.unit_by_number(number) else {
         let known: Vec<String> =
             program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
         let note = if known.is_empty() {
@@ -53,7 +54,7 @@ pub(super) fn post(program: &Program, id: OpId, diags: &mut Diags) {
         diags.push(Diag::error(codes::UNKNOWN_UNIT, program.op_span(id), message).note(note));
         return;
     };
-    let unit = &program.units()[unit];
+    let unit = &program.units()[unit_id];
     let inputs = op
         .operands
         .iter()
@@ -68,13 +69,32 @@ pub(super) fn post(program: &Program, id: OpId, diags: &mut Diags) {
             diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
         }
     }
-    let inner =
-        |values: &[Value]| values.iter().filter_map(|value| value.tensor()).collect::<Vec<_>>();
-    for (host, inner) in op.input_tensors().zip(inner(&unit.inputs)) {
-        dtype(program, id, host, inner, diags);
+    for (host, inner) in program.posted_inputs(op, unit_id) {
+        port(program, id, host, inner, diags);
     }
-    for (host, inner) in op.output_tensors().zip(inner(&unit.outputs)) {
-        dtype(program, id, host, inner, diags);
+    for (host, inner) in op.results.iter().zip(&unit.outputs) {
+        port(program, id, *host, *inner, diags);
+    }
+}
+
+/// A tensor is handed over for a tensor and a scalar for a scalar.
+fn port(program: &Program, op: OpId, host: Value, inner: Value, diags: &mut Diags) {
+    let text = |value: Value| match value {
+        Value::Scalar(expr) => format!("the scalar `{}`", expr_text(program, expr)),
+        Value::Tensor(tensor) => format!("the tensor `{}`", program.tensor_name(tensor)),
+        Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => String::new(),
+    };
+    match (host, inner) {
+        (Value::Tensor(host), Value::Tensor(inner)) => dtype(program, op, host, inner, diags),
+        (Value::Tensor(_), Value::Scalar(_)) | (Value::Scalar(_), Value::Tensor(_)) => {
+            let message =
+                format!("PostOnStream has {} where the unit has {}", text(host), text(inner));
+            diags.push(
+                Diag::error(codes::UNIT_PORT, program.op_span(op), message)
+                    .note("inputs and outputs belong together by their position in the lists"),
+            );
+        }
+        _ => {}
     }
 }
 

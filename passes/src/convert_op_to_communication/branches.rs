@@ -6,7 +6,7 @@
 use super::table::Decision;
 use crate::codes;
 use crate::fold;
-use hostir::analysis::names::parts;
+use hostir::analysis::Definitions;
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, BlockId, Expr, ExprId, OpId, Program, Symbol, UnaryOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,7 +19,8 @@ pub(super) struct Branches {
 
 impl Branches {
     pub(super) fn new(program: &Program) -> Self {
-        let mut walk = Walk { program, names: FxHashSet::default(), open: Vec::new() };
+        let definitions = Definitions::new(program);
+        let mut walk = Walk { program, definitions, names: FxHashSet::default(), open: Vec::new() };
         for name in ["rank", "deviceIdx.x", "deviceIdx.y", "deviceIdx.z"] {
             walk.names.extend(program.names().find(name));
         }
@@ -48,6 +49,7 @@ impl Branches {
 
 struct Walk<'a> {
     program: &'a Program,
+    definitions: Definitions,
     /// Names whose value depends on the rank.
     names: FxHashSet<Symbol>,
     /// The branches and loops around the block that depend on it.
@@ -80,10 +82,10 @@ impl Walk<'_> {
     }
 
     fn depends(&self, expr: ExprId) -> bool {
-        match self.program.expr(expr) {
-            Expr::Name(name) => self.names.contains(name),
-            other => parts(other).iter().any(|&part| self.depends(part)),
-        }
+        let mut found = false;
+        let mut visit = |name| found |= self.names.contains(&name);
+        self.definitions.names(self.program, expr, &mut visit);
+        found
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::build::Build;
 use crate::storage::{Storage, interface, walk_all};
-use hostir::analysis::names::parts;
+use hostir::analysis::names::{RUNTIME, parts};
 use hostir::ir::{
-    AttrValue, DomainId, ExprId, HostUnit, Id, IterDomain, Op, OpId, Program, Tensor, TensorId,
-    UnitId, Value,
+    AttrValue, DomainId, Expr, ExprId, HostUnit, Id, IterDomain, Op, OpId, Program, Tensor,
+    TensorId, UnitId, Value,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,20 +15,15 @@ pub(super) struct Uses {
     reads: Vec<u32>,
     /// By tensor: whether others may share its memory.
     shared: Vec<bool>,
-    /// Scalars that the host program is given or computes.
-    scalars: FxHashSet<ExprId>,
 }
 
 impl Uses {
     pub(super) fn of(program: &Program, storage: &mut Storage) -> Self {
         let len = program.tensors().len();
         let mut reads = vec![0; len];
-        let mut scalars: FxHashSet<ExprId> =
-            program.inputs().iter().filter_map(|value| value.scalar()).collect();
         walk_all(program, &mut |id| {
             let op = program.op(id);
             op.input_tensors().for_each(|tensor| reads[tensor.index()] += 1);
-            scalars.extend(op.results.iter().filter_map(|value| value.scalar()));
         });
         interface(program).for_each(|tensor| reads[tensor.index()] += 1);
         let mut sizes = vec![0u32; len];
@@ -36,7 +31,7 @@ impl Uses {
             sizes[storage.class(tensor)] += 1;
         }
         let shared = program.tensors().ids().map(|t| sizes[storage.class(t)] > 1).collect();
-        Self { reads, shared, scalars }
+        Self { reads, shared }
     }
 }
 
@@ -98,6 +93,7 @@ fn ports(program: &Program, uses: &Uses, ops: &[OpId]) -> Ports {
     let mut ports = Ports::default();
     let mut made: FxHashMap<TensorId, u32> = FxHashMap::default();
     let mut known: FxHashSet<Value> = FxHashSet::default();
+    let extents = extents(program, ops);
     for &id in ops {
         let op = program.op(id);
         for tensor in op.input_tensors() {
@@ -107,7 +103,7 @@ fn ports(program: &Program, uses: &Uses, ops: &[OpId]) -> Ports {
                 None => {}
             }
         }
-        for scalar in scalars(program, uses, op) {
+        for scalar in scalars(program, &extents, op) {
             if known.insert(Value::Scalar(scalar)) {
                 ports.scalars.push(scalar);
             }
@@ -124,11 +120,18 @@ fn ports(program: &Program, uses: &Uses, ops: &[OpId]) -> Ports {
     ports
 }
 
+/// The extents of a group's tensors: a unit knows them without being told.
+fn extents(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
+    let tensors = ops.iter().map(|&id| program.op(id));
+    let tensors = tensors.flat_map(|op| op.input_tensors().chain(op.output_tensors()));
+    let inputs: FxHashSet<ExprId> =
+        program.inputs().iter().filter_map(|value| value.scalar()).collect();
+    let extents = tensors.flat_map(|tensor| program.domains(tensor)).map(|domain| domain.extent);
+    extents.filter(|extent| !inputs.contains(extent)).collect()
+}
+
 /// The host program's scalars that an op reads, in order.
-fn scalars(program: &Program, uses: &Uses, op: &Op) -> Vec<ExprId> {
-    if uses.scalars.is_empty() {
-        return Vec::new();
-    }
+fn scalars(program: &Program, extents: &FxHashSet<ExprId>, op: &Op) -> Vec<ExprId> {
     let mut stack: Vec<ExprId> = op.operands.iter().filter_map(|value| value.scalar()).collect();
     for (_, value) in &op.attrs {
         match value {
@@ -146,10 +149,10 @@ fn scalars(program: &Program, uses: &Uses, op: &Op) -> Vec<ExprId> {
     stack.reverse();
     let mut found = Vec::new();
     while let Some(expr) = stack.pop() {
-        if uses.scalars.contains(&expr) {
-            found.push(expr);
-        } else {
-            stack.extend(parts(program.expr(expr)).into_iter().rev());
+        match program.expr(expr) {
+            Expr::Name(name) if RUNTIME.contains(&program.name(*name)) => {}
+            Expr::Name(_) if !extents.contains(&expr) => found.push(expr),
+            other => stack.extend(parts(other).into_iter().rev()),
         }
     }
     found

@@ -6,7 +6,8 @@
 //! communications, and so it goes along the devices. Both are conventions, not laws: they give a size to what
 //! has none otherwise, and never contradict.
 
-use super::{Known, Solver, evaluate, mentions_symbol};
+use super::{Known, Solver, evaluate};
+use crate::analysis::Definitions;
 use crate::analysis::names::loop_index;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, BlockId, Expr, ExprId, OpId, Program, Symbol, TensorId,
@@ -35,72 +36,83 @@ pub(super) struct Tie {
 
 /// The ties of all loops, in program order.
 fn ties(program: &Program) -> Vec<Tie> {
-    let mut found = Vec::new();
-    visit(program, program.body(), &mut Vec::new(), &mut found);
-    found
+    let definitions = Definitions::new(program);
+    let mut loops = Loops { program, definitions, open: Vec::new(), found: Vec::new() };
+    loops.visit(program.body());
+    loops.found
 }
 
-/// `open` are the loops around the block: index, and extent if the loop covers a domain.
-fn visit(
-    program: &Program,
-    block: BlockId,
-    open: &mut Vec<(Symbol, Option<ExprId>)>,
-    found: &mut Vec<Tie>,
-) {
-    for &id in &program.block(block).ops {
-        if !open.is_empty() {
-            found.extend(slice(program, id, open).or_else(|| peers(program, id, open)));
+/// A walk over the loops of a program.
+struct Loops<'p> {
+    program: &'p Program,
+    definitions: Definitions,
+    /// The loops around a statement: index, and extent if the loop covers a domain.
+    open: Vec<(Symbol, Option<ExprId>)>,
+    found: Vec<Tie>,
+}
+
+impl Loops<'_> {
+    fn visit(&mut self, block: BlockId) {
+        let program = self.program;
+        for &id in &program.block(block).ops {
+            if !self.open.is_empty() {
+                let tie = self.slice(id).or_else(|| self.peers(id));
+                self.found.extend(tie);
+            }
+            let op = program.op(id);
+            let index = loop_index(program, op).filter(|_| !op.blocks.is_empty());
+            if let Some(index) = index {
+                let bounded = [AttrKey::Start, AttrKey::Stop, AttrKey::Step];
+                let whole = bounded.iter().all(|&key| op.attr(key).is_none());
+                let domain = op.domain(AttrKey::Domain).filter(|_| whole);
+                self.open.push((index, domain.map(|domain| program.domain(domain).extent)));
+            }
+            for &inner in &op.blocks {
+                self.visit(inner);
+            }
+            if index.is_some() {
+                self.open.pop();
+            }
         }
+    }
+
+    /// A select with the bare index of a loop around it, or with the index in another order: `( rank + i ) % n`,
+    /// n the loop's extent.
+    fn slice(&self, id: OpId) -> Option<Tie> {
+        let program = self.program;
         let op = program.op(id);
-        let index = loop_index(program, op).filter(|_| !op.blocks.is_empty());
-        if let Some(index) = index {
-            let bounded = [AttrKey::Start, AttrKey::Stop, AttrKey::Step];
-            let whole = bounded.iter().all(|&key| op.attr(key).is_none());
-            let domain = op.domain(AttrKey::Domain).filter(|_| whole);
-            open.push((index, domain.map(|domain| program.domain(domain).extent)));
+        if op.kind.spec().effect != Effect::Alias {
+            return None;
         }
-        for &inner in &op.blocks {
-            visit(program, inner, open, found);
-        }
-        if index.is_some() {
-            open.pop();
-        }
+        let index = self.definitions.expand(program, op.expr(AttrKey::Index)?);
+        let goes = |(name, extent): &&(Symbol, Option<ExprId>)| match *program.expr(index) {
+            Expr::Name(found) => found == *name,
+            Expr::Binary(BinaryOp::Mod, inner, count) => {
+                Some(count) == *extent && self.definitions.depends(program, inner, *name)
+            }
+            _ => false,
+        };
+        let (_, extent) = self.open.iter().rev().find(goes)?;
+        let Some(AttrValue::Domain(domain)) = op.attr(AttrKey::Axis) else { return None };
+        let tensor = op.input_tensors().next()?;
+        let printed = domain.0.checked_sub(program.tensor(tensor).domains_start)?;
+        Some(Tie { extent: (*extent)?, tensor, along: Along::Axis(printed) })
     }
-}
 
-/// A select with the bare index of a loop around it, or with the index in another order: `( rank + i ) % n`,
-/// n the loop's extent.
-fn slice(program: &Program, id: OpId, open: &[(Symbol, Option<ExprId>)]) -> Option<Tie> {
-    let op = program.op(id);
-    if op.kind.spec().effect != Effect::Alias {
-        return None;
+    /// A communication whose peer or root is computed from the index of a loop around it.
+    fn peers(&self, id: OpId) -> Option<Tie> {
+        let program = self.program;
+        let op = program.op(id);
+        let rank = op.expr(AttrKey::Peer).or_else(|| op.expr(AttrKey::Root))?;
+        let looped =
+            |(name, _): &&(Symbol, Option<ExprId>)| self.definitions.depends(program, rank, *name);
+        let (_, extent) = self.open.iter().rev().find(looped)?;
+        let tensor = op.input_tensors().chain(op.output_tensors()).next()?;
+        let team = op.ints(AttrKey::Team).map(<[i64]>::len);
+        let count = team.or_else(|| program.tensor_mesh(tensor).map(|mesh| mesh.devices.len()))?;
+        let along = Along::Devices(i64::try_from(count).ok()?);
+        Some(Tie { extent: (*extent)?, tensor, along })
     }
-    let index = op.expr(AttrKey::Index)?;
-    let goes = |(name, extent): &&(Symbol, Option<ExprId>)| match *program.expr(index) {
-        Expr::Name(found) => found == *name,
-        Expr::Binary(BinaryOp::Mod, inner, count) => {
-            Some(count) == *extent && mentions_symbol(program, inner, *name)
-        }
-        _ => false,
-    };
-    let (_, extent) = open.iter().rev().find(goes)?;
-    let Some(AttrValue::Domain(domain)) = op.attr(AttrKey::Axis) else { return None };
-    let tensor = op.input_tensors().next()?;
-    let printed = domain.0.checked_sub(program.tensor(tensor).domains_start)?;
-    Some(Tie { extent: (*extent)?, tensor, along: Along::Axis(printed) })
-}
-
-/// A communication whose peer or root is computed from the index of a loop around it.
-fn peers(program: &Program, id: OpId, open: &[(Symbol, Option<ExprId>)]) -> Option<Tie> {
-    let op = program.op(id);
-    let rank = op.expr(AttrKey::Peer).or_else(|| op.expr(AttrKey::Root))?;
-    let looped = |(name, _): &&(Symbol, Option<ExprId>)| mentions_symbol(program, rank, *name);
-    let (_, extent) = open.iter().rev().find(looped)?;
-    let tensor = op.input_tensors().chain(op.output_tensors()).next()?;
-    let team = op.ints(AttrKey::Team).map(<[i64]>::len);
-    let count = team.or_else(|| program.tensor_mesh(tensor).map(|mesh| mesh.devices.len()))?;
-    let along = Along::Devices(i64::try_from(count).ok()?);
-    Some(Tie { extent: (*extent)?, tensor, along })
 }
 
 impl Solver<'_> {

@@ -60,7 +60,12 @@ struct Generator<'r> {
     order: Option<Vec<usize>>,
     /// The last result in full.
     last: String,
+    /// Whether an op has used the scalar input.
+    scaled: bool,
 }
+
+/// The scalar input and its value, which every factor of `chunk` divides.
+const SCALAR: (&str, i64) = ("d0", 6);
 
 /// One program: up to six ops on up to six devices.
 pub(crate) fn program(rng: &mut Rng) -> Generated {
@@ -91,6 +96,7 @@ pub(crate) fn program(rng: &mut Rng) -> Generated {
         next_domain: 0,
         order: None,
         last: String::new(),
+        scaled: false,
     };
     generator.run()
 }
@@ -126,6 +132,9 @@ impl Generator<'_> {
         for _ in 0..self.rng.usize(1..=6) {
             self.op();
         }
+        if self.scaled {
+            self.inputs.push(SCALAR.0.to_owned());
+        }
         let text = format!(
             "%HostIrContainer {{ ({}) -> ({}) :\n{}}} // %HostIrContainer\n",
             self.inputs.join(", "),
@@ -141,6 +150,7 @@ impl Generator<'_> {
                 text.contains(&format!("{{{name}}}")) || text.contains(&format!(" {name} "))
             });
         }
+        set.extend(self.scaled.then(|| (SCALAR.0.to_owned(), SCALAR.1)));
         let last = self.extents.len() - 1;
         let mesh = (self.mesh_axes == 1).then(|| (format!("i{last}"), self.extents[last]));
         Generated { text, set, lowers: None, own_names: self.own_names, mesh }
@@ -289,7 +299,8 @@ impl Generator<'_> {
     fn op(&mut self) {
         let operand = self.any();
         let name = format!("T{}", operand.number);
-        match self.rng.usize(..16) {
+        match self.rng.usize(..17) {
+            16 if !self.scaled => self.scale(&operand),
             0..=3 => self.result(operand.axes, &format!("Set( {name}, cache_op=Streaming )")),
             4 | 5 => self.add(&operand),
             6 | 7 => self.reduce(&operand),
@@ -300,6 +311,17 @@ impl Generator<'_> {
             10 | 11 if self.mesh_axes == 1 => self.scattered_product(),
             _ => self.result(operand.axes, &format!("abs({name});")),
         }
+    }
+
+    /// With the scalar input, as an op of the host's or of a HostUnit's. Once only: values stay small.
+    fn scale(&mut self, a: &Tensor) {
+        self.scaled = true;
+        let (number, scalar) = (a.number, SCALAR.0);
+        let op = match self.rng.bool() {
+            true => format!("T{number}\n     * {scalar};"),
+            false => format!("fmin(T{number}\n  , {scalar});"),
+        };
+        self.result(a.axes.clone(), &op);
     }
 
     fn add(&mut self, a: &Tensor) {

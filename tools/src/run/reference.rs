@@ -11,9 +11,10 @@ use super::names;
 use super::outputs::Results;
 use crate::data::brackets;
 use crate::io::Io;
-use hostir::analysis::logical_axes;
+use hostir::analysis::{Definitions, logical_axes};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
+use hostir::ir::Program;
 use hostir::plan::Sizes;
 
 /// Runs the reference and compares all outputs by position. Gives a line for each comparison.
@@ -100,6 +101,18 @@ fn misfit(message: String) -> Diag {
         .note("inputs and outputs of the two programs are matched by position")
 }
 
+/// Whether the extent of some axis of the host program has this name, or is computed from it.
+fn is_extent(program: &Program, name: &str) -> bool {
+    let Some(symbol) = program.names().find(name) else { return false };
+    let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none());
+    let mut axes = tensors.flat_map(|(id, _)| logical_axes(program, id).axes);
+    let definitions = Definitions::default();
+    axes.any(|axis| {
+        let mut extents = [Some(axis.extent), axis.expanded].into_iter().flatten();
+        extents.any(|extent| definitions.depends(program, extent, symbol))
+    })
+}
+
 /// The reference's sizes are those of the inputs; scalar inputs of one name have one value.
 fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<Prepared, Failure> {
     let tensors = names::tensors(loaded.program.inputs());
@@ -115,15 +128,16 @@ fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<
     set.retain(|name, _| is_scalar(name));
     reals.retain(|name, _| is_scalar(name));
     let (shapes, streams) = (shapes.collect(), options.streams);
-    let mut sizes = Sizes { set, reals, shapes, streams, ..Sizes::default() };
-    if let Ok(prepared) = exec::prepare(&loaded.program, &sizes, &[]) {
-        return Ok(prepared);
-    }
-    // The inputs' shapes do not say all extents: those that are given by name may have that name here.
+    let sizes = Sizes { set, reals, shapes, streams, ..Sizes::default() };
+    // An extent that is given by name means the one of that name here, unless that does not fit the inputs.
+    let mut named = sizes.clone();
     for (name, value) in names::whole_numbers(&options.set) {
-        if loaded.program.names().find(&name).is_some() {
-            sizes.set.entry(name).or_insert(value);
+        if is_extent(&loaded.program, &name) {
+            named.set.entry(name).or_insert(value);
         }
+    }
+    if let Ok(prepared) = exec::prepare(&loaded.program, &named, &[]) {
+        return Ok(prepared);
     }
     exec::prepare(&loaded.program, &sizes, &[]).map_err(|diags| loaded.fail(diags))
 }

@@ -1,0 +1,251 @@
+//! Programs whose line breaks were lost, as on a page that puts a whole container on one line.
+//!
+//! Where a statement starts can be seen: at a word of the host, or at a name in front of `=`. Where the body of
+//! a loop ends cannot, without indentation, but for the loops that nvFuser makes over streams: such a body ends
+//! with the way back to the caller's stream (`SetCurrentStream to Stream 0`, `Synchronize Stream ( i % n )`), is
+//! nothing but the way there in front of another loop of the same index, or goes on to the end. Anything else
+//! stays as it is, and the parser says that the line breaks are missing.
+
+use crate::extract::{CLOSE, OPEN};
+use std::fmt::Write as _;
+
+/// Words that start a statement wherever they stand outside of brackets.
+const HEADS: &[&str] = &[
+    "FOR",
+    "IF",
+    "ELSE",
+    "SetCurrentStream",
+    "Synchronize",
+    "GetCurrentStream",
+    "Wait",
+    "StartCoalescing",
+    "EndCoalescing",
+    "PostOnStream",
+    "Deallocate",
+    "ShareMemHandles",
+    "LaunchKernel",
+];
+/// Words that start one if a number and an argument list follow.
+const NUMBERED: &[&str] = &["Communication", "P2PCommunication", "CollectivePermute"];
+
+/// Whether a line holds a whole container with something in it.
+pub(crate) fn is_folded(line: &str) -> bool {
+    let Some(open) = line.find(OPEN) else { return false };
+    line[open..].contains(CLOSE)
+}
+
+/// The lines of the container that a line holds, if they can be told.
+pub(crate) fn unfold(line: &str) -> Option<String> {
+    let open = line.find(OPEN)?;
+    let close = open + line[open..].find(CLOSE)?;
+    let text = &line[open..close];
+    let header = end_of_header(text)?;
+    let mut sections = sections(&text[header..]).into_iter();
+    let mut out = format!("{}\n", text[..header].trim_end());
+    body(sections.next()?, &mut out)?;
+    for section in sections {
+        unit(section, &mut out)?;
+    }
+    out.push_str(CLOSE);
+    crate::parse(&out).errors.is_empty().then_some(out)
+}
+
+/// Where the `:` behind the two lists of the header ends.
+fn end_of_header(text: &str) -> Option<usize> {
+    let mut brackets = Brackets::default();
+    // The container's own brace stays open.
+    let colon = |(_, c): &(usize, char)| {
+        let depth = brackets.step(*c);
+        depth == 1 && *c == ':'
+    };
+    text.char_indices().find(colon).map(|(at, _)| at + 1)
+}
+
+/// The body and the HostUnits.
+fn sections(text: &str) -> Vec<&str> {
+    let mut cuts = vec![0];
+    for (at, _) in text.match_indices("HostUnit") {
+        let digits = text[at + 8..].trim_start_matches(|c: char| c.is_ascii_digit());
+        if digits.starts_with(": Inputs={") {
+            cuts.push(at);
+        }
+    }
+    cuts.push(text.len());
+    cuts.windows(2).map(|pair| text[pair[0]..pair[1]].trim()).collect()
+}
+
+/// How deep brackets are nested.
+#[derive(Default)]
+struct Brackets {
+    depth: usize,
+}
+
+impl Brackets {
+    /// The depth behind a character.
+    fn step(&mut self, c: char) -> usize {
+        match c {
+            '(' | '[' | '{' => self.depth += 1,
+            ')' | ']' | '}' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        self.depth
+    }
+}
+
+/// A text in parts: `starts` says where one begins, given what precedes it and what follows.
+fn parts(text: &str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&str> {
+    let (mut brackets, mut cuts) = (Brackets::default(), Vec::new());
+    let (mut before, mut solid) = (' ', None);
+    for (at, c) in text.char_indices() {
+        let word = before == ' ' && c != ' ';
+        if word && brackets.depth == 0 && starts(solid, &text[at..]) {
+            cuts.push(at);
+        }
+        brackets.step(c);
+        before = c;
+        if c != ' ' {
+            solid = Some(c);
+        }
+    }
+    cuts.push(text.len());
+    cuts.windows(2).map(|pair| text[pair[0]..pair[1]].trim()).collect()
+}
+
+/// Whether a statement starts here: not behind an operator or a comma.
+fn starts_statement(before: Option<char>, text: &str) -> bool {
+    if before.is_some_and(|c| "=,+-*/%<>&|^!~".contains(c)) {
+        return false;
+    }
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    if HEADS.contains(&word) {
+        return true;
+    }
+    if NUMBERED.contains(&word) {
+        let number = rest.trim_start();
+        let list = number.trim_start_matches(|c: char| c.is_ascii_digit());
+        return list.len() < number.len() && list.trim_start().starts_with('(');
+    }
+    if word == "Stream" {
+        let name = rest.trim_start();
+        let behind = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+        return assigns(behind);
+    }
+    word.starts_with(|c: char| c.is_ascii_alphabetic()) && assigns(behind_name(text))
+}
+
+/// What follows a scalar's name or a tensor with its axes, mesh and attributes.
+fn behind_name(text: &str) -> &str {
+    let end = text.find([' ', '[', '(', '{']).unwrap_or(text.len());
+    let mut rest = &text[end..];
+    loop {
+        let next = rest.trim_start();
+        let attached =
+            ["[", "(DeviceMesh", "{logical", "ca_pos", "produce_pos", "maybe_produce_pos"];
+        if !attached.iter().any(|start| next.starts_with(start)) {
+            return next;
+        }
+        let mut brackets = Brackets::default();
+        let closes = |(_, c): &(usize, char)| brackets.step(*c) == 0 && ")]}".contains(*c);
+        let Some((at, _)) = next.char_indices().find(closes) else { return "" };
+        rest = &next[at + 1..];
+    }
+}
+
+fn assigns(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with('=') && !text.starts_with("==")
+}
+
+/// A loop whose body has not ended.
+struct Open<'t> {
+    index: &'t str,
+    /// The statements of its body so far.
+    body: Vec<&'t str>,
+}
+
+/// The statements of the program, those of loops deeper.
+fn body(text: &str, out: &mut String) -> Option<()> {
+    let mut open: Vec<Open<'_>> = Vec::new();
+    for statement in statements(text) {
+        if statement.starts_with("IF ") || statement.starts_with("ELSE") {
+            return None;
+        }
+        let index = loop_index(statement);
+        if index.is_some() && !open.is_empty() {
+            let done = open.pop().filter(|done| Some(done.index) == index)?;
+            way_there(&done).then_some(())?;
+        }
+        let _ = writeln!(out, "{}{statement}", " ".repeat(2 + 2 * open.len()));
+        if let Some(last) = open.last_mut() {
+            last.body.push(statement);
+            if way_back(last) {
+                open.pop();
+            }
+        }
+        open.extend(index.map(|index| Open { index, body: Vec::new() }));
+    }
+    // What is last is part of the loop if it needs the index.
+    let ends = |done: &Open<'_>| done.body.last().is_some_and(|last| mentions(last, done.index));
+    open.iter().all(ends).then_some(())
+}
+
+/// A HostUnit's lists and kernel.
+fn unit(text: &str, out: &mut String) -> Option<()> {
+    let kernel = text.find("%kernel {")?;
+    let end = text.find("} // %kernel")?;
+    let head = &text[..kernel];
+    let lists = head.find("}Inputs:").map_or(head.len(), |at| at + 1);
+    let _ = write!(out, "\n{}", head[..lists].trim_end());
+    if lists < head.len() {
+        let outputs = lists + head[lists..].find("Outputs:")?;
+        for (title, lines) in [("Inputs:", lists..outputs), ("Outputs:", outputs..head.len())] {
+            let _ = writeln!(out, "{title}");
+            for value in values(head[lines].strip_prefix(title)?) {
+                let _ = writeln!(out, "  {value}");
+            }
+        }
+    }
+    out.push_str("\n%kernel {\n");
+    for statement in statements(text.get(kernel + "%kernel {".len()..end)?) {
+        let _ = writeln!(out, "{statement}");
+    }
+    out.push_str("} // %kernel\n");
+    Some(())
+}
+
+fn statements(text: &str) -> Vec<&str> {
+    parts(text, starts_statement)
+}
+
+/// Tensors and scalars of a list without commas.
+fn values(text: &str) -> Vec<&str> {
+    const NONE: &[&str] = &["ca_pos", "produce_pos", "maybe_produce_pos", "compute_with"];
+    parts(text, |_, rest| {
+        rest.starts_with(|c: char| c.is_ascii_alphabetic())
+            && !NONE.iter().any(|word| rest.starts_with(word))
+    })
+}
+
+/// The index of `FOR index in ..:` or `FOR index from ..:`.
+fn loop_index(statement: &str) -> Option<&str> {
+    statement.strip_prefix("FOR ")?.split_whitespace().next()
+}
+
+/// Whether a body is what sets a loop's stream and makes it wait for the caller's.
+fn way_there(done: &Open<'_>) -> bool {
+    matches!(done.body[..], [set, wait] if set.starts_with("SetCurrentStream") && mentions(set, done.index)
+        && wait.starts_with("Synchronize") && !mentions(wait, done.index))
+}
+
+/// Whether a body ends with the way back to the caller's stream, which waits for the loop's.
+fn way_back(open: &Open<'_>) -> bool {
+    matches!(open.body[..], [.., set, wait] if set.starts_with("SetCurrentStream") && !mentions(set, open.index)
+        && wait.starts_with("Synchronize") && mentions(wait, open.index))
+}
+
+/// Whether a name stands in a text as a word of its own.
+fn mentions(text: &str, name: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.any(|word| word == name)
+}
