@@ -2,7 +2,7 @@
 //! looked for.
 
 use hostir::ir::DType;
-use hostir::session::{DeviceTensor, Error, Options, Session};
+use hostir::session::{DeviceTensor, Error, Session};
 
 const RELU: &str =
     "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
