@@ -21,6 +21,8 @@ tools = os.path.join(root, os.environ.get("HIR_BIN", os.path.join("target", "deb
 config.environment["PATH"] = os.pathsep.join([tools, os.environ.get("PATH", "")])
 if "FILECHECK" in os.environ:
     config.substitutions.append((r"\bFileCheck\b", os.environ["FILECHECK"]))
+# A test that names no backend is about the CPU's, also where there are GPUs.
+config.substitutions.append((r"\bhir-run\b(?!.*--backend)", "hir-run --backend=cpu"))
 config.substitutions.append(("%{root}", root))
 config.substitutions.append(("%{examples}", os.path.join(root, "docs", "examples")))
 

@@ -1,9 +1,8 @@
 //! Sessions as far as they come without a GPU: what a builder is given wrong is an error before a device is
 //! looked for.
 
-use hostir::backend::cuda::driver;
 use hostir::ir::DType;
-use hostir::session::{DeviceTensor, Error, Options, Session};
+use hostir::session::{DeviceTensor, Error, Session};
 
 const RELU: &str =
     "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
@@ -64,23 +63,6 @@ fn sizes_follow_from_tensors() {
     // A rank's part has extent 1 along the axis that is spread over devices.
     let half = Session::builder(GATHER).set("i0", 9).input_on(0, "T0", &tensor(&[1, 8])).build();
     fails(half, "H0402", &["9", "8"]);
-}
-
-/// Sound programs with sizes that follow from tensors come as far as the devices.
-#[test]
-fn without_a_gpu() {
-    if driver::is_present() {
-        return;
-    }
-    for session in [
-        Session::builder(RELU).input("T0", &tensor(&[4, 8])),
-        Session::builder(RELU).input(0, &tensor(&[4, 8])),
-        Session::builder(RELU).shape("T0", &[4, 8]),
-        Session::builder(RELU).set("i0", 4).set("i1", 8).options(Options::default()),
-        Session::builder(GATHER).input_on(1, "T0", &tensor(&[1, 8])),
-    ] {
-        fails(session.build(), "H0520", &["libcuda.so"]);
-    }
 }
 
 #[test]

@@ -74,10 +74,12 @@ pub fn run(words: &[String], mut invocation: Invocation<'_>) -> Finished {
         "echo" => Finished::success(format!("{}\n", args.join(" ")).into_bytes()),
         "true" | ":" => Finished::success(Vec::new()),
         "false" => Finished { code: 1, out: Vec::new(), err: Vec::new() },
-        "hir-opt" | "hir-run" if invocation.context.spawn || !invocation.env.is_empty() => {
-            process::run(program, args, invocation)
+        "hir-opt" | "hir-run" => {
+            let args = on_the_cpu(program, args, invocation.context);
+            let process = invocation.context.spawn || !invocation.env.is_empty();
+            let run = if process { process::run } else { inside::tool };
+            run(program, &args, invocation)
         }
-        "hir-opt" | "hir-run" => inside::tool(program, args, invocation),
         "FileCheck" if !invocation.context.flags.is_empty() => Finished::success(Vec::new()),
         "FileCheck" if invocation.context.spawn => process::run("filecheck", args, invocation),
         "FileCheck" => inside::file_check(args, &invocation).merged(merge),
@@ -87,6 +89,17 @@ pub fn run(words: &[String], mut invocation: Invocation<'_>) -> Finished {
         )
         .merged(merge),
     }
+}
+
+/// The arguments of a tool. Left to itself, `hir-run` takes the GPUs that a machine has; a test that names no
+/// backend is about the CPU's, wherever it runs.
+fn on_the_cpu(program: &str, args: &[String], context: &Context) -> Vec<String> {
+    let mut args = args.to_vec();
+    let named = args.iter().any(|arg| arg.starts_with("--backend"));
+    if program == "hir-run" && context.flags.is_empty() && !named {
+        args.push("--backend=cpu".to_owned());
+    }
+    args
 }
 
 /// `not` and `!`: success becomes failure; a crash or a missing program stays a failure.

@@ -53,9 +53,11 @@ impl Site {
         self.program(env!("CARGO_BIN_EXE_hir-run"))
     }
 
-    /// `hir-run` by a shell that does something first, such as `trap '' HUP`.
+    /// `hir-run` by a shell that does something first, such as `trap '' HUP`: bash, as `tools/setup` is, since not
+    /// every shell can ignore every signal.
     pub(crate) fn shell(&self, first: &str, args: &str) -> Command {
-        let mut command = self.program("/bin/sh");
+        let mut command = self.program("bash");
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         let line = format!("{first}; exec {} {args}", env!("CARGO_BIN_EXE_hir-run"));
         command.args(["-c", &line]);
         command

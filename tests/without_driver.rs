@@ -1,0 +1,45 @@
+//! Sessions on a machine without NVIDIA's driver: sound programs with sizes that follow from tensors come as far as
+//! the devices.
+#![allow(clippy::panic, reason = "failures panic")]
+
+#[path = "common/needs.rs"]
+mod needs;
+
+use hostir::backend::cuda::driver;
+use hostir::ir::DType;
+use hostir::session::{DeviceTensor, Options, Session};
+
+const RELU: &str =
+    "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
+  T1_g_float[iS2{i0}, iS3{i1}]
+     = relu(T0_g_float[iS0{i0}, iS1{i1}]);
+} // %HostIrContainer
+";
+
+const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i0}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=( 2 * i0 ), zero_init=false, resets_to_zero=false)
+  Communication 1 (type=Allgather, team=(0 1), input=T0, output=T1, backend=NCCL)
+  Wait Communication 1
+} // %HostIrContainer
+";
+
+fn main() -> std::process::ExitCode {
+    let missing = driver::is_present().then_some("needs a machine without NVIDIA's driver");
+    needs::run(needs::tests![missing; sessions_come_as_far_as_the_devices])
+}
+
+fn sessions_come_as_far_as_the_devices() {
+    let tensor = |shape: &[usize]| DeviceTensor::contiguous(0x1000, DType::Float, shape);
+    let sessions = [
+        Session::builder(RELU).input("T0", &tensor(&[4, 8])),
+        Session::builder(RELU).input(0, &tensor(&[4, 8])),
+        Session::builder(RELU).shape("T0", &[4, 8]),
+        Session::builder(RELU).set("i0", 4).set("i1", 8).options(Options::default()),
+        Session::builder(GATHER).input_on(1, "T0", &tensor(&[1, 8])),
+    ];
+    for session in sessions {
+        let Err(error) = session.build() else { panic!("the session cannot be built") };
+        let text = error.to_string();
+        assert!(error.code() == "H0520" && text.contains("libcuda.so"), "{text}");
+    }
+}
