@@ -3,12 +3,12 @@
 use super::check::Checks;
 use super::cli::Options;
 use super::errors;
-use super::exec::{self, Prepared};
+use super::exec::{self, Prepared, Steps};
 use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
-use super::names;
 use super::outputs::Results;
+use super::{names, progress};
 use crate::data::brackets;
 use crate::io::Io;
 use hostir::analysis::logical_axes;
@@ -48,7 +48,12 @@ pub(super) fn check(
     exec::check_memory(&reference)?;
     let inputs: Vec<Input> = whole.into_iter().cloned().map(Input::Whole).collect();
     let parts = inputs::parts(&reference, &inputs, None);
-    let run = exec::run(&reference, parts).map_err(|diags| loaded.fail(diags))?;
+    let steps = Steps::default();
+    let state = || progress::percent(&steps).map(|percent| format!("the reference: {percent}"));
+    let run = progress::shown(progress::is_wanted(options, io), state, |_| {
+        exec::run(&reference, parts, &steps)
+    });
+    let run = run.map_err(|diags| loaded.fail(diags))?;
     let expected =
         Results::assemble(&reference, run, &[]).map_err(|diag| loaded.fail(vec![diag]))?;
     let mut checks = Checks::new(options);
@@ -125,5 +130,6 @@ fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<
             sizes.set.entry(name).or_insert(value);
         }
     }
+    sizes.every = options.every;
     exec::prepare(&loaded.program, &sizes, &[]).map_err(|diags| loaded.fail(diags))
 }
