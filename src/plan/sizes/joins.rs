@@ -5,6 +5,7 @@ use crate::diag::Diag;
 use crate::ir::{OpId, TensorId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 /// Statements that an error shows; those between them are left out.
 const MOST_OPS: usize = 3;
@@ -55,8 +56,8 @@ impl Solver<'_> {
         while let Some(node) = open.pop_front().filter(|node| *node != to) {
             for &index in next.get(&node).into_iter().flatten() {
                 let other = self.other_end(index, node);
-                if !reached.contains_key(&other) {
-                    reached.insert(other, Some(index));
+                if let Entry::Vacant(entry) = reached.entry(other) {
+                    entry.insert(Some(index));
                     open.push_back(other);
                 }
             }
