@@ -39,7 +39,7 @@ fn names() {
     );
     check(
         "  T1_g_float[] = relu(T0)",
-        "H0110 at `T0`: `T0` has not been written in full before; write it in full where it stands first, such as `T0_g_float[iS0{i0}]`; did you mean `T1`?\n",
+        "H0110 at `T0`: `T0` has not been written in full before; write it in full where it stands first, such as `T0_g_float[iS0{i0}]`\n",
     );
     check(
         "  Communication 1 (type=AllGater, team=(0 1), input=T0_g_float[], output=T1_g_float[], backend=NCLL)",

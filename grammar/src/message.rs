@@ -42,12 +42,46 @@ pub(crate) fn describe(
             ));
     }
     let text = shorten(&b.text[found.span.range()]);
+    let note = foreign(b, tokens, index)
+        .unwrap_or_else(|| hint(found.tok, before.map(|token| token.tok), index));
     let error = SyntaxError::new(
         Code::Unexpected,
         found.span,
         format!("expected {wanted}, found `{text}`"),
     );
-    error.note(hint(found.tok, before.map(|token| token.tok), index))
+    error.note(note)
+}
+
+/// How to write what is right in other languages: `for i in range(4)`, `team=[0, 1]`.
+fn foreign(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<String> {
+    let text = |at: usize| tokens.get(at).map(|token| &b.text[token.span.range()]);
+    let found = tokens.get(index)?.tok;
+    if text(0) == Some("FOR") && text(index) == Some("range") {
+        let name = text(1)?;
+        let (first, second) = (text(index + 2), text(index + 4));
+        return Some(match (first, text(index + 3), second, text(index + 5)) {
+            (Some(stop), Some(")"), ..) => format!("write `FOR {name} from 0 to {stop}:`"),
+            (Some(start), Some(","), Some(stop), Some(")")) => {
+                format!("write `FOR {name} from {start} to {stop}:`")
+            }
+            _ => format!("write `FOR {name} from 0 to 4:`, or `FOR {name} in iS0{{i0}}:`"),
+        });
+    }
+    if found != Tok::LBracket {
+        return None;
+    }
+    let rest = tokens.get(index + 1..)?.iter();
+    let inside = rest.take_while(|token| token.tok != Tok::RBracket);
+    let numbers: Vec<&str> = inside
+        .filter(|token| matches!(token.tok, Tok::Int(_)))
+        .map(|token| &b.text[token.span.range()])
+        .collect();
+    let key = index.checked_sub(2).and_then(text);
+    if key == Some("team") {
+        let numbers = if numbers.is_empty() { "0 1".to_owned() } else { numbers.join(" ") };
+        return Some(format!("write `team=({numbers})`"));
+    }
+    Some("a list stands in braces, as in `{1, 0}`".to_owned())
 }
 
 /// Two words that are followed by no number: nothing that a statement starts with. Words that are
@@ -60,12 +94,15 @@ fn no_statement(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<Synta
     let handle = tokens.get(1).is_some_and(|token| &b.text[token.span.range()] == "Communication");
     let words = index == 2 && matches!(second, Some(Tok::Word(_))) && !handle;
     let block = tokens.last().is_some_and(|token| token.tok == Tok::Colon);
-    if index > 2 || index == 0 || !(words || block || near.is_some()) {
+    // `if (a == b):` reads like a call up to its colon.
+    let branch = block && word.eq_ignore_ascii_case("if");
+    if !branch && (index > 2 || index == 0 || !(words || block || near.is_some())) {
         return None;
     }
     let message = format!("`{word}` starts no statement");
     let error = SyntaxError::new(Code::Unexpected, first.span, message);
     Some(match near {
+        _ if branch => error.note("write `IF Manual ( i == rank ):`"),
         Some(near) => error.note(format!("did you mean `{near}`?")),
         None => error.note(STATEMENTS),
     })

@@ -293,14 +293,21 @@ impl<'t> Parser<'t> {
     }
 
     fn bad_indentation(&mut self, token: Token, column: u32) {
-        let message = format!(
-            "this line is indented by {} blanks, the statements of its block by {column}",
-            token.column
-        );
-        self.b.error(
-            SyntaxError::new(Code::Indentation, token.span, message)
-                .note("align the statements of a block, or put the block into `{` and `}`"),
-        );
+        let before = &self.b.text[..token.span.start as usize];
+        let blanks = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
+        let own = match blanks.matches('\t').count() {
+            0 => format!("{} blanks", token.column),
+            1 => format!("a tab, up to column {}", token.column),
+            tabs => format!("{tabs} tabs, up to column {}", token.column),
+        };
+        let message =
+            format!("this line is indented by {own}, the statements of its block by {column}");
+        let mut error = SyntaxError::new(Code::Indentation, token.span, message)
+            .note("align the statements of a block, or put the block into `{` and `}`");
+        if self.b.text.contains("\n\t") || blanks.contains('\t') {
+            error = error.note("a tab goes to the next multiple of 8 columns: rather use blanks");
+        }
+        self.b.error(error);
     }
 
     // ---- statements ----

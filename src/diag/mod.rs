@@ -135,6 +135,7 @@ pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let limit = (text.chars().count() / 3).max(1);
     candidates
         .into_iter()
+        .filter(|candidate| !(is_numbered(text) && is_numbered(candidate)))
         .map(|candidate| {
             let loose = distance(&text.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
             ((loose, distance(text, candidate)), candidate)
@@ -142,6 +143,14 @@ pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .filter(|((loose, _), _)| *loose <= limit)
         .min_by_key(|(found, _)| *found)
         .map(|(_, candidate)| candidate)
+}
+
+/// `T0`, `i12`: a letter and a number. One such name is no likely slip for another one.
+fn is_numbered(name: &str) -> bool {
+    let mut chars = name.chars();
+    let letter = chars.next().is_some_and(|first| first.is_ascii_alphabetic());
+    let digits = chars.as_str();
+    letter && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn distance(a: &str, b: &str) -> usize {

@@ -344,7 +344,12 @@ pub fn lower_p2p(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     let direction = op.word(AttrKey::Type).map_or("", |word| cx.program.name(word));
     let backend = backend(cx, op);
     if backend == "UCC" && cx.group.is_some() {
-        return Err(cx.error(codes::POSTS, "UCC has no coalesced groups"));
+        return Err(cx
+            .error(codes::POSTS, "UCC has no coalesced groups")
+            .note("write `backend=NCCL`, whose messages of a group start together")
+            .note(
+                "or leave out the group, and let one of two ranks send first, the other receive",
+            ));
     }
     let comm = if backend == "CUDA" { None } else { Some(world(cx, backend)) };
     let protocol = op.word(AttrKey::Protocol).map_or("get", |word| cx.program.name(word));

@@ -4,7 +4,9 @@
 //! extents are one name, are one class; a class has at most one value. Whatever is left open is one
 //! error that names each open extent and the flag that sets it.
 
+mod joins;
 mod loops;
+mod open;
 mod units;
 
 use super::axes::AxesTable;
@@ -13,7 +15,7 @@ use crate::analysis::names::parts;
 use crate::analysis::{Axis, Definitions};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
-use crate::ir::{AttrKey, Expr, ExprId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -29,6 +31,8 @@ pub struct Sizes {
     pub set: BTreeMap<String, i64>,
     /// Scalar inputs that are no integers: `--set d2=0.5`.
     pub reals: BTreeMap<String, f64>,
+    /// Of extents that nothing else gives a value: `--set '*=8'`.
+    pub every: Option<i64>,
     /// Logical global shapes by tensor name or `T0`: `--shape T0=4x8`.
     pub shapes: BTreeMap<String, Vec<usize>>,
     /// Number of ranks; `None`: as many as the meshes need.
@@ -46,6 +50,7 @@ impl Default for Sizes {
         Self {
             set: BTreeMap::new(),
             reals: BTreeMap::new(),
+            every: None,
             shapes: BTreeMap::new(),
             devices: None,
             processes: false,
@@ -106,6 +111,12 @@ struct Solver<'a> {
     unit_scalars: Vec<units::Given>,
     /// What loops go along, once it was asked for.
     ties: Option<Vec<loops::Tie>>,
+    /// Why nodes are of one class.
+    joins: Vec<joins::Join>,
+    /// The op that joins nodes now.
+    joining: Option<OpId>,
+    /// By class: the node whose size is known.
+    origins: FxHashMap<u32, u32>,
     diags: &'a mut Diags,
 }
 
@@ -126,6 +137,9 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
         name_nodes: FxHashMap::default(),
         unit_scalars: Vec::new(),
         ties: None,
+        joins: Vec::new(),
+        joining: None,
+        origins: FxHashMap::default(),
         diags,
     };
     solver.collect();
@@ -136,7 +150,7 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
     if solver.diags.items.len() > meant {
         return None;
     }
-    let env = solver.solve(ranks, sizes.streams);
+    let env = solver.solve(ranks, sizes);
     solver.check_all(&env);
     let failed =
         diags.items[before..].iter().any(|diag| diag.severity == crate::diag::Severity::Error);
@@ -205,7 +219,8 @@ impl Solver<'_> {
         let (low, high) = (a.min(b), a.max(b));
         self.parents[high as usize] = low;
         if let Some(known) = self.known[high as usize].take() {
-            self.fix(low, known);
+            // The same class, but a conflict names the node.
+            self.fix(self.origins.get(&high).copied().unwrap_or(low), known);
         }
     }
 
@@ -213,6 +228,7 @@ impl Solver<'_> {
         let root = self.root(node);
         let Some(old) = self.known[root as usize].clone() else {
             self.known[root as usize] = Some(known);
+            self.origins.insert(root, node);
             return;
         };
         if old.value == known.value {
@@ -228,6 +244,9 @@ impl Solver<'_> {
         };
         if let Some(span) = old.span {
             diag = diag.label(span, old.why);
+        }
+        if let Some(&origin) = self.origins.get(&root) {
+            diag = self.show_joins(diag, origin, node);
         }
         self.diags.push(diag);
     }
@@ -276,6 +295,7 @@ impl Solver<'_> {
         match self.program.expr(axis.extent) {
             Expr::Name(name) => {
                 let name = self.name_node(unit, *name);
+                self.joins.push(joins::Join { nodes: (node, name), op: None });
                 self.union(node, name);
             }
             Expr::Int(value) => {
@@ -326,6 +346,7 @@ impl Solver<'_> {
         }
         let mut links = Vec::new();
         for op in ops {
+            self.joining = Some(op);
             // A loop may go on over the domain of a tensor that nothing else names any more.
             if let Some(domain) = self.program.op(op).domain(AttrKey::Domain) {
                 self.collect_names(None, self.program.domain(domain).extent);
@@ -348,9 +369,12 @@ impl Solver<'_> {
         if broadcast(from) || broadcast(to) {
             return;
         }
-        if let (Some(from), Some(to)) = (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1))
+        if let (Some(one), Some(other)) =
+            (self.axis_node(from.0, from.1), self.axis_node(to.0, to.1))
         {
-            self.union(from, to);
+            let op = self.joining.map(|op| (op, from, to));
+            self.joins.push(joins::Join { nodes: (one, other), op });
+            self.union(one, other);
         }
     }
 
@@ -437,13 +461,16 @@ impl Solver<'_> {
     }
 
     /// Evaluates compound extents until nothing changes.
-    fn solve(&mut self, ranks: u32, streams: u32) -> Env {
+    fn solve(&mut self, ranks: u32, sizes: &Sizes) -> Env {
         let reals = std::mem::take(&mut self.reals);
-        let mut env = Env { ranks, streams, reals, ..Env::default() };
+        let mut env = Env { ranks, streams: sizes.streams, reals, ..Env::default() };
         loop {
             self.bind_known(&mut env);
-            let given = self.solve_unit_scalars(&env) || self.solve_compound(&env);
-            if !given && !self.name_units() && !self.follow_loops(&env) {
+            let followed = self.solve_unit_scalars(&env)
+                || self.solve_compound(&env)
+                || self.name_units()
+                || self.follow_loops(&env);
+            if !followed && !sizes.every.is_some_and(|value| self.fix_one_open(value)) {
                 return env;
             }
         }
@@ -553,35 +580,6 @@ impl Solver<'_> {
             sizes.push(known.map_or(8, |known| known.value).to_string());
         }
         format!("--shape {}={}", self.program.tensor_name(tensor), sizes.join("x"))
-    }
-
-    /// One error for all open extents: where each occurs and the flags that set it.
-    fn report_open(&mut self, open: &[(String, u32)]) {
-        let names: Vec<String> = open.iter().map(|(name, _)| format!("`{name}`")).collect();
-        let header = self.program.source().header;
-        let many = if names.len() == 1 { "this size is" } else { "these sizes are" };
-        let mut diag = Diag::error(
-            codes::SIZE_UNKNOWN,
-            header,
-            format!("{many} not known: {}", names.join(", ")),
-        );
-        let places = self.places();
-        for (name, root) in open {
-            let places = places.get(root).map_or(&[][..], Vec::as_slice);
-            let text = match places.is_empty() {
-                // The name is no extent of its own, as in `iS0{( 2 * i2 )}`.
-                true => match self.holders(name) {
-                    holders if holders.is_empty() => "the length of a loop".to_owned(),
-                    holders => format!("part of the size of {}", self.axes_text(&holders)),
-                },
-                false => self.axes_text(places),
-            };
-            let input = places.iter().map(|(tensor, _)| *tensor).find(|&at| self.is_input(at));
-            let shape =
-                input.map_or(String::new(), |tensor| format!(" or `{}`", self.shape_flag(tensor)));
-            diag = diag.note(format!("`{name}` is {text}: set it with `--set {name}=8`{shape}"));
-        }
-        self.diags.push(diag);
     }
 
     /// The first few of some axes in words.

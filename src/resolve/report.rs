@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use crate::diag::{Diag, Span, codes, nearest};
-use crate::ir::{Id, TensorId};
+use crate::ir::{AttrKey, Id, TensorId};
 use crate::ops::{self, ArgKind, ArgSpec, OpSpec, pointwise};
 use hostir_grammar::ast::{Arg, Expr, Stmt, Unit, Value};
 
@@ -66,12 +66,27 @@ impl Resolver<'_> {
             {
                 Some("tensors are called `T0`, `T1` and so on; other names are scalars".to_owned())
             }
+            Value::Expr(expr) => match self.ast.exprs[expr.index()].0 {
+                Expr::Index(of, _) => self.slice_note(self.ast.exprs[of.index()].1),
+                _ => None,
+            },
             _ => None,
         };
         self.report(match note {
             Some(note) => diag.note(note),
             None => diag,
         });
+    }
+
+    /// How to write the slice that `T3[i]` is elsewhere; `tensor` is where `T3` stands.
+    fn slice_note(&self, tensor: Span) -> Option<String> {
+        let name = self.source.get(tensor.range())?;
+        let name = name.split('_').next().filter(|name| name.starts_with('T'))?;
+        let inside = self.source.get(tensor.end as usize..)?.trim_start().strip_prefix('[')?;
+        let at = inside.split([']', '\n']).next().filter(|at| !at.is_empty())?;
+        Some(format!(
+            "a slice is written `T9_l_float[..] = HirAliasSelect( {name}, axis = 0, index = {at} )`"
+        ))
     }
 
     /// Where the value of an argument stands, without its key.
@@ -125,11 +140,24 @@ impl Resolver<'_> {
             Some(word) => format!("`{}` needs `{word}=`", spec.name),
             None => format!("`{}` needs {}", spec.name, declared.kind.describe()),
         };
-        let example = example(declared);
+        let memory = (declared.key == Some(AttrKey::MemType)).then(|| self.result_memory(stmt));
+        let example = match memory.flatten() {
+            Some(word) => format!("`mem_type={word}`"),
+            None => example(declared),
+        };
         let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.name_span, message)
             .note(format!("add {example}"))
             .note(format!("its arguments are {}", signature(spec)));
         self.report(diag);
+    }
+
+    /// The word for the memory of the tensor in front of `=`.
+    fn result_memory(&self, stmt: &Stmt) -> Option<&'static str> {
+        let Value::Expr(expr) = self.ast.args(stmt.results).first()?.value else { return None };
+        let Expr::Tensor(tensor) = self.ast.exprs[expr.index()].0 else { return None };
+        let number = self.ast.tensors[tensor.index()].number;
+        let tensor = self.latest.get(&number)?;
+        Some(self.program.tensors[*tensor].memory.word())
     }
 
     pub(super) fn missing_word(&mut self, spec: &OpSpec, word: &str, stmt: &Stmt) {
@@ -285,9 +313,11 @@ impl Resolver<'_> {
             span,
             "a tensor cannot stand inside a scalar expression",
         );
-        self.report(diag.note(
-            "a statement does one operation on tensors; give the inner one a statement of its own",
-        ));
+        let note = self.slice_note(span).unwrap_or_else(|| {
+            "a statement does one operation on tensors; give the inner one a statement of its own"
+                .to_owned()
+        });
+        self.report(diag.note(note));
     }
 
     pub(super) fn no_operation(&mut self, arg: &Arg) {

@@ -1,5 +1,6 @@
 //! What a tool reads from and writes to, and how it ends.
 
+use crate::terminal::{Coloring, knows_colors};
 use hostir::backend::cuda::Pool;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ pub struct Io<'a> {
     pub cwd: PathBuf,
     /// Whether diagnostics are coloured.
     pub color: bool,
+    /// Whether standard error is a terminal on which a line can be written again.
+    pub terminal: bool,
     /// Columns of the terminal that standard output is; `None` if it is none.
     pub columns: Option<usize>,
     /// Variables of the environment.
@@ -65,8 +68,8 @@ pub type Tool = fn(&[std::ffi::OsString], &mut Io<'_>) -> i32;
 pub fn process_main(tool: Tool) -> std::process::ExitCode {
     report_panics();
     let args: Vec<_> = std::env::args_os().collect();
-    let color = std::io::stderr().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let env: fn(&str) -> Option<std::ffi::OsString> = |name| std::env::var_os(name);
+    let terminal = std::io::stderr().is_terminal();
     let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
     let mut stderr = std::io::LineWriter::new(std::io::stderr());
     let mut io = Io {
@@ -74,10 +77,11 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
         stdout: &mut stdout,
         stderr: &mut stderr,
         cwd: std::env::current_dir().unwrap_or_default(),
-        color,
+        color: Coloring::Auto.colors(terminal, env),
+        terminal: terminal && knows_colors(env),
         columns: terminal_size::terminal_size_of(std::io::stdout())
             .map(|(width, _)| usize::from(width.0)),
-        env: |name| std::env::var_os(name),
+        env,
         exe: std::env::current_exe().ok(),
         gpus: Arc::default(),
     };

@@ -11,5 +11,6 @@ pub mod render;
 pub mod run;
 pub mod source;
 mod staged;
+mod terminal;
 
 pub use io::{Io, Status};

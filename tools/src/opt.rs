@@ -9,6 +9,7 @@ mod cli;
 mod dump;
 mod expect;
 mod faults;
+mod lists;
 mod output;
 mod tables;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tests;
 use crate::io::{Io, Status};
 use crate::render::report;
 use crate::source::Source;
+use crate::terminal::help_width;
 use chunk::Chunk;
 use cli::Cli;
 use dump::Dump;
@@ -38,15 +40,33 @@ pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
         Ok(cli) => cli,
         Err(status) => return status.code(),
     };
-    if cli.list_passes {
-        let _ = io.stdout.write_all(tables::list_passes().as_bytes());
-        return Status::Ok.code();
+    if cli.list_passes || cli.list_ops.is_some() {
+        return list(&cli, io).code();
     }
     let source = match Source::read(&cli.file, io) {
         Ok(source) => source,
         Err(diag) => return fail(io, &cli, &cli.file, "", &[diag], Status::Environment),
     };
     Session::new(&cli, &source).run(io).code()
+}
+
+/// Writes the lists that are asked for.
+fn list(cli: &Cli, io: &mut Io<'_>) -> Status {
+    let width = help_width(io);
+    let mut text = if cli.list_passes { lists::passes(width) } else { String::new() };
+    match cli.list_ops.as_deref() {
+        None => {}
+        Some("") => text += &lists::ops(),
+        Some(name) => match lists::op(name, width) {
+            Ok(about) => text += &about,
+            Err(message) => {
+                let _ = writeln!(io.stderr, "error: {message}");
+                return Status::Usage;
+            }
+        },
+    }
+    let _ = io.stdout.write_all(text.as_bytes());
+    Status::Ok
 }
 
 /// Reports diagnostics about `text` and gives back the status.

@@ -71,7 +71,22 @@ pub fn human(
     Ok(())
 }
 
+/// A diagnostic at an empty line, which there is nothing to see of, with its place in words.
+fn without_line(name: &str, text: &str, diag: &Diag) -> Option<Diag> {
+    let span = diag.primary.as_ref().filter(|label| label.text.is_empty())?.span;
+    let lines = view::Lines::new(text);
+    if !diag.labels.is_empty() || span.start != span.end || !lines.is_blank(span.start as usize) {
+        return None;
+    }
+    let (line, column) = lines.position(span.start as usize);
+    let mut plain = Diag { primary: None, ..diag.clone() };
+    plain.notes.insert(0, format!("at {name}:{}:{}", line + 1, column + 1));
+    Some(plain)
+}
+
 fn one(out: &mut dyn Write, color: bool, name: &str, text: &str, diag: &Diag) -> io::Result<()> {
+    let plain = without_line(name, text, diag);
+    let diag = plain.as_ref().unwrap_or(diag);
     let config = term::Config::default();
     let (view, mapped) = View::new(name, text, diag);
     let shown = hostir::diag::render::convert(&mapped, view.len());

@@ -4,6 +4,7 @@
 //! Each step either hands its result to the next or ends the run with a `Failure`; files are written
 //! in the last step only, so a run that fails leaves none.
 
+mod backends;
 mod bench;
 mod check;
 mod cli;
@@ -17,6 +18,7 @@ mod load;
 mod names;
 mod outputs;
 mod places;
+mod progress;
 mod ran;
 mod ranges;
 mod reference;
@@ -28,7 +30,7 @@ mod timeline;
 mod trace;
 mod traced;
 
-use crate::io::Io;
+use crate::io::{Io, Status};
 use crate::launch::Here;
 use crate::render;
 use crate::staged::Staged;
@@ -40,7 +42,7 @@ use hostir::backend::null::Null;
 use hostir::backend::trace::Trace;
 use hostir::backend::{RunResult, cuda};
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, codes};
 use load::Loaded;
 use outputs::Results;
 use std::ffi::OsString;
@@ -67,7 +69,7 @@ fn print(text: &str, options: &Options, io: &mut Io<'_>) -> i32 {
             render::report(io, options.format, &failure.source, &failure.diags);
             failure.status.code()
         }
-        _ => crate::Status::Ok.code(),
+        _ => Status::Ok.code(),
     }
 }
 
@@ -120,7 +122,7 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
         .transpose()?;
     let ran = ran::line(&prepared, run.stats);
     let results = Results::assemble(&prepared, run, &bound.in_parts())
-        .map_err(|diag| loaded.fail(vec![diag]))?;
+        .map_err(|diag| unlike(&loaded, diag, options))?;
     let mut lines = check::expected(&prepared, &results, options, &bound, io)?;
     if let Some(file) = &options.reference {
         lines.extend(reference::check(file, &inputs, &prepared, &results, options, io)?);
@@ -132,6 +134,13 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
         let _ = writeln!(io.stderr, "{ran}");
     }
     Ok(summary::done(&prepared, &inputs, &bound, &results, &lines, options) + &chart)
+}
+
+/// Outputs that cannot be put together. Replicas that differ are a comparison that differs, where one is asked for.
+fn unlike(loaded: &Loaded, diag: Diag, options: &Options) -> Failure {
+    let differs = diag.code == codes::REPLICAS && options.compares();
+    let failure = loaded.fail(vec![diag]);
+    if differs { Failure { status: Status::Differs, ..failure } } else { failure }
 }
 
 /// Looks for deadlocks without data; a timeline that is asked for is the model's.
@@ -203,10 +212,13 @@ fn prepare(
         // Nothing is allocated here, and a device says itself what it has.
         sizes.memory_limit = u64::MAX;
     }
+    // What flags give every extent that is left open comes behind what files give.
+    let every = sizes.every.take();
     if let Ok(prepared) = exec::prepare(&loaded.program, &sizes, &bound.kept) {
         return Ok(prepared);
     }
     inputs::add_shapes(&mut sizes, &loaded.program, whole);
+    sizes.every = every;
     exec::prepare(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.fail(diags))
 }
 
@@ -221,6 +233,9 @@ fn announce(
     if !options.quiet {
         let header = summary::header(prepared, options.streams, engine.name());
         let _ = writeln!(io.stderr, "{header}");
+        if let Some(idle) = summary::idle(prepared, options) {
+            let _ = writeln!(io.stderr, "{idle}");
+        }
     }
     if let Some(unused) = engine.unused(options) {
         render::report(io, options.format, &loaded.source, &[unused]);
@@ -239,24 +254,34 @@ fn compute(
     ready: &dyn Fn(&mut cuda::Loaded<'_>),
     io: &mut Io<'_>,
 ) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
-    let traced = options.traced.any();
-    let mut ready = |program: &mut cuda::Loaded<'_>| {
-        ready(program);
-        if !options.quiet {
-            let _ = writeln!(io.stderr, "hir-run: {}", exec::about(program));
-        }
-    };
+    let (traced, steps) = (options.traced.any(), exec::Steps::default());
     let timed = |(result, trace)| (result, Some(trace));
     let plain = |result| (result, None);
-    match engine {
-        Engine::Cpu if traced => exec::run_traced(prepared, parts).map(timed),
-        Engine::Cpu => exec::run(prepared, parts).map(plain),
-        Engine::Null { null, .. } => exec::run_on_null(prepared, null).map(plain),
-        Engine::Cuda(cuda) if traced => {
-            exec::trace_on_gpus(prepared, &parts, cuda, &mut ready).map(timed)
-        }
-        Engine::Cuda(cuda) => exec::run_on_gpus(prepared, &parts, cuda, &mut ready).map(plain),
-    }
+    let wanted = progress::is_wanted(options, io);
+    progress::shown(
+        wanted,
+        || progress::percent(&steps),
+        |line| {
+            let mut ready = |program: &mut cuda::Loaded<'_>| {
+                ready(program);
+                if !options.quiet {
+                    line.clear();
+                    let _ = writeln!(io.stderr, "hir-run: {}", exec::about(program));
+                }
+            };
+            match engine {
+                Engine::Cpu if traced => exec::run_traced(prepared, parts).map(timed),
+                Engine::Cpu => exec::run(prepared, parts, &steps).map(plain),
+                Engine::Null { null, .. } => exec::run_on_null(prepared, null).map(plain),
+                Engine::Cuda(cuda) if traced => {
+                    exec::trace_on_gpus(prepared, &parts, cuda, &mut ready).map(timed)
+                }
+                Engine::Cuda(cuda) => {
+                    exec::run_on_gpus(prepared, &parts, cuda, &mut ready).map(plain)
+                }
+            }
+        },
+    )
 }
 
 #[cfg(test)]

@@ -52,7 +52,15 @@ pub(super) fn report(prepared: &Prepared, exchange: &Exchange, ranks: &[Rank<'_>
         diag = diag.note(format!("and {} more", blocked.len() - MOST_NOTES));
     }
     match cycle(&blocked) {
-        Some(ranks) => diag.note(format!("they wait in a circle: {}", ranks.join(" -> "))),
+        Some(circle) => {
+            let diag = diag.note(format!("they wait in a circle: {}", circle.join(" -> ")));
+            match blocked.iter().find_map(|entry| stream_order(ranks, entry)) {
+                Some(note) => diag.note(note).note(
+                    "or write `backend=NCCL`; `--map-backend=NCCL=CUDA` runs that by copies too",
+                ),
+                None => diag,
+            }
+        }
         None => match finished(&blocked, ranks) {
             Some(text) => diag.note(text),
             None => diag,
@@ -108,6 +116,31 @@ fn on_streams(ranks: &[Rank<'_>]) -> Vec<Blocked> {
         }
     }
     blocked
+}
+
+/// How messages on streams have to be ordered, where what a side that copies waits for stands behind something
+/// that waits itself.
+fn stream_order(ranks: &[Rank<'_>], entry: &Blocked) -> Option<String> {
+    let (sends, put) = match &ranks[entry.rank].inst(entry.inst).kind {
+        InstKind::Send { comm: None, put, .. } => (true, *put),
+        InstKind::Recv { comm: None, put, .. } => (false, *put),
+        _ => return None,
+    };
+    let rank = u32::try_from(entry.rank).ok()?;
+    let answers = |kind: &InstKind| match kind {
+        InstKind::Send { comm: None, peer, .. } => !sends && *peer == rank,
+        InstKind::Recv { comm: None, peer, .. } => sends && *peer == rank,
+        _ => false,
+    };
+    let peers = || entry.others.iter().filter_map(|&other| ranks.get(other));
+    if !peers().any(|peer| peer.plan.iter().any(|inst| answers(&inst.kind))) {
+        return None;
+    }
+    let (protocol, first, second) =
+        if put { ("put", "receive", "send") } else { ("get", "send", "receive") };
+    Some(format!(
+        "`backend=CUDA`, `protocol={protocol}`: post the {first} before the {second}, in a group too"
+    ))
 }
 
 fn names(ranks: &[usize]) -> String {

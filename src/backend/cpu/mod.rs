@@ -18,11 +18,13 @@ mod pointwise;
 mod rank;
 mod record;
 mod reduce;
+mod steps;
 mod storage;
 mod take;
 mod traced;
 
 pub use model::Rates;
+pub use steps::Steps;
 pub use traced::{model, run_traced};
 
 use super::trace::Trace;
@@ -132,7 +134,20 @@ pub fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
 /// Runs all ranks of a prepared program. `inputs` are `[rank][tensor input]`, local parts; off an
 /// input's mesh any tensor stands in. Outputs are `[rank][output]`.
 pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+    run_counted(prepared, inputs, &Steps::default())
+}
+
+/// [`run`], and `steps` says meanwhile how far it is.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_counted(
+    prepared: &Prepared,
+    inputs: Vec<Vec<HostTensor>>,
+    steps: &Steps,
+) -> Result<RunResult, Vec<Diag>> {
     let mut ranks = start(prepared, inputs)?;
+    steps.begin(&mut ranks);
     let stats = follow(prepared, &mut ranks)?;
     finish(prepared, ranks, stats)
 }

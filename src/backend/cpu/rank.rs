@@ -8,6 +8,7 @@ use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::plan::{CommSlot, Inst, InstKind, Plan, Prepared, Scalar, StreamSlot, View, WorkSlot};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a communicator's queue holds: one collective, or sends and receives that start together.
 #[derive(Clone, Debug)]
@@ -63,6 +64,8 @@ pub(super) struct Rank<'p> {
     pub(super) dry: bool,
     /// Where a traced run records what it does.
     pub(super) recorder: Option<Box<Recorder>>,
+    /// Counts the instructions of streams, for onlookers.
+    pub(super) done: Option<&'p AtomicU64>,
     streams: Vec<Queue<u32>>,
     comms: Vec<Queue<Unit>>,
     works: Vec<bool>,
@@ -99,6 +102,7 @@ impl<'p> Rank<'p> {
             local_bytes: 0,
             dry: false,
             recorder: None,
+            done: None,
             streams: vec![Queue::new(); plan.streams as usize],
             comms: vec![Queue::new(); plan.communicators.len()],
             works: vec![false; plan.works as usize],
@@ -179,6 +183,11 @@ impl<'p> Rank<'p> {
     /// An instruction.
     pub(super) fn inst(&self, index: u32) -> &'p Inst {
         &self.plan.insts[index as usize]
+    }
+
+    /// Instructions on streams.
+    pub(super) fn steps(&self) -> u64 {
+        self.streams.iter().map(|queue| queue.items.len() as u64).sum()
     }
 
     /// Whether all queues are at their end.
@@ -396,6 +405,9 @@ impl<'p> Rank<'p> {
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.step(stream, index, inst, began);
+        }
+        if let Some(done) = self.done {
+            done.fetch_add(1, Ordering::Relaxed);
         }
         self.streams[stream].at += 1;
         Ok(true)

@@ -56,6 +56,7 @@ fn call(
         stderr: &mut err.clone(),
         cwd: context.scratch.clone(),
         color: false,
+        terminal: false,
         env,
         exe: None,
         gpus: context.gpus.clone(),

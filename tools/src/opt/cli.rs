@@ -5,6 +5,7 @@ use super::faults::Origin;
 use crate::io::{Io, Status};
 use crate::render::{Format, report};
 use crate::source::Source;
+use crate::terminal::{Coloring, color_arg, help_width};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use hostir::diag::{Diag, Diags, Span};
@@ -24,6 +25,8 @@ pub(super) struct Cli {
     /// Where each step of the pipeline stands.
     pub(super) origins: Vec<Origin>,
     pub(super) list_passes: bool,
+    /// All ops, or the one of this name.
+    pub(super) list_ops: Option<String>,
     pub(super) style: Option<Era>,
     pub(super) form: Form,
     pub(super) renumber: bool,
@@ -43,8 +46,23 @@ pub(super) struct Cli {
 
 const ABOUT: &str = "Reads host programs, verifies them, runs passes over them and prints them";
 const AFTER: &str = "\
-Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a file cannot be read or written.
-Results go to standard output, everything else to standard error; nothing is printed when something is wrong.";
+Examples:
+  hir-opt prog.hir
+      Verify the program and print it.
+  hir-opt prog.hir --pass=canonicalize --pass=dce -o small.hir
+      Run two passes and write what comes out.
+  hir-opt annotated.hir --pass=host-ir-lower{allgather=ring,p2p_stream=own}
+      Lower an annotated program; options of a pass stand in braces.
+  hir-opt prog.hir --pass=cse --remarks --print-ir-after-change -o -
+      Say what a pass did and show each program that differs.
+  nvfuser_test 2>&1 | hir-opt --container=2 --form=short --renumber
+      Take the second program of a log and print it so that people can read it.
+  hir-opt --list-ops=Communication
+      Say how an op is written, and what its arguments may be.
+
+Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
+file cannot be read or written. Results go to standard output, everything else
+to standard error; nothing is printed when something is wrong.";
 
 /// Reads the arguments, the program's name first. An error was reported and is given as the exit status;
 /// so are `--help` and `--version`.
@@ -53,7 +71,7 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
         let _ = writeln!(io.stderr, "error: {text}");
         return Err(Status::Usage);
     }
-    match command().try_get_matches_from(args) {
+    match command().term_width(help_width(io)).try_get_matches_from(args) {
         Ok(matches) => read(&matches, io),
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
@@ -99,6 +117,10 @@ fn command() -> Command {
             many(value("pass-pipeline", "a,b{k=v}", "Runs several passes")),
             value("output", "FILE", "Where the result goes").short('o').default_value("-"),
             flag("list-passes", "Lists all passes with their options"),
+            value("list-ops", "OP", "Lists how ops are written, or all about one of them")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(""),
             value(
                 "form",
                 "full|short",
@@ -130,6 +152,7 @@ fn command() -> Command {
             value("error-format", "human|json", "How diagnostics are written")
                 .value_parser(["human", "json"])
                 .default_value("human"),
+            color_arg(),
         ])
 }
 
@@ -146,6 +169,7 @@ fn named_bool(name: &'static str, help: &'static str) -> Arg {
 }
 
 fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
+    Coloring::apply(matches, io);
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let format =
         if text("error-format").as_deref() == Some("json") { Format::Json } else { Format::Human };
@@ -159,6 +183,7 @@ fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
         pipeline,
         origins,
         list_passes: matches.get_flag("list-passes"),
+        list_ops: text("list-ops"),
         renumber: matches.get_flag("renumber"),
         form: usage.form(text("form")),
         style: usage.style(text("style")),

@@ -1,34 +1,7 @@
-//! Text tables: `--list-passes`, `--timing`, `--statistics`.
+//! Text tables: `--timing`, `--statistics`.
 
 use hostir_passes::manager::{PassRun, Report};
-use hostir_passes::{Action, PASSES};
 use std::fmt::Write;
-
-/// Every pass with its options. Writing to a string cannot fail.
-pub(super) fn list_passes() -> String {
-    let mut out = String::new();
-    let width = PASSES.iter().map(|pass| pass.name.len()).max().unwrap_or(0);
-    for pass in PASSES {
-        let _ = writeln!(out, "{:width$}  {}", pass.name, pass.summary);
-        if let Action::Pipeline(steps) = pass.action {
-            let steps = steps(&hostir_passes::Options::defaults(pass.options));
-            let _ = writeln!(out, "{:width$}  = {steps}", "");
-        }
-        for option in pass.options {
-            let default =
-                option.default.map_or("must be given".to_owned(), |text| format!("default {text}"));
-            let _ = writeln!(
-                out,
-                "{:width$}    {}: {} ({default}): {}",
-                "",
-                option.name,
-                option.ty.describe(),
-                option.help
-            );
-        }
-    }
-    out
-}
 
 /// What parsing, each pass, its verification and printing took.
 pub(super) fn timing(phases: &[f64; 4], reports: &[Report]) -> String {

@@ -19,6 +19,7 @@ fn run(text: &str, args: &[&str]) -> (i32, String, String) {
         stderr: &mut err,
         cwd: std::env::temp_dir(),
         color: false,
+        terminal: false,
         columns: None,
         exe: None,
         gpus: std::sync::Arc::default(),

@@ -41,6 +41,10 @@ impl<'a> Lines<'a> {
         let end = self.starts.get(line + 1).copied().unwrap_or(self.text.len());
         start..start + self.text[start..end].trim_end_matches(['\n', '\r']).len()
     }
+    /// Whether the line of a place shows nothing.
+    pub(super) fn is_blank(&self, offset: usize) -> bool {
+        self.text[self.range(self.index(floor(self.text, offset)))].trim().is_empty()
+    }
     /// Line and column in characters, both from 0.
     pub(super) fn position(&self, offset: usize) -> (usize, usize) {
         let offset = floor(self.text, offset);

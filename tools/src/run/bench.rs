@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
 use super::outputs::Results;
+use super::progress::{self, Line, Rounds};
 use super::{check, names, ranges, spread, stuck};
 use crate::io::Io;
 use crate::launch::Here;
@@ -70,19 +71,25 @@ pub(super) fn run(
         super::announce(&options, &entry.prepared, &entry.loaded, engine, io);
     }
     spread::compare(here, &programs, &prepared, options)?;
-    let mut text = String::new();
-    let times = match engine {
-        Engine::Cpu => on_cpu(&entries, bench, options)?,
-        Engine::Null { null, .. } => on_null(&entries, bench, null)?,
-        Engine::Cuda(cuda) => {
-            let programs =
-                entries.iter().map(|entry| (&entry.loaded.source, &entry.prepared)).collect();
-            let work = |io: &mut Io<'_>| {
-                on_cuda(&entries, bench, options, (cuda, profiler), here, &mut text, io)
-            };
-            stuck::watched(engine, programs, options.format, here, io, work)?
-        }
-    };
+    let (mut text, rounds) = (String::new(), Rounds::default());
+    let (wanted, all) = (progress::is_wanted(options, io), bench.warmup + bench.iterations);
+    let times = progress::shown(
+        wanted,
+        || rounds.text(all),
+        |line| match engine {
+            Engine::Cpu => on_cpu(&entries, bench, options, &rounds),
+            Engine::Null { null, .. } => on_null(&entries, bench, null, &rounds),
+            Engine::Cuda(cuda) => {
+                let programs =
+                    entries.iter().map(|entry| (&entry.loaded.source, &entry.prepared)).collect();
+                let work = |io: &mut Io<'_>| {
+                    let shown = (&mut text, line, &rounds);
+                    on_cuda(&entries, bench, options, (cuda, profiler), here, shown, io)
+                };
+                stuck::watched(engine, programs, options.format, here, io, work)
+            }
+        },
+    )?;
     if here.is_some_and(|here| !here.is_first()) {
         return Ok(text);
     }
@@ -91,13 +98,34 @@ pub(super) fn run(
     for (place, (entry, figure)) in entries.iter().zip(&figures).enumerate() {
         let _ = writeln!(text, "{}", line(&entry.file, figure, (place > 0).then(|| &figures[0])));
     }
-    if let Some(path) = &bench.json {
-        let all = json!({ "backend": engine.name(), "iterations": bench.iterations, "programs": figures });
-        let written = write_whole(path, io.path(path), format!("{all:#}\n").as_bytes());
-        if let Err(diag) = written {
-            // What was measured is not lost with the file.
-            let _ = io.stdout.write_all(text.as_bytes());
-            return Err(diag.into());
+    let all =
+        json!({ "backend": engine.name(), "iterations": bench.iterations, "programs": figures });
+    write_figures(bench.json.as_deref(), &format!("{all:#}\n"), text, options, io)
+}
+
+/// Writes the figures to a file, or hands them back instead of the lines for people, which then go to standard
+/// error.
+fn write_figures(
+    path: Option<&str>,
+    figures: &str,
+    text: String,
+    options: &Options,
+    io: &mut Io<'_>,
+) -> Result<String, Failure> {
+    match path {
+        None => return Ok(text),
+        Some("-") => {
+            if !options.quiet {
+                let _ = io.stderr.write_all(text.as_bytes());
+            }
+            return Ok(figures.to_owned());
+        }
+        Some(path) => {
+            if let Err(diag) = write_whole(path, io.path(path), figures.as_bytes()) {
+                // What was measured is not lost with the file.
+                let _ = io.stdout.write_all(text.as_bytes());
+                return Err(diag.into());
+            }
         }
     }
     Ok(text)
@@ -123,10 +151,16 @@ fn entry(
     Ok(Entry { file: file.to_owned(), loaded, prepared, inputs })
 }
 
-fn on_cpu(entries: &[Entry], bench: &Bench, options: &Options) -> Result<Vec<Measured>, Failure> {
+fn on_cpu(
+    entries: &[Entry],
+    bench: &Bench,
+    options: &Options,
+    rounds: &Rounds,
+) -> Result<Vec<Measured>, Failure> {
     let mut times = vec![Vec::new(); entries.len()];
     let mut first = None;
     for round in 0..bench.warmup + bench.iterations {
+        rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
             let run = cpu::Cpu.run(&entry.prepared, entry.inputs.clone());
@@ -144,9 +178,15 @@ fn on_cpu(entries: &[Entry], bench: &Bench, options: &Options) -> Result<Vec<Mea
 }
 
 /// Times the steps that processes take together: there is no work.
-fn on_null(entries: &[Entry], bench: &Bench, null: &Null) -> Result<Vec<Measured>, Failure> {
+fn on_null(
+    entries: &[Entry],
+    bench: &Bench,
+    null: &Null,
+    rounds: &Rounds,
+) -> Result<Vec<Measured>, Failure> {
     let mut times = vec![Vec::new(); entries.len()];
     for round in 0..bench.warmup + bench.iterations {
+        rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
             let run = null.run(&entry.prepared, Vec::new());
@@ -159,17 +199,20 @@ fn on_null(entries: &[Entry], bench: &Bench, null: &Null) -> Result<Vec<Measured
     Ok(times.into_iter().map(|times| Measured { times: Times::of(times), issue: None }).collect())
 }
 
+/// What goes to standard output, the line on the terminal, and what it says.
+type Shown<'a> = (&'a mut String, &'a Line, &'a Rounds);
+
 fn on_cuda(
     entries: &[Entry],
     bench: &Bench,
     options: &Options,
     (cuda, profiler): (&cuda::Cuda, Option<&Arc<Nvtx>>),
     here: Option<&Here>,
-    text: &mut String,
+    shown: Shown<'_>,
     io: &mut Io<'_>,
 ) -> Result<Vec<Measured>, Failure> {
     let mut programs = Vec::new();
-    let result = time(entries, bench, options, (cuda, profiler), here, (text, &mut programs), io);
+    let result = time(entries, bench, options, (cuda, profiler), here, (shown, &mut programs), io);
     if result.is_err() {
         // As `exec::kept`: to free what a device may still use can wait without end.
         std::mem::forget(programs);
@@ -184,7 +227,7 @@ fn time<'e>(
     options: &Options,
     (cuda, profiler): (&cuda::Cuda, Option<&Arc<Nvtx>>),
     here: Option<&Here>,
-    (text, programs): (&mut String, &mut Vec<cuda::Loaded<'e>>),
+    ((text, line, rounds), programs): (Shown<'_>, &mut Vec<cuda::Loaded<'e>>),
     io: &mut Io<'_>,
 ) -> Result<Vec<Measured>, Failure> {
     let mut first = None;
@@ -205,10 +248,12 @@ fn time<'e>(
     }
     if let Some(program) = programs.first() {
         if !options.quiet {
+            line.clear();
             let _ = writeln!(io.stderr, "hir-run: {}", exec::about(program));
         }
         let _ = writeln!(text, "on {}", program.about());
     }
+    rounds.next(bench.warmup);
     for (program, entry) in programs.iter_mut().zip(entries) {
         program.samples(bench.warmup as usize).map_err(|diags| entry.loaded.fail(diags))?;
     }
@@ -216,11 +261,11 @@ fn time<'e>(
     let mut left = bench.iterations as usize;
     while left > 0 {
         let count = left.min(IN_A_ROW);
+        rounds.next(count as u32);
         for ((program, entry), times) in programs.iter_mut().zip(entries).zip(&mut times) {
             times.extend(program.samples(count).map_err(|diags| entry.loaded.fail(diags))?);
         }
         left -= count;
-        progress(bench.iterations as usize - left, bench, io);
     }
     let mut all = Vec::new();
     for ((program, entry), times) in programs.iter_mut().zip(entries).zip(times) {
@@ -235,16 +280,6 @@ fn time<'e>(
 const IN_A_ROW: usize = 5;
 /// How often the host's part of a run is timed.
 const ISSUES: usize = 11;
-
-/// One line that overwrites itself, where a person looks on.
-fn progress(round: usize, bench: &Bench, io: &mut Io<'_>) {
-    let all = bench.iterations as usize;
-    if io.color {
-        let end = if round == all { "\r\x1b[K" } else { "" };
-        let _ = write!(io.stderr, "\rround {round} of {all}{end}");
-        let _ = io.stderr.flush();
-    }
-}
 
 /// All programs compute what the first one does.
 fn agree(

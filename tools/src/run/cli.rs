@@ -1,5 +1,6 @@
 //! The command line of hir-run: what was typed, without looking at the program.
 
+use super::backends::other_backend;
 use super::errors;
 use super::failure::Failure;
 use super::files::DataFile;
@@ -9,7 +10,9 @@ use crate::data::generate::Generator;
 use crate::io::{Io, Status};
 use crate::launch::Flags;
 use crate::render::{self, Format};
+use crate::terminal::{Coloring, color_arg, help_width};
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use hostir::backend::cuda::{Route, Routes};
 use hostir::diag::{Diag, nearest};
@@ -81,6 +84,8 @@ pub(super) struct Options {
     pub(super) streams: u32,
     pub(super) shapes: Keyed<Vec<usize>>,
     pub(super) set: Keyed<Number>,
+    /// `--set '*=8'`: of extents that nothing else gives a value.
+    pub(super) every: Option<i64>,
     pub(super) inputs: Keyed<Content>,
     pub(super) seed: u64,
     pub(super) outputs: Keyed<DataFile>,
@@ -102,6 +107,7 @@ pub(super) struct Options {
     pub(super) summary: bool,
     pub(super) quiet: bool,
     pub(super) format: Format,
+    pub(super) coloring: Coloring,
 }
 
 impl Options {
@@ -119,12 +125,16 @@ impl Options {
         ];
         asked.into_iter().find_map(|(flag, given)| given.then_some(flag))
     }
+    /// Whether the command line says with what outputs are compared.
+    pub(super) fn compares(&self) -> bool {
+        self.reference.is_some() || !self.expects.is_empty()
+    }
     /// What has to be the same on all processes of a run, beside the program: options and their values.
     pub(super) fn shared(&self) -> Vec<(&'static str, String)> {
         let names = |keyed: &Keyed<DataFile>| {
             keyed.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
         };
-        let Options { container, streams, shapes, set, inputs, seed, gpu, .. } = self;
+        let Options { container, streams, shapes, set, every, inputs, seed, gpu, .. } = self;
         // How long one waits is its own affair.
         let Gpu { routes, tf32, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
@@ -134,7 +144,7 @@ impl Options {
             ("`--backend`", format!("{:?}", self.backend)),
             ("`--streams`", streams.to_string()),
             ("`--shape`", format!("{shapes:?}")),
-            ("`--set`", format!("{set:?}")),
+            ("`--set`", format!("{set:?} {every:?}")),
             ("`--input`", format!("{inputs:?}")),
             ("`--seed`", seed.to_string()),
             ("`--map-backend`", format!("{routes:?}")),
@@ -153,38 +163,49 @@ impl Options {
 const ABOUT: &str = "Runs a host program on all its ranks and checks what it computes";
 
 const AFTER: &str = "\
-Tensors are named by number (T0) or by position among the inputs
-(--input, --shape) or outputs (--output, --expect), from 0.
+Tensors are named by number (T0) or by position among the inputs (--input,
+--shape) or outputs (--output, --expect), from 0.
 
 Examples:
-  hir-run docs/examples/ag_matmul_p2p.hir --set i1=64 --set i2=128 --set i3=32
+  hir-run docs/examples/ag_matmul_p2p.hir --set i1=64,i2=128,i3=32
       Run on as many ranks as the meshes name, with normally distributed inputs.
-  hir-run lowered.hir --shape T0=8x128x64 --shape T1=64x32 --reference unlowered.hir
-      Run both programs on the same inputs and compare the outputs.
-  hir-run mlp.hir --input T0=x.npy --input T1=w.safetensors:fc1.weight --expect T5=y.npy --output T5=out.npy
-      Files in and out; out.npy is written only if the run and the comparison succeed.
+  hir-run lowered.hir --set '*=8' --reference unlowered.hir
+      Run both programs on the same inputs and compare the outputs; what the
+      programs leave open is 8 long.
+  hir-run mlp.hir --input T0=x.npy --input T1=w.safetensors:fc1.weight \\
+      --expect T5=y.npy --output T5=out.npy
+      Files in and out; out.npy is written only if the run and the comparison
+      succeed.
   hir-run mlp.hir --input T0=x.%r.npy
       One file a rank: x.0.npy, x.1.npy, ... hold the ranks' parts.
+  hir-run a.hir b.hir --bench --set '*=1024' --json - | jq .programs
+      Time two programs in turn; the figures go to another program.
   nvfuser_test 2>&1 | hir-run - --container=2 --check-only
       Check the second program of a log.
 
-Several processes: torchrun, mpirun and srun say each process its rank; else --rank, --world and
---coordinator or HIR_RANK, HIR_WORLD and HIR_COORDINATOR do, with one HIR_TOKEN for all. -n N runs
-all ranks in this process, -n N --processes starts them. docs/launch.md has commands for two hosts.
+Several processes: torchrun, mpirun and srun say each process its rank; else
+--rank, --world and --coordinator or HIR_RANK, HIR_WORLD and HIR_COORDINATOR do,
+with one HIR_TOKEN for all. -n N runs all ranks in this process, -n N
+--processes starts them. docs/launch.md has commands for two hosts.
 
-Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a file or device is
-missing or unfit, 4 a comparison differs, 5 deadlock or timeout. Results go to standard output,
-everything else to standard error; a run that fails writes no file.";
+Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
+file or device is missing or unfit, 4 a comparison differs, or replicas of what
+is compared do, 5 deadlock or timeout. Results go to standard output, everything
+else to standard error; a run that fails writes no file.";
 
 /// Reads the arguments, the program's name first. An error was reported and is given as the exit
 /// status; so are `--help` and `--version`.
 pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Status> {
-    match command().try_get_matches_from(args) {
-        Ok(matches) => options(&matches).map_err(|(format, diags)| {
-            let failure = Failure::from(diags);
-            render::report(io, format, &failure.source, &failure.diags);
-            Status::Usage
-        }),
+    match command().term_width(help_width(io)).try_get_matches_from(args) {
+        Ok(matches) => {
+            let coloring = Coloring::apply(&matches, io);
+            let options = options(&matches).map(|options| Options { coloring, ..options });
+            options.map_err(|(format, diags)| {
+                let failure = Failure::from(diags);
+                render::report(io, format, &failure.source, &failure.diags);
+                Status::Usage
+            })
+        }
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
@@ -192,7 +213,10 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Statu
             Err(Status::Ok)
         }
         Err(error) => {
-            let _ = write!(io.stderr, "{}", error.render());
+            let _ = match other_backend(&error) {
+                Some(answer) => writeln!(io.stderr, "error: {answer}"),
+                None => write!(io.stderr, "{}", error.render()),
+            };
             Err(Status::Usage)
         }
     }
@@ -214,7 +238,6 @@ fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
         .after_help(AFTER)
-        .term_width(100)
         .args(groups.into_iter().flatten())
 }
 
@@ -251,7 +274,11 @@ fn size_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("Sizes");
     vec![
         group(many("shape", "T0=4x8", "The whole shape of an input")),
-        group(many("set", "i0=8", "The value of an extent or scalar input")),
+        group(many(
+            "set",
+            "i0=8,...",
+            "Values of extents and scalar inputs; *=8 is one for each extent that nothing else gives",
+        )),
     ]
 }
 
@@ -346,7 +373,7 @@ fn launch(matches: &ArgMatches) -> Flags {
 
 fn bench_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("Benchmarks");
-    let count = |arg: Arg| arg.value_parser(value_parser!(u32)).requires("bench");
+    let count = |arg: Arg| arg.value_parser(value_parser!(u32));
     vec![
         group(flag(
             "bench",
@@ -354,7 +381,11 @@ fn bench_args() -> Vec<Arg> {
         )),
         group(count(value("iters", "N", "Timed runs of each program").default_value("50"))),
         group(count(value("warmup", "N", "Runs before them").default_value("5"))),
-        group(value("json", "FILE", "Writes the figures").requires("bench")),
+        group(value(
+            "json",
+            "FILE",
+            "Writes the figures; - is standard output, and lines go to standard error",
+        )),
     ]
 }
 
@@ -381,6 +412,7 @@ fn print_args() -> Vec<Arg> {
         group(value("error-format", "FORMAT", "How diagnostics are written"))
             .value_parser(["human", "json"])
             .default_value("human"),
+        group(color_arg()),
     ]
 }
 
@@ -389,6 +421,8 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
     let json = text("error-format").as_deref() == Some("json");
     let format = if json { Format::Json } else { Format::Human };
     let mut values = Values { matches, diags: Vec::new() };
+    values.need_bench();
+    let (set, every) = values.set();
     let options = Options {
         file: values.file(),
         others: values.others(),
@@ -402,7 +436,8 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         },
         streams: matches.get_one("streams").copied().unwrap_or(4),
         shapes: values.keyed("shape", shape),
-        set: values.keyed("set", number),
+        set,
+        every,
         inputs: values.keyed("input", content),
         seed: matches.get_one("seed").copied().unwrap_or(0),
         outputs: values.keyed("output", data_file),
@@ -429,6 +464,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         summary: matches.get_flag("summary"),
         quiet: matches.get_flag("quiet"),
         format,
+        coloring: Coloring::default(),
     };
     if values.diags.is_empty() { Ok(options) } else { Err((format, values.diags)) }
 }
@@ -472,10 +508,56 @@ impl Values<'_> {
     fn others(&self) -> Vec<String> {
         self.matches.get_many::<String>("FILE").into_iter().flatten().skip(1).cloned().collect()
     }
+    /// Reports options about timed runs where none are.
+    fn need_bench(&mut self) {
+        let given = |flag: &&str| self.matches.value_source(flag) == Some(ValueSource::CommandLine);
+        let flags = ["iters", "warmup", "json"].into_iter();
+        let without = flags.filter(given).filter(|_| !self.matches.get_flag("bench"));
+        let diags = without.map(|flag| {
+            let message = format!("`--{flag}` is about timed runs, but `--bench` is not given");
+            Diag::global(errors::CONFLICT, message).note(match flag {
+                "json" => "add `--bench`; `--error-format=json` writes diagnostics as JSON",
+                _ => "add `--bench`",
+            })
+        });
+        let diags: Vec<Diag> = diags.collect();
+        self.diags.extend(diags);
+    }
+    /// The values of `--set i0=8,d1=0.5`, and that of `--set '*=8'`.
+    fn set(&mut self) -> (Keyed<Number>, Option<i64>) {
+        let texts = self.matches.get_many::<String>("set").into_iter().flatten();
+        // A comma may stand behind the last one.
+        let texts = texts.flat_map(|text| text.strip_suffix(',').unwrap_or(text).split(','));
+        let mut all = self.pairs("set", texts, number);
+        let mut every = None;
+        for (_, value) in all.extract_if(.., |(name, _)| name == "*") {
+            match value {
+                Number::Int(value @ 0..) if every.is_none() => every = Some(value),
+                Number::Int(0..) => {
+                    self.diags.push(Diag::global(errors::TWICE, "`--set *` is given twice"));
+                }
+                other => {
+                    let message =
+                        format!("`--set *={other}`: an extent is a whole number from 0 up");
+                    self.diags.push(Diag::global(errors::VALUE, message));
+                }
+            }
+        }
+        (all, every)
+    }
     /// All `--flag key=value`.
     fn keyed<T>(&mut self, flag: &str, read: impl Fn(&str) -> Result<T, String>) -> Keyed<T> {
+        let texts = self.matches.get_many::<String>(flag).into_iter().flatten();
+        self.pairs(flag, texts.map(String::as_str), read)
+    }
+    fn pairs<'t, T>(
+        &mut self,
+        flag: &str,
+        texts: impl Iterator<Item = &'t str>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Keyed<T> {
         let mut found = Vec::new();
-        for text in self.matches.get_many::<String>(flag).into_iter().flatten() {
+        for text in texts {
             let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
             let value = parts.ok_or_else(|| lacking(flag, text));
             match value.and_then(|(key, value)| Ok((key.to_owned(), read(value)?))) {

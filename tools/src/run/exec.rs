@@ -8,6 +8,7 @@ use hostir::ir::{Program, TensorId};
 use hostir::plan::{self, Sizes};
 use std::fmt::Write as _;
 
+pub(super) use hostir::backend::cpu::Steps;
 pub(super) use hostir::plan::{Port, Prepared};
 
 /// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.
@@ -79,12 +80,13 @@ pub(super) fn trace_on_null(
     null.run_traced(prepared, Vec::new())
 }
 
-/// Runs all ranks; inputs are by rank and position.
+/// Runs all ranks; inputs are by rank and position. `steps` says meanwhile how far they are.
 pub(super) fn run(
     prepared: &Prepared,
     inputs: Vec<Vec<HostTensor>>,
+    steps: &Steps,
 ) -> Result<RunResult, Vec<Diag>> {
-    cpu::Cpu.run(prepared, inputs)
+    cpu::run_counted(prepared, inputs, steps)
 }
 
 /// [`run`] with its timeline. A short run is repeated, and the second timeline is the one that counts:

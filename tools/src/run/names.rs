@@ -4,6 +4,7 @@ use super::cli::{Content, Keyed, Number, Options};
 use super::errors;
 use super::failure::Failure;
 use super::files::DataFile;
+use hostir::analysis::names::{RUNTIME, parts};
 use hostir::diag::{Diag, nearest};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
 use hostir::plan::Sizes;
@@ -30,6 +31,7 @@ impl Bound<'_> {
         Sizes {
             set: whole_numbers(&options.set),
             reals: reals(&options.set),
+            every: options.every,
             shapes: self.shapes.clone(),
             devices: options.devices,
             processes: options.launch.world.is_some(),
@@ -189,13 +191,47 @@ fn check_scalars(program: &Program, set: &Keyed<Number>, diags: &mut Vec<Diag>) 
         if names.contains(&name.as_str()) {
             continue;
         }
-        let diag = Diag::global(
-            errors::SCALAR,
-            format!("`--set {name}={value}`: the program has no scalar `{name}`"),
-        );
+        let message = format!("`--set {name}={value}`: the program has no scalar `{name}`");
+        let diag = Diag::global(errors::SCALAR, message);
         diags.push(match nearest(name, names.iter().copied()) {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
-            None => diag,
+            None => diag.note(extents(program)),
         });
+    }
+}
+
+/// What may be set, in words.
+fn extents(program: &Program) -> String {
+    let mut names = Vec::new();
+    for (tensor, _) in program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none()) {
+        program.domains(tensor).iter().for_each(|axis| add_names(program, axis.extent, &mut names));
+    }
+    let scalars = program.inputs().iter().filter_map(|input| input.scalar());
+    scalars.for_each(|scalar| add_names(program, scalar, &mut names));
+    match names.len() {
+        0 => "it has no sizes that could be set".to_owned(),
+        1 => format!("it has only {}", names[0]),
+        count @ ..=MOST_NAMES => {
+            format!("it has {} and {}", names[..count - 1].join(", "), names[count - 1])
+        }
+        count => {
+            format!("it has {} and {} more", names[..MOST_NAMES].join(", "), count - MOST_NAMES)
+        }
+    }
+}
+
+/// Names that a note lists.
+const MOST_NAMES: usize = 8;
+
+/// Adds the names of an expression that callers may set, each once.
+fn add_names<'p>(program: &'p Program, expr: ExprId, names: &mut Vec<&'p str>) {
+    match program.expr(expr) {
+        Expr::Name(name) => {
+            let name = program.name(*name);
+            if !RUNTIME.contains(&name) && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        other => parts(other).iter().for_each(|&part| add_names(program, part, names)),
     }
 }

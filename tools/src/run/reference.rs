@@ -3,12 +3,12 @@
 use super::check::Checks;
 use super::cli::Options;
 use super::errors;
-use super::exec::{self, Prepared};
+use super::exec::{self, Prepared, Steps};
 use super::failure::Failure;
 use super::inputs::{self, Input};
 use super::load::Loaded;
-use super::names;
 use super::outputs::Results;
+use super::{names, progress};
 use crate::data::brackets;
 use crate::io::Io;
 use hostir::analysis::{Definitions, logical_axes};
@@ -49,7 +49,12 @@ pub(super) fn check(
     exec::check_memory(&reference)?;
     let inputs: Vec<Input> = whole.into_iter().cloned().map(Input::Whole).collect();
     let parts = inputs::parts(&reference, &inputs, None);
-    let run = exec::run(&reference, parts).map_err(|diags| loaded.fail(diags))?;
+    let steps = Steps::default();
+    let state = || progress::percent(&steps).map(|percent| format!("the reference: {percent}"));
+    let run = progress::shown(progress::is_wanted(options, io), state, |_| {
+        exec::run(&reference, parts, &steps)
+    });
+    let run = run.map_err(|diags| loaded.fail(diags))?;
     let expected =
         Results::assemble(&reference, run, &[]).map_err(|diag| loaded.fail(vec![diag]))?;
     let mut checks = Checks::new(options);
@@ -128,7 +133,8 @@ fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<
     set.retain(|name, _| is_scalar(name));
     reals.retain(|name, _| is_scalar(name));
     let (shapes, streams) = (shapes.collect(), options.streams);
-    let sizes = Sizes { set, reals, shapes, streams, ..Sizes::default() };
+    let every = options.every;
+    let sizes = Sizes { set, reals, shapes, streams, every, ..Sizes::default() };
     // An extent that is given by name means the one of that name here, unless that does not fit the inputs.
     let mut named = sizes.clone();
     for (name, value) in names::whole_numbers(&options.set) {

@@ -8,6 +8,7 @@
 use super::engine::Engine;
 use super::exec::Prepared;
 use super::failure::Failure;
+use super::progress::WIPE;
 use super::spread::{End, Voice, ending};
 use crate::io::Io;
 use crate::launch::Here;
@@ -44,7 +45,7 @@ pub(super) fn watched<T>(
     let (Engine::Cuda(cuda), true) = (engine, io.exe.is_some()) else { return work(io) };
     let (watch, timeout) = (&*cuda.options.watch, cuda.options.timeout);
     let run = Run { programs, watch, timeout, alone: here.is_none() };
-    let (color, over) = (io.color, Over::default());
+    let (color, terminal, over) = (io.color, io.terminal, Over::default());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let Some(failure) = over.unless(|since| run.cause(failed(here), since)) else { return };
@@ -52,6 +53,9 @@ pub(super) fn watched<T>(
             let (voice, status) = here.map_or((Voice::Full, status), |here| ending(here, &failure));
             // In one piece: other processes may write to the same place. Nobody is left to tell if this fails.
             let mut text = Vec::new();
+            if terminal {
+                text.extend_from_slice(WIPE.as_bytes());
+            }
             End::Failed(failure, voice, status).write(format, color, &mut text);
             let _ = std::io::stderr().write_all(&text);
             end_process(status);
@@ -117,11 +121,14 @@ fn stuck(timeout: Duration) -> Diag {
 
 /// Whether the work is done.
 #[derive(Default)]
-struct Over(Mutex<bool>, Condvar);
+pub(super) struct Over(Mutex<bool>, Condvar);
 
 impl Over {
     /// Looks again and again until something is found or the work is done.
-    fn unless<T>(&self, mut look: impl FnMut(&mut Option<Instant>) -> Option<T>) -> Option<T> {
+    pub(super) fn unless<T>(
+        &self,
+        mut look: impl FnMut(&mut Option<Instant>) -> Option<T>,
+    ) -> Option<T> {
         let mut since = None;
         let mut over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !*over {
@@ -135,7 +142,7 @@ impl Over {
 }
 
 /// Sets it when dropped, also by a panic.
-struct Set<'a>(&'a Over);
+pub(super) struct Set<'a>(pub(super) &'a Over);
 
 impl Drop for Set<'_> {
     fn drop(&mut self) {

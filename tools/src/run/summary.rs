@@ -9,6 +9,7 @@ use super::outputs::Results;
 use crate::data::brackets;
 use hostir::backend::Stats;
 use hostir::data::HostTensor;
+use hostir::plan::InstKind;
 use std::fmt::Write as _;
 
 /// The first line on standard error; without a backend nothing runs.
@@ -23,6 +24,37 @@ pub(super) fn header(prepared: &Prepared, streams: u32, backend: Option<&str>) -
         (false, Some(backend)) => format!("hir-run: {ranks} on the {backend} backend, {streams}"),
         (false, None) => format!("hir-run: {ranks}, {streams}; nothing runs"),
     }
+}
+
+/// The line about ranks that `--devices` adds and that the program has no work for.
+pub(super) fn idle(prepared: &Prepared, options: &Options) -> Option<String> {
+    let ranks = prepared.plans.len();
+    let busy = prepared.plans.iter().rposition(|plan| plan.iter().any(|inst| is_work(&inst.kind)));
+    let busy = busy.map_or(0, |last| last + 1);
+    let asked = options.devices.is_some() && !prepared.unlowered;
+    (asked && busy < ranks).then(|| {
+        let (first, last, idle) = (busy, ranks - 1, ranks - busy);
+        let who = match idle {
+            1 => format!("rank {first}"),
+            2 => format!("ranks {first} and {last}"),
+            _ => format!("ranks {first} to {last}"),
+        };
+        format!("hir-run: {idle} of {} have nothing to do: {who}; no mesh or team of the program names them", count(ranks, "rank"))
+    })
+}
+
+/// Whether an instruction computes, copies or communicates.
+fn is_work(kind: &InstKind) -> bool {
+    !matches!(
+        kind,
+        InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::WaitWork { .. }
+            | InstKind::Record { .. }
+            | InstKind::WaitEvent { .. }
+            | InstKind::GroupBegin
+            | InstKind::GroupEnd { .. }
+    )
 }
 
 /// `1 rank`, `4 ranks`, `2 copies`.

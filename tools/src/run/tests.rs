@@ -31,6 +31,7 @@ fn run_file(text: &str, file: &str, args: &[&str]) -> (i32, String, String, usiz
         stderr: &mut err,
         cwd: folder.path().to_path_buf(),
         color: false,
+        terminal: false,
         columns: None,
         env: |_| None,
         exe: None,
@@ -141,4 +142,89 @@ fn differences() {
     let (status, _, err, files) = run(GATHER, &args);
     assert_eq!((status, files), (4, 0), "{err}");
     assert!(err.contains("H0630"), "{err}");
+}
+
+/// Replicas that differ are a wrong program, and where outputs are compared a comparison that differs.
+#[test]
+fn replicas_that_differ() {
+    let own_row_only = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i1}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i1}] (DeviceMesh{0 1})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=( 2 * i1 ), zero_init=true, resets_to_zero=false)
+  T2_l_float[iS4{i1}] (DeviceMesh{0 1})
+     = HirAliasSelect( T1, axis = iS2{2}, index = rank )
+  T3_l_float[iS5{i1}] (DeviceMesh{0 1})
+     = HirAliasSelect( T0, axis = ideviceIdx.x0{2}, index = 0 )
+  T2
+     = Set( T3, cache_op=Streaming )
+} // %HostIrContainer
+";
+    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/allgather.ref.hir");
+    let with_reference = ["--set", "i1=3", "--reference", reference];
+    for (args, expected) in [(&with_reference[..2], 1), (&with_reference[..], 4)] {
+        let (status, _, err, _) = run(own_row_only, args);
+        assert!(status == expected && err.contains("error[H0503]"), "{status}: {err}");
+    }
+    // The same comparison on a right program.
+    let (status, out, err, _) = run(GATHER, &with_reference);
+    assert!(status == 0 && out.contains("equal to the reference"), "{err}");
+}
+
+/// Nothing is wider than the terminal; without one it is as wide as most are.
+#[test]
+fn help_fits_the_terminal() {
+    fn none(_: &str) -> Option<OsString> {
+        None
+    }
+    fn sixty(name: &str) -> Option<OsString> {
+        (name == "COLUMNS").then(|| "60".into())
+    }
+    fn damaged(name: &str) -> Option<OsString> {
+        (name == "COLUMNS").then(|| "wide".into())
+    }
+    let cases: [(fn(&str) -> Option<OsString>, Option<usize>, usize); 6] = [
+        (none, None, 80),
+        (none, Some(80), 80),
+        (none, Some(90), 90),
+        (none, Some(300), 100),
+        (sixty, Some(120), 60),
+        (damaged, None, 80),
+    ];
+    let tools: [(crate::io::Tool, &[&str]); 4] = [
+        (super::main_with, &["hir-run", "--help"]),
+        (crate::opt::main_with, &["hir-opt", "--help"]),
+        (crate::opt::main_with, &["hir-opt", "--list-passes"]),
+        (crate::opt::main_with, &["hir-opt", "--list-ops=pointwise"]),
+    ];
+    for (env, columns, width) in cases {
+        for (tool, words) in tools {
+            let text = said(tool, words, env, columns);
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            // At the other end: wide terminals are used.
+            assert!(widest <= width && widest + 15 > width.min(80), "{words:?}, {width}: {text}");
+        }
+    }
+}
+
+/// What a tool writes to standard output.
+fn said(
+    tool: crate::io::Tool,
+    words: &[&str],
+    env: fn(&str) -> Option<OsString>,
+    columns: Option<usize>,
+) -> String {
+    let words: Vec<OsString> = words.iter().map(Into::into).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut io = Io {
+        stdin: &mut std::io::empty(),
+        stdout: &mut out,
+        stderr: &mut err,
+        cwd: std::env::temp_dir(),
+        color: false,
+        terminal: false,
+        columns,
+        env,
+        exe: None,
+        gpus: std::sync::Arc::default(),
+    };
+    assert_eq!(tool(&words, &mut io), 0);
+    String::from_utf8(out).unwrap()
 }

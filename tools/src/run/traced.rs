@@ -82,9 +82,9 @@ pub(super) fn draw(
     }
     let mut chart = String::new();
     if wanted.chart {
-        let no_color = (io.env)("NO_COLOR").is_some_and(|value| !value.is_empty());
         let width = io.columns.unwrap_or(timeline::WIDTH);
-        chart = timeline::chart(trace, &names, width, io.columns.is_some() && !no_color);
+        let colored = options.coloring.colors(io.columns.is_some(), io.env);
+        chart = timeline::chart(trace, &names, width, colored);
     }
     Ok(chart)
 }

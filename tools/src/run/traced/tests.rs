@@ -18,10 +18,11 @@ fn run(folder: &Path, text: &str, args: &[&str]) -> (i32, String, String) {
         stderr: &mut err,
         cwd: folder.to_path_buf(),
         color: false,
+        terminal: false,
         columns: Some(80),
         exe: None,
         gpus: std::sync::Arc::default(),
-        env: |_| None,
+        env: |name| (name == "TERM").then(|| "xterm".into()),
     };
     let status = crate::run::main_with(&words, &mut io);
     (status, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
