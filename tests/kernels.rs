@@ -284,8 +284,10 @@ fn sizes_are_asked_for_by_name() {
             && !message.contains("--set i0"),
         "{message}"
     );
-    let message = Case::new(text, &[("i0", 0), ("i2", 1)]).prepare().err().unwrap();
-    assert!(message.contains("sizes are positive"), "{message}");
+    let message = Case::new(text, &[("i0", -1), ("i2", 1)]).prepare().err().unwrap();
+    assert!(message.contains("no size is negative"), "{message}");
+    let empty = Case::new(text, &[("i0", 0), ("i2", 1)]).prepare().unwrap();
+    assert_eq!(empty.outputs[0].shape(), vec![0, 1]);
     let message = Case::new(text, &[("i0", i64::MAX), ("i2", 4)]).prepare().err().unwrap();
     assert!(message.contains("H0404"), "{message}");
     let message = Case::new(text, &[("i0", 3), ("i2", 4), ("j", 1)]).prepare().err().unwrap();
