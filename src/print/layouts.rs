@@ -2,7 +2,7 @@
 
 use super::Printer;
 use super::text::{Writer, push_integer, push_number};
-use crate::ir::{AttrKey, AttrValue, Expr, ExprId, Op, OpId, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, Expr, ExprId, Op, OpId, TensorId, Value, order};
 use crate::ops::comm::TEAM_CUT;
 use crate::ops::{ArgKind, ArgSpec, Equals, Layout, Link, OpKind, OpSpec, Padding, pointwise};
 
@@ -238,7 +238,9 @@ impl Printer<'_> {
         let mut separator = "";
         for declared in spec.args {
             if let Some(key) = declared.key {
-                let Some(value) = op.attr(key) else { continue };
+                let Some(value) = op.attr(key).filter(|_| !self.goes_without(op, key)) else {
+                    continue;
+                };
                 self.push(separator);
                 self.word(declared);
                 self.attr(key, declared.kind, value);
@@ -263,6 +265,18 @@ impl Printer<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a reader finds the attribute without its being printed: a permutation that the numbers of
+    /// the result tell.
+    fn goes_without(&self, op: &Op, key: AttrKey) -> bool {
+        let Some(result) = op.output_tensors().next().filter(|_| key == AttrKey::Perm) else {
+            return false;
+        };
+        let program = self.program;
+        let axes = program.logical_axes(result);
+        let told = order::permutation_as_read(program.domains(result), &axes);
+        program.tensor(result).logical.is_none() && told.as_deref() == op.ints(key)
     }
 
     /// `key=` or `key = `
