@@ -3,6 +3,7 @@
 use crate::build::Build;
 use crate::lifetime::{self, Depth};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use hostir::analysis::names::loop_index;
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
@@ -15,15 +16,20 @@ pub(crate) const PASS: PassInfo = PassInfo {
     summary: "Allocate results of matmul and linear, and free tensors after their last use",
     description: "\
 nvFuser's pass of 2026. First, each `matmul` or `linear` whose result has no memory yet gets an `ALLOCATE`
-before it; no memory means that nothing earlier in its block or in the blocks around it makes or binds the
-result, and it is no input. Then each tensor that the program makes gets a `Deallocate` behind its last use,
-in the innermost block that holds all of its uses: what only an iteration uses ends with the iteration.
+before it; no memory means that nothing earlier in the program makes or binds the result (in the other branch of
+an `IF` it may), and it is no input. Then each tensor that the program makes gets a `Deallocate` behind its last
+use, in the innermost block that holds all of its uses: what only an iteration uses ends with the iteration.
 
 Inputs, outputs, views, what shares memory with an input or output, and tensors that the program frees
-itself are left alone, and so is a tensor that is made in a loop or branch but used outside of it.
+itself are left alone, and so is a tensor that is made in a loop or branch but used outside of it, what an
+iteration reads as the one before left it, and a result of a HostUnit in a loop beside one of these.
+
+In a loop a result gets an `ALLOCATE` only if its memory ends with the iteration: one buffer for all
+iterations would be a race where they run on several streams.
 
 Deviations from nvFuser: views are not freed, for they have no memory of their own; a tensor lives as long as
-its views, and until the communications that touch it have been waited for.",
+its views, and until the communications that touch it have been waited for; memory that a later iteration reads,
+or would share with this one, is neither allocated nor freed.",
     example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
@@ -57,11 +63,15 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let mut defined: FxHashSet<TensorId> =
-        edit.program().inputs().iter().filter_map(|value| value.tensor()).collect();
+    let ends = lifetime::releases(edit.program(), Depth::Innermost);
     let body = edit.program().body();
-    let mut build = Build::new(edit);
-    let made = allocate(&mut build, body, &mut defined);
+    let mut allocator = Allocator {
+        defined: edit.program().inputs().iter().filter_map(|value| value.tensor()).collect(),
+        log: Vec::new(),
+        ends: ends.iter().map(|release| (release.place.0, release.tensor)).collect(),
+        build: Build::new(edit),
+    };
+    let made = allocator.block(body, false);
     cx.count("allocations", made);
     let releases = lifetime::releases(edit.program(), Depth::Innermost);
     if !releases.is_empty() {
@@ -70,37 +80,79 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     Ok(())
 }
 
-/// Allocates in a block and in those inside of it. What a block defines is forgotten behind it, for a
-/// loop or branch may not run. Returns the number of allocations.
-fn allocate(build: &mut Build<'_, '_>, block: BlockId, defined: &mut FxHashSet<TensorId>) -> u64 {
-    let ops = build.program().block(block).ops.clone();
-    let mut out = Vec::with_capacity(ops.len() + 1);
-    let mut new: Vec<TensorId> = Vec::new();
-    let mut made = 0;
-    for op in ops {
-        for inner in build.program().op(op).blocks.clone() {
-            made += allocate(build, inner, defined);
-        }
-        for tensor in results(build.program(), op) {
-            if !defined.insert(tensor) {
-                continue;
+struct Allocator<'e, 'p> {
+    build: Build<'e, 'p>,
+    /// What the program has made or bound so far, in some branch at least.
+    defined: FxHashSet<TensorId>,
+    /// The same in order, without the inputs.
+    log: Vec<TensorId>,
+    /// Blocks, and the tensors whose memory ends in them.
+    ends: FxHashSet<(BlockId, TensorId)>,
+}
+
+impl Allocator<'_, '_> {
+    /// Allocates in a block and in those inside of it. Returns the number of allocations.
+    fn block(&mut self, block: BlockId, looped: bool) -> u64 {
+        let ops = self.build.program().block(block).ops.clone();
+        let mut out = Vec::with_capacity(ops.len() + 1);
+        let mut made = 0;
+        for &op in &ops {
+            made += self.inside(op, looped);
+            for tensor in results(self.build.program(), op) {
+                if !self.define(tensor) {
+                    continue;
+                }
+                let program = self.build.program();
+                if needs_memory(program, op) && (!looped || self.has_own(block, tensor)) {
+                    self.build.origin = op;
+                    out.push(self.build.allocate_new(tensor));
+                }
             }
-            new.push(tensor);
-            if needs_memory(build.program(), op) {
-                build.origin = op;
-                out.push(build.allocate_new(tensor));
-            }
+            out.push(op);
         }
-        out.push(op);
+        let here = out.len() - ops.len();
+        if here > 0 {
+            self.build.edit.set_block(block, out);
+        }
+        made + here as u64
     }
-    for tensor in new {
-        defined.remove(&tensor);
+
+    /// The blocks of an op. What one branch makes, the other has not.
+    fn inside(&mut self, op: OpId, looped: bool) -> u64 {
+        let program = self.build.program();
+        let looped = looped || loop_index(program, program.op(op)).is_some();
+        let blocks = program.op(op).blocks.clone();
+        let mark = self.log.len();
+        let mut all = Vec::new();
+        let mut made = 0;
+        for block in blocks {
+            made += self.block(block, looped);
+            let added = self.log.split_off(mark);
+            added.iter().for_each(|tensor| {
+                self.defined.remove(tensor);
+            });
+            all.extend(added);
+        }
+        all.into_iter().for_each(|tensor| {
+            self.define(tensor);
+        });
+        made
     }
-    let here = out.len() - build.program().block(block).ops.len();
-    if here > 0 {
-        build.edit.set_block(block, out);
+
+    /// Whether it is new.
+    fn define(&mut self, tensor: TensorId) -> bool {
+        let new = self.defined.insert(tensor);
+        if new {
+            self.log.push(tensor);
+        }
+        new
     }
-    made + here as u64
+
+    /// Whether an ALLOCATE in a block that runs several times gives the tensor other memory each time: the
+    /// ALLOCATE of `buffer=` keeps the memory that there is, unless that ends with the iteration.
+    fn has_own(&self, block: BlockId, tensor: TensorId) -> bool {
+        self.ends.contains(&(block, tensor))
+    }
 }
 
 /// Tensors that an op makes, binds or allocates.
