@@ -16,16 +16,18 @@ pub(crate) const PASS: PassInfo = PassInfo {
     summary: "Allocate results of matmul and linear, and free tensors after their last use",
     description: "\
 nvFuser's pass of 2026. First, each `matmul` or `linear` whose result has no memory yet gets an `ALLOCATE`
-before it; no memory means that nothing earlier in its block or in the blocks around it makes or binds the
-result, and it is no input. Then each tensor that the program makes gets a `Deallocate` behind its last use,
-in the innermost block that holds all of its uses: what only an iteration uses ends with the iteration.
+before it; no memory means that nothing earlier in the program makes or binds the result (in the other branch of
+an `IF` it may), and it is no input. Then each tensor that the program makes gets a `Deallocate` behind its last
+use, in the innermost block that holds all of its uses: what only an iteration uses ends with the iteration.
 An `ALLOCATE` in a loop has `keep=false` where iterations would otherwise share the memory.
 
 Inputs, outputs, views, what shares memory with an input or output, and tensors that the program frees
-itself are left alone, and so is a tensor that is made in a loop or branch but used outside of it.
+itself are left alone, and so is a tensor that is made in a loop or branch but used outside of it, what an
+iteration reads as the one before left it, and a result of a HostUnit in a loop beside one of these.
 
 Deviations from nvFuser: views are not freed, for they have no memory of their own; a tensor lives as long as
-its views, and until the communications that touch it have been waited for.",
+its views, and until the communications that touch it have been waited for; memory that a later iteration reads
+is not freed.",
     example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
@@ -59,12 +61,16 @@ const EXAMPLE_AFTER: &str = "\
 ";
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
-    let mut defined: FxHashSet<TensorId> =
-        edit.program().inputs().iter().filter_map(|value| value.tensor()).collect();
     let body = edit.program().body();
     let iterations = Iterations::of(edit.program());
-    let mut made = Vec::new();
-    allocate(&mut Build::new(edit), body, &mut defined, &mut made);
+    let mut allocator = Allocator {
+        defined: edit.program().inputs().iter().filter_map(|value| value.tensor()).collect(),
+        log: Vec::new(),
+        made: Vec::new(),
+        build: Build::new(edit),
+    };
+    allocator.block(body);
+    let made = allocator.made;
     cx.count("allocations", made.len() as u64);
     let releases = lifetime::releases(edit.program(), Depth::Innermost);
     if !releases.is_empty() {
@@ -74,41 +80,63 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     Ok(())
 }
 
-/// Allocates in a block and in those inside of it. What a block defines is forgotten behind it, for a
-/// loop or branch may not run. `made` gets the allocations.
-fn allocate(
-    build: &mut Build<'_, '_>,
-    block: BlockId,
-    defined: &mut FxHashSet<TensorId>,
-    made: &mut Vec<OpId>,
-) {
-    let ops = build.program().block(block).ops.clone();
-    let mut out = Vec::with_capacity(ops.len() + 1);
-    let mut new: Vec<TensorId> = Vec::new();
-    let before = ops.len();
-    for op in ops {
-        for inner in build.program().op(op).blocks.clone() {
-            allocate(build, inner, defined, made);
-        }
-        for tensor in results(build.program(), op) {
-            if !defined.insert(tensor) {
-                continue;
+struct Allocator<'e, 'p> {
+    build: Build<'e, 'p>,
+    /// What the program has made or bound so far, in some branch at least.
+    defined: FxHashSet<TensorId>,
+    /// The same in order, without the inputs.
+    log: Vec<TensorId>,
+    /// The allocations.
+    made: Vec<OpId>,
+}
+
+impl Allocator<'_, '_> {
+    /// Allocates in a block and in those inside of it.
+    fn block(&mut self, block: BlockId) {
+        let ops = self.build.program().block(block).ops.clone();
+        let mut out = Vec::with_capacity(ops.len() + 1);
+        for &op in &ops {
+            self.inside(op);
+            for tensor in results(self.build.program(), op) {
+                if self.define(tensor) && needs_memory(self.build.program(), op) {
+                    self.build.origin = op;
+                    let allocation = self.build.allocate_new(tensor);
+                    self.made.push(allocation);
+                    out.push(allocation);
+                }
             }
-            new.push(tensor);
-            if needs_memory(build.program(), op) {
-                build.origin = op;
-                let allocation = build.allocate_new(tensor);
-                made.push(allocation);
-                out.push(allocation);
-            }
+            out.push(op);
         }
-        out.push(op);
+        if out.len() > ops.len() {
+            self.build.edit.set_block(block, out);
+        }
     }
-    for tensor in new {
-        defined.remove(&tensor);
+
+    /// Allocates in the blocks of an op. What one branch makes, the other has not.
+    fn inside(&mut self, op: OpId) {
+        let blocks = self.build.program().op(op).blocks.clone();
+        let mark = self.log.len();
+        let mut all = Vec::new();
+        for block in blocks {
+            self.block(block);
+            let added = self.log.split_off(mark);
+            added.iter().for_each(|tensor| {
+                self.defined.remove(tensor);
+            });
+            all.extend(added);
+        }
+        all.into_iter().for_each(|tensor| {
+            self.define(tensor);
+        });
     }
-    if out.len() > before {
-        build.edit.set_block(block, out);
+
+    /// Whether it is new.
+    fn define(&mut self, tensor: TensorId) -> bool {
+        let new = self.defined.insert(tensor);
+        if new {
+            self.log.push(tensor);
+        }
+        new
     }
 }
 

@@ -111,14 +111,33 @@ impl<'e, 'p> Build<'e, 'p> {
             domains_end: 0,
             positions: Symbol(0),
             mesh: old.mesh,
-            perm: None,
-            permuted: false,
+            axes: None,
+            split: false,
             logical: None,
             unit: old.unit,
         };
         self.next_tensor += 1;
         let span = self.program().op_span(self.origin);
         self.edit.tensor(tensor, &domains, span)
+    }
+    /// Numbers the stored axes of a permuting op's result as nvFuser does, in the order of its operand's axes:
+    /// axis k is axis `order[k]` of the operand.
+    pub(crate) fn number_permuted(&mut self, tensor: TensorId, order: &[usize]) {
+        let program = self.program();
+        let domains = program.domains(tensor);
+        let stored: Vec<u32> = program
+            .logical_axes(tensor)
+            .into_iter()
+            .filter(|&at| !domains[at as usize].is_reduction())
+            .collect();
+        let mut numbers: Vec<u32> = stored.iter().map(|&at| domains[at as usize].number).collect();
+        numbers.sort_unstable();
+        for (&at, &place) in stored.iter().zip(order) {
+            let id = domain_id(self.program(), tensor, at);
+            let old = *self.program().domain(id);
+            let number = numbers.get(place).copied().unwrap_or(old.number);
+            self.edit.set_domain(id, IterDomain { number, ..old });
+        }
     }
     /// Puts a tensor into global memory.
     pub(crate) fn make_global(&mut self, tensor: TensorId) {
@@ -206,12 +225,16 @@ impl<'e, 'p> Build<'e, 'p> {
         op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
         self.push(op)
     }
-    /// `out = Set.Permute( input, cache_op=Streaming )`
-    pub(crate) fn permute(&mut self, out: TensorId, input: TensorId) -> OpId {
+    /// `out = Set.Permute( input, cache_op=Streaming )`: axis k of `out` is axis `order[k]` of `input`.
+    pub(crate) fn permute(&mut self, out: TensorId, input: TensorId, order: &[usize]) -> OpId {
         let mut op = Op::new(OpKind::SetPermute);
         op.results.push(Value::Tensor(out));
         op.operands.push(Value::Tensor(input));
-        op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
+        let order = order.iter().map(|&k| k as i64).collect();
+        op.attrs = vec![
+            (AttrKey::CacheOp, self.word("Streaming")),
+            (AttrKey::Perm, AttrValue::Ints(order)),
+        ];
         self.push(op)
     }
     /// `out = view( input )`

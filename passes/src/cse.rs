@@ -426,15 +426,14 @@ fn equal(a: &Op, b: &Op) -> bool {
     a.kind == b.kind && a.number == b.number && a.operands == b.operands && a.attrs == b.attrs
 }
 
-/// Whether two tensors differ in nothing but their numbers. The order of their domains' numbers counts:
-/// permutations and device axes are told by it.
+/// Whether two tensors differ in nothing but their numbers and those of their domains.
 fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
     let (x, y) = (program.tensor(a), program.tensor(b));
     let declared = x.memory == y.memory
         && x.dtype == y.dtype
         && x.mesh == y.mesh
-        && x.perm == y.perm
-        && x.permuted == y.permuted
+        && x.axes == y.axes
+        && x.split == y.split
         && x.logical == y.logical
         && x.unit == y.unit;
     let (xs, ys) = (program.domains(a), program.domains(b));
@@ -442,14 +441,6 @@ fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
     declared
         && xs.len() == ys.len()
         && xs.iter().zip(ys).all(|(x, y)| unnumbered(x) == unnumbered(y))
-        && order(xs) == order(ys)
-}
-
-/// Positions of domains by ascending number.
-fn order(domains: &[IterDomain]) -> SmallVec<[usize; 6]> {
-    let mut positions: SmallVec<[usize; 6]> = (0..domains.len()).collect();
-    positions.sort_by_key(|&position| domains[position].number);
-    positions
 }
 
 /// Whether both tensors are allocated alike in one block before `at`, or neither is allocated.

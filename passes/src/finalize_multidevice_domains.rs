@@ -6,7 +6,8 @@ use crate::reshard::{Moved, is_tensor_op, mixed_meshes};
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{Id, IterDomain, OpId, Program, TensorId};
+use hostir::ir::order::permuted_results;
+use hostir::ir::{Id, OpId, Program, TensorId};
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -15,7 +16,7 @@ pub(crate) const PASS: PassInfo = PassInfo {
     description: "\
 Tensors of ops that move no data between devices get their device axes printed first, `T0[ideviceIdx.x1{4},
 iS0{i0}]` for `T0[iS0{i0}, ideviceIdx.x1{4}]`. That is the order of nvFuser's loops; the axes stay as they are
-(the numbers tell where the device axis belongs). Tensors that only ops which move data have keep their order.
+(the numbers tell where the device axis belongs, or `axes=` where they do not ascend). Tensors that only ops which move data have keep their order.
 
 Either all tensors have a mesh or none has; else this is an error.
 
@@ -46,9 +47,11 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     check_meshes(program, &ops)?;
     let mut seen = vec![false; program.tensors().len()];
     let mut found = Vec::new();
+    let permuted = permuted_results(program);
     for &op in ops.iter().filter(|&&op| is_tensor_op(program, op) && !is_resharding(program, op)) {
         for tensor in tensors(program, op) {
-            if !std::mem::replace(&mut seen[tensor.index()], true) && is_inner(program, tensor) {
+            let new = !std::mem::replace(&mut seen[tensor.index()], true);
+            if new && !permuted[tensor.index()] && is_inner(program, tensor) {
                 found.push(tensor);
             }
         }
@@ -88,12 +91,11 @@ fn check_meshes(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     Ok(())
 }
 
-/// Whether a device axis stands behind another one and may move.
+/// Whether a device axis stands behind another one.
 fn is_inner(program: &Program, tensor: TensorId) -> bool {
     let domains = program.domains(tensor);
     let devices = domains.iter().take_while(|domain| domain.parallel.is_device()).count();
-    let tensor = program.tensor(tensor);
-    !tensor.permuted && domains[devices..].iter().any(|domain| domain.parallel.is_device())
+    domains[devices..].iter().any(|domain| domain.parallel.is_device())
 }
 
 /// Moves the device axes to the front, in their order.
@@ -103,13 +105,5 @@ fn to_front(build: &mut Build<'_, '_>, tensor: TensorId, moved: &mut Moved) {
     let places = || 0..domains.len() as u32;
     let mut order: Vec<u32> = places().filter(is_device).collect();
     order.extend(places().filter(|at| !is_device(at)));
-    // Without numbers the order is all there is: they get some before it changes.
-    let mut numbers: Vec<u32> = domains.iter().map(|domain| domain.number).collect();
-    if numbers.contains(&u32::MAX) {
-        numbers = domains.iter().map(|_| build.domain_number()).collect();
-    }
-    moved.redeclare(build, tensor, &order, &|k, domain| IterDomain {
-        number: numbers[order[k] as usize],
-        ..domain
-    });
+    moved.redeclare(build, tensor, &order, &|_, domain| domain);
 }

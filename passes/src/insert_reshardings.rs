@@ -369,7 +369,8 @@ fn after(build: &mut Build<'_, '_>, moved: &mut Moved, form: Form, id: OpId, out
         }
     }
     let mesh = build.program().tensor(operand).mesh;
-    let local = reduce::like_result(build, result, mesh, &types);
+    let perm = op.ints(hostir::ir::AttrKey::Perm);
+    let local = reduce::like_result(build, result, mesh, &types, perm);
     for value in &mut op.results {
         *value = Value::Tensor(local);
     }

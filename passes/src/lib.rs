@@ -8,6 +8,7 @@ mod allocate_and_deallocate;
 mod assign_streams;
 mod build;
 mod canonicalize;
+mod carried;
 mod chunk;
 pub mod codes;
 mod convert_op_to_communication;

@@ -1,14 +1,17 @@
 //! Where tensors are used last, and so where their memory can go.
 //!
 //! Lifetimes are those of storage classes: memory lives as long as any view of it is used, and until the
-//! communications that touch it have been waited for.
+//! communications that touch it have been waited for. In a loop it also lives as long as a later iteration
+//! may use it ([`carried`]).
 
 use crate::build::Build;
+use crate::carried::{Pending, carried};
 use crate::storage::{Storage, accesses, described, interface};
+use hostir::analysis::names::loop_index;
 use hostir::ir::edit::Edit;
-use hostir::ir::{BlockId, Id, OpId, Program, TensorId, Value};
+use hostir::ir::{BlockId, Id, Op, OpId, Program, TensorId, Value};
 use hostir::ops::Effect;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// How deep a Deallocate may stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,10 +35,11 @@ type Path = Vec<(BlockId, OpId)>;
 
 /// Where tensors that the program makes are released, by tensor. What the caller sees, views, and
 /// tensors that the program frees itself are left out; so are those made in another block than the one
-/// of the release, which may have no memory there.
+/// of the release, which may have no memory there, and what one iteration of a loop leaves for the next.
 pub(crate) fn releases(program: &Program, depth: Depth) -> Vec<Release> {
     let mut scan = Scan::new(program, depth);
-    scan.block(program.body(), &mut Vec::new());
+    scan.note_posts(program.body());
+    scan.block(program.body(), &mut Vec::new(), false);
     let kept: Vec<usize> = interface(program)
         .chain(described(program))
         .map(|tensor| scan.storage.class(tensor))
@@ -52,8 +56,35 @@ pub(crate) fn releases(program: &Program, depth: Depth) -> Vec<Release> {
             found.push(Release { place, tensor });
         }
     }
+    scan.keep_carried(&mut found);
+    keep_together(program, &scan, &mut found);
     found.sort_by_key(|release| program.tensor(release.tensor).number);
     found
+}
+
+/// The results of a HostUnit that is posted in a loop all have memory when it is posted again, or none has: if
+/// one is not released, or gets memory elsewhere than the others, none is released.
+fn keep_together(program: &Program, scan: &Scan<'_>, found: &mut Vec<Release>) {
+    let posts: Vec<&Op> = scan.posts.iter().map(|&post| program.op(post)).collect();
+    loop {
+        let places: FxHashMap<TensorId, BlockId> =
+            found.iter().map(|release| (release.tensor, release.place.0)).collect();
+        let mut kept = FxHashSet::default();
+        for post in &posts {
+            let end =
+                |tensor: TensorId| Some((places.get(&tensor)?, &scan.made[tensor.index()].blocks));
+            let mut ends = post.output_tensors().map(end);
+            let first = ends.next().flatten();
+            if first.is_none() || ends.any(|end| end != first) {
+                kept.extend(post.output_tensors());
+            }
+        }
+        let before = found.len();
+        found.retain(|release| !kept.contains(&release.tensor));
+        if found.len() == before {
+            return;
+        }
+    }
 }
 
 /// Puts a Deallocate at each place, in the order given. Returns how many.
@@ -97,10 +128,14 @@ struct Scan<'a> {
     /// By storage class: the innermost statement that holds all uses, or the last of them.
     last: Vec<Path>,
     made: Vec<Made>,
-    /// Classes that a communication touches, by the number that a Wait names.
-    pending: FxHashMap<u32, Vec<usize>>,
+    /// Classes that a communication touches.
+    pending: Pending,
     /// Classes of the sends and receives of the group that is open.
     group: Vec<usize>,
+    /// Blocks inside of loops: they run several times.
+    looped: FxHashSet<BlockId>,
+    /// Posts of HostUnits in them.
+    posts: Vec<OpId>,
 }
 
 impl<'a> Scan<'a> {
@@ -112,18 +147,52 @@ impl<'a> Scan<'a> {
             storage: Storage::of(program),
             last: vec![Vec::new(); tensors],
             made: vec![Made::default(); tensors],
-            pending: FxHashMap::default(),
+            pending: Pending::default(),
             group: Vec::new(),
+            looped: FxHashSet::default(),
+            posts: Vec::new(),
         }
     }
 
-    fn block(&mut self, block: BlockId, path: &mut Path) {
+    /// What each communication and each group touches, before anything is asked for it: in a loop the Wait may
+    /// stand before the post.
+    fn note_posts(&mut self, block: BlockId) {
         let program = self.program;
+        program.walk(block, &mut |id| {
+            if program.op(id).kind.spec().effect == Effect::Communicate {
+                self.post(id);
+            }
+        });
+    }
+
+    /// Takes what a later iteration needs out of the releases.
+    fn keep_carried(&mut self, found: &mut Vec<Release>) {
+        let mut known: FxHashMap<BlockId, FxHashSet<usize>> = FxHashMap::default();
+        found.retain(|release| {
+            let block = release.place.0;
+            if !self.looped.contains(&block) {
+                return true;
+            }
+            let (storage, pending) = (&mut self.storage, &self.pending);
+            let is_view = |tensor: TensorId| self.made[tensor.index()].elsewhere;
+            let needed = known
+                .entry(block)
+                .or_insert_with(|| carried(self.program, storage, pending, &is_view, block));
+            !needed.contains(&storage.class(release.tensor))
+        });
+    }
+
+    fn block(&mut self, block: BlockId, path: &mut Path, looped: bool) {
+        let program = self.program;
+        if looped {
+            self.looped.insert(block);
+        }
         for &op in &program.block(block).ops {
             path.push((block, op));
             self.op(op, block, path);
+            let looped = looped || loop_index(program, program.op(op)).is_some();
             for &inner in &program.op(op).blocks {
-                self.block(inner, path);
+                self.block(inner, path, looped);
             }
             path.pop();
         }
@@ -139,13 +208,16 @@ impl<'a> Scan<'a> {
         for &class in &classes {
             self.used(class, path);
         }
+        if op.posted_number().is_some() && self.looped.contains(&block) {
+            self.posts.push(id);
+        }
         match effect {
             Effect::Free => {
                 for tensor in touched {
                     self.made[tensor.index()].elsewhere = true;
                 }
             }
-            Effect::Communicate => self.communicate(id, &classes, path),
+            Effect::Communicate => self.wait(id, path),
             Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
                 for tensor in op.output_tensors() {
                     let made = &mut self.made[tensor.index()];
@@ -157,22 +229,28 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// What a communication touches is in use until the Wait for it, or for its group.
-    fn communicate(&mut self, id: OpId, classes: &[usize], path: &Path) {
+    /// Notes what a communication touches, or the group that it ends.
+    fn post(&mut self, id: OpId) {
         let op = self.program.op(id);
-        for value in &op.operands {
+        let mut classes = Vec::new();
+        accesses(self.program, id, &mut |tensor, _| classes.push(tensor));
+        let classes: Vec<usize> = classes.iter().map(|&t| self.storage.class(t)).collect();
+        self.group.extend_from_slice(&classes);
+        if let Some(number) = op.number() {
+            let ends_group = classes.is_empty();
+            let waited = if ends_group { std::mem::take(&mut self.group) } else { classes };
+            self.pending.entry(number).or_default().extend(waited);
+        }
+    }
+
+    /// What a communication touches is in use until the Wait for it, or for its group.
+    fn wait(&mut self, id: OpId, path: &Path) {
+        for value in &self.program.op(id).operands {
             if let Value::Handle(number) = value {
                 for class in self.pending.get(number).cloned().unwrap_or_default() {
                     self.used(class, path);
                 }
             }
-        }
-        self.group.extend_from_slice(classes);
-        if let Some(number) = op.number() {
-            let ends_group = classes.is_empty();
-            let waited =
-                if ends_group { std::mem::take(&mut self.group) } else { classes.to_vec() };
-            self.pending.entry(number).or_default().extend(waited);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::reshard::{Links, Moved, axes_with_domains, local_tensor, refuse_split
 use hostir::analysis::{Axis, is_resharding, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{DomainId, IterDomain, Op, OpId, Program, Tensor, TensorId, Value};
+use hostir::ir::{IterDomain, Op, OpId, Program, TensorId, Value};
 use hostir::ops::OpKind;
 
 /// The pass.
@@ -167,7 +167,7 @@ fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, ou
     let front = permuted(build, operand, mesh, &domains, &order);
     let arriving_domains: Vec<IterDomain> = arriving.iter().map(|(_, domain)| *domain).collect();
     let arrived = local_tensor(build, result, to_mesh, &arriving_domains);
-    out.push(build.permute(front, operand));
+    out.push(build.permute(front, operand, &order));
     let mut inner = op;
     for value in inner.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
         *value = Value::Tensor(front);
@@ -177,9 +177,9 @@ fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, ou
     }
     build.edit.set_op(id, inner);
     out.push(id);
-    out.push(build.permute(result, arrived));
     let kept = arriving.iter().filter(|(_, domain)| !domain.is_reduction()).map(|(at, _)| *at);
-    permute_declaration(build, moved, result, &kept.collect::<Vec<u32>>());
+    let order = permute_declaration(build, moved, result, &kept.collect::<Vec<u32>>());
+    out.push(build.permute(result, arrived, &order));
 }
 
 /// The result of a permutation: `order[k]` is the place of its k-th axis in `domains`, the operand's.
@@ -192,38 +192,29 @@ fn permuted(
 ) -> TensorId {
     let printed: Vec<IterDomain> = order.iter().map(|&k| domains[k]).collect();
     let new = local_tensor(build, like, mesh, &printed);
-    // Numbers ascend in the order of the operand's axes.
-    let start = build.program().tensor(new).domains_start;
-    let first = build.program().domain(DomainId(start)).number;
-    for (at, &k) in (start..).zip(order) {
-        let domain =
-            IterDomain { number: first + k as u32, ..*build.program().domain(DomainId(at)) };
-        build.edit.set_domain(DomainId(at), domain);
-    }
-    let tensor = build.program().tensor(new).clone();
-    build.edit.set_tensor(new, Tensor { permuted: true, ..tensor });
+    build.number_permuted(new, order);
     new
 }
 
 /// Declares a tensor as the result of a permutation: `sources` are its logical axes in the order of the
-/// operand's. Reduced axes are left out.
+/// operand's. Reduced axes are left out. Gives the permutation.
 fn permute_declaration(
     build: &mut Build<'_, '_>,
     moved: &mut Moved,
     tensor: TensorId,
     sources: &[u32],
-) {
+) -> Vec<usize> {
     let axes = logical_axes(build.program(), tensor).axes;
-    let mut numbers = vec![u32::MAX; axes.len()];
-    for &axis in sources {
-        numbers[axis as usize] = build.domain_number();
-    }
-    let kept: Vec<usize> = (0..axes.len()).filter(|&k| !axes[k].is_reduction()).collect();
-    let order: Vec<u32> = kept.iter().map(|&k| axes[k].printed).collect();
-    moved.redeclare(build, tensor, &order, &|k, domain| IterDomain {
-        number: numbers[kept[k]],
+    let kept: Vec<u32> =
+        (0..axes.len() as u32).filter(|&k| !axes[k as usize].is_reduction()).collect();
+    let numbers: Vec<u32> = kept.iter().map(|_| build.domain_number()).collect();
+    let places: Vec<u32> = kept.iter().map(|&k| axes[k as usize].printed).collect();
+    moved.redeclare(build, tensor, &places, &|k, domain| IterDomain {
+        number: numbers[k],
         ..domain
     });
-    let declaration = build.program().tensor(tensor).clone();
-    build.edit.set_tensor(tensor, Tensor { permuted: true, perm: None, ..declaration });
+    let order: Vec<usize> =
+        kept.iter().filter_map(|k| sources.iter().position(|source| source == k)).collect();
+    build.number_permuted(tensor, &order);
+    order
 }

@@ -182,8 +182,13 @@ impl Moved {
         }
         let declaration = build.program().tensor(tensor).clone();
         let start = ids.first().map_or(0, |id| id.0);
-        let new =
-            Tensor { domains_start: start, domains_end: start + ids.len() as u32, ..declaration };
+        // The axes stay as they are, whatever the domains' new places.
+        let axes = build.program().logical_axes(tensor);
+        let place = |at: &u32| order.iter().position(|old| old == at).map(|place| place as u32);
+        let axes: Vec<u32> = axes.iter().filter_map(place).collect();
+        let axes = (!axes.is_sorted()).then(|| axes.into());
+        let domains_end = start + ids.len() as u32;
+        let new = Tensor { domains_start: start, domains_end, axes, ..declaration };
         build.edit.set_tensor(tensor, new);
     }
     /// A domain stands where another one stood.

@@ -1,9 +1,10 @@
 //! segment-host-units: fuses what does not stand by itself into HostUnits.
 //!
 //! [`group`] decides which ops go together and in which order the groups run, [`unit`] makes a
-//! HostUnit and its PostOnStream of a group.
+//! HostUnit and its PostOnStream of a group, [`memory`] knows which of its results have memory.
 
 mod group;
+mod memory;
 mod unit;
 
 use crate::build::Build;
@@ -17,6 +18,7 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, TensorId};
 use hostir::ops::Effect;
+use memory::Memory;
 use unit::Uses;
 
 /// The pass.
@@ -27,7 +29,8 @@ pub(crate) const PASS: PassInfo = PassInfo {
 matmul, linear, slice, reduction, `Set` and pointwise ops of two operands stay ops of the host program. All
 others (unary and ternary pointwise ops, casts, broadcasts, views, permutations, ...) go into HostUnits, each
 with a PostOnStream in their place. Ops that feed each other share a unit unless something that stays depends
-on the one and feeds the other. Inputs and outputs of units are put into global memory.
+on the one and feeds the other. Inputs and outputs of units are put into global memory. Where one output of a
+unit has memory and another has none, the other gets an `ALLOCATE` before the post.
 
 Ops that have effects beyond their results (streams, communications, allocations, views of memory), and ops
 that write what another one has read or written before, keep their place: nothing moves across them. An op
@@ -40,6 +43,7 @@ exist it may choose another one.",
     statistics: &[
         StatisticSpec { name: "units", help: "HostUnits made" },
         StatisticSpec { name: "ops-fused", help: "ops moved into HostUnits" },
+        StatisticSpec { name: "allocations", help: "results allocated since another one of their unit is" },
     ],
     action: Action::Rewrite(run),
 };
@@ -89,12 +93,16 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let runs = group::runs(program, &mut storage, &ops);
     let mut build = Build::new(edit);
     let mut out = Vec::with_capacity(ops.len());
+    let mut memory = Memory::of(build.program());
     for run in runs {
         match run {
-            Run::Barrier(op) => out.push(op),
+            Run::Barrier(op) => {
+                memory.pass(build.program(), op);
+                out.push(op);
+            }
             Run::Groups(groups) => {
                 for group in groups {
-                    place(&mut build, cx, &uses, group, &mut out);
+                    place(&mut build, cx, (&uses, &mut memory), group, &mut out);
                 }
             }
         }
@@ -112,16 +120,25 @@ fn goes_into_unit(program: &Program, op: OpId) -> bool {
 fn place(
     build: &mut Build<'_, '_>,
     cx: &mut PassCx<'_>,
-    uses: &Uses,
+    (uses, memory): (&Uses, &mut Memory),
     group: Group,
     out: &mut Vec<OpId>,
 ) {
     match group {
-        Group::Single(op) => out.push(op),
+        Group::Single(op) => {
+            memory.pass(build.program(), op);
+            out.push(op);
+        }
         Group::Fused(ops) => {
             cx.count("units", 1);
             cx.count("ops-fused", ops.len() as u64);
-            out.push(unit::make(build, uses, &ops));
+            let post = unit::make(build, uses, &ops);
+            for tensor in memory.missing(build.program(), post) {
+                cx.count("allocations", 1);
+                out.push(build.allocate(tensor));
+            }
+            memory.pass(build.program(), post);
+            out.push(post);
         }
     }
 }

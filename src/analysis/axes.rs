@@ -1,9 +1,8 @@
 //! The logical axes of tensors.
 //!
-//! What the text prints are loop domains. They are the tensor's axes in order but for one thing:
-//! device domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]), see
-//! [`Program::logical_axes`], which puts them back. Domains made by splits
-//! (`ceilDiv` extents, `rf` beside a parallel axis, a hole in the numbers before a parallel axis) say
+//! What the text prints are loop domains, and [`Program::logical_axes`] says in which order they are axes:
+//! device domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]). Domains
+//! made by splits (`ceilDiv` extents, `rf` beside a parallel axis, numbers that only fit the ops so) say
 //! nothing about the axes: such tensors need `logical=`, and nothing is claimed about them without. One split
 //! says enough: of an axis of extent `i0` over n streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`.
 
@@ -90,7 +89,7 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> Axes {
     if let Some(axes) = before_stream_split(program, domains) {
         return Axes { axes, split: false };
     }
-    let split = is_split(program, domains);
+    let split = program.tensor(tensor).split || is_split(program, domains);
     let at = |k: u32| Axis::of(&domains[k as usize], k);
     let axes = if split {
         (0..domains.len() as u32).map(at).collect()
@@ -186,33 +185,8 @@ fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
     let parallel = |domain: &IterDomain| {
         domain.parallel.is_device() || domain.parallel == ParallelType::Stream
     };
-    let mut low = u32::MAX;
-    let mut high = 0;
-    let mut any_parallel = false;
-    let mut any_rfactor = false;
-    for domain in domains {
-        if is_ceil_div(program, domain.extent) {
-            return true;
-        }
-        low = low.min(domain.number);
-        high = high.max(domain.number);
-        any_parallel |= parallel(domain);
-        any_rfactor |= domain.rfactor;
-    }
-    // A split gives its two halves the next two numbers and leaves a hole where the axis was.
-    let hole = high != u32::MAX && low != u32::MAX && (high - low) as usize >= domains.len();
-    any_parallel && (any_rfactor || (hole && halves(domains, low)))
-}
-
-/// Whether a parallel domain is followed, by number, by its other half, and a number below them is missing:
-/// the axis that was split is older than its halves.
-fn halves(domains: &[IterDomain], low: u32) -> bool {
-    domains.iter().any(|outer| {
-        let older = domains.iter().filter(|domain| domain.number < outer.number).count();
-        (outer.parallel.is_device() || outer.parallel == ParallelType::Stream)
-            && domains.iter().any(|inner| Some(inner.number) == outer.number.checked_add(1))
-            && (outer.number - low) as usize > older
-    })
+    domains.iter().any(|domain| is_ceil_div(program, domain.extent))
+        || (domains.iter().any(parallel) && domains.iter().any(|domain| domain.rfactor))
 }
 
 fn is_ceil_div(program: &Program, extent: ExprId) -> bool {

@@ -153,8 +153,7 @@ pub fn copy(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
     pair_all(program, op, (&from, &from.stored()), (&to, &to.stored()), links)
 }
 
-/// Set.Permute: the operand's axes are the result's in ascending order of their numbers, or as
-/// `perm=` says (printed axis k of the result is axis `perm[k]` of the operand).
+/// Set.Permute: axis k of the result is axis `perm[k]` of the operand.
 pub fn permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Related {
     let (from, to) = both(program, op)?;
     if split(&[&from, &to]) {
@@ -165,28 +164,14 @@ pub fn permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Relate
     if a.len() != b.len() {
         return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
     }
-    let order = permutation(program, op, &to, &b).filter(|order| is_permutation(order));
-    let Some(order) = order.filter(|order| order.len() == b.len()) else {
-        return Err(bad_permutation(program, &to, b.len()));
-    };
+    // Without numbers nothing says which axis is which.
+    let Some(perm) = program.op(op).ints(AttrKey::Perm) else { return Ok(()) };
+    let order: Option<Positions> = perm.iter().map(|&k| u32::try_from(k).ok()).collect();
+    let order = order.filter(|order| order.len() == b.len() && is_permutation(order));
+    let Some(order) = order else { return Err(bad_permutation(program, &to, b.len())) };
     let sources: Positions = order.iter().map(|&k| a[k as usize]).collect();
     pair(&from, &to, &sources, &b, links);
     Ok(())
-}
-
-/// For each stored axis of the result, in logical order, the operand's axis.
-fn permutation(program: &Program, op: OpId, to: &Side, stored: &[u32]) -> Option<Positions> {
-    if let Some(perm) = program.op(op).ints(AttrKey::Perm) {
-        return perm.iter().map(|&k| u32::try_from(k).ok()).collect();
-    }
-    if let Some(perm) = &program.tensor(to.tensor).perm {
-        return Some(perm.iter().copied().collect());
-    }
-    let domains = program.domains(to.tensor);
-    let number = |k: u32| domains.get(to.axes.axes[k as usize].printed as usize).map(|d| d.number);
-    let mut sorted: Positions = stored.iter().copied().collect();
-    sorted.sort_by_key(|&k| number(k));
-    stored.iter().map(|k| sorted.iter().position(|s| s == k).map(|p| p as u32)).collect()
 }
 
 fn is_permutation(order: &[u32]) -> bool {

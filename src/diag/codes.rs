@@ -123,6 +123,8 @@ codes! {
     TEAM_SIZE = "H0246";
     /// A protocol on a P2PCommunication whose backend has none (warning).
     PROTOCOL = "H0247";
+    /// An `axes=` that is no order of the domains, or stands beside `logical=`.
+    TENSOR_AXES = "H0248";
     /// A Wait for a number that nothing posts.
     UNKNOWN_WAIT = "H0251";
     /// Two communications of one number.

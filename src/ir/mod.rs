@@ -22,6 +22,7 @@ mod expr;
 mod id;
 mod names;
 mod op;
+pub mod order;
 mod program;
 mod renumber;
 mod restyle;

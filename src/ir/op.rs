@@ -125,7 +125,7 @@ attr_keys! {
     RecvPeer = "recv_peer",
     /// Reduce operation of a Communication (not printed by nvFuser; default sum).
     RedOp = "red_op",
-    /// Permutation of a permuting op.
+    /// Permutation of a permuting op; absent only where the text left it open.
     Perm = "perm",
     /// Kernel group.
     GroupId = "Group ID",

@@ -4,11 +4,11 @@ use super::expr::{ExprId, Exprs};
 use super::id::{IdVec, id};
 use super::names::{Names, Symbol};
 use super::op::{Op, OpId, Value};
+use super::order::Places;
 use super::style::Style;
 use super::tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
 use crate::diag::Span;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 id! {
     /// A block of a program.
@@ -186,26 +186,13 @@ impl Program {
         let tensor = &self.tensors[id];
         &self.domains.as_slice()[tensor.domains_start as usize..tensor.domains_end as usize]
     }
-    /// The axes of a tensor: positions among its printed domains (reductions included). A device
-    /// domain may have been moved to the front of the printed order; each stands here before the
-    /// first other domain with a larger number. Results of permuting ops, and tensors with numbers
-    /// left out, keep their printed order.
-    pub fn logical_axes(&self, id: TensorId) -> SmallVec<[u32; 6]> {
-        let domains = self.domains(id);
-        let printed = 0..domains.len() as u32;
-        let numbered = domains.iter().all(|domain| domain.number != u32::MAX);
-        if self.tensors[id].permuted || !numbered {
-            return printed.collect();
+    /// The axes of a tensor, outermost first: positions among its printed domains (reductions included).
+    pub fn logical_axes(&self, id: TensorId) -> Places {
+        let tensor = &self.tensors[id];
+        match &tensor.axes {
+            Some(axes) => Places::from_slice(axes),
+            None => (0..tensor.domains_end - tensor.domains_start).collect(),
         }
-        let device = |at: &u32| domains[*at as usize].parallel.is_device();
-        let mut axes: SmallVec<[u32; 6]> = printed.clone().filter(|at| !device(at)).collect();
-        for at in printed.filter(device) {
-            let number = domains[at as usize].number;
-            let behind = |other: &u32| !device(other) && domains[*other as usize].number > number;
-            let place = axes.iter().position(behind).unwrap_or(axes.len());
-            axes.insert(place, at);
-        }
-        axes
     }
     /// The mesh of a tensor.
     pub fn tensor_mesh(&self, id: TensorId) -> Option<&Mesh> {

@@ -1,13 +1,13 @@
 //! Numbers in order of appearance.
 //!
-//! Numbers carry meaning in two places: a device domain stands before the first other domain with a
-//! larger number ([`Program::logical_axes`]), and the input axes of a permuting op are its result's
-//! domains in ascending order. Both orders are kept, so a renumbered program computes the same.
+//! Numbers name domains, and ascend in the order of the axes, so that a reader needs no `axes=` and no
+//! `perm=` where nvFuser's numbers would need none (see [`super::order`]). A renumbered program computes
+//! the same.
 
 use super::edit::Edit;
 use super::expr::{Expr, ExprId};
 use super::names::Symbol;
-use super::op::{AttrValue, Op, OpId, Value};
+use super::op::{AttrKey, AttrValue, Op, OpId, Value};
 use super::program::{BlockId, Program, UnitId};
 use super::tensor::{DomainId, IterDomain, TensorId};
 use crate::ops::Layout;
@@ -57,6 +57,8 @@ struct Renumber<'p> {
     exprs: FxHashMap<ExprId, ExprId>,
     names: FxHashMap<Symbol, Symbol>,
     handles: FxHashMap<u32, u32>,
+    /// By result of a permuting op.
+    permutations: FxHashMap<TensorId, Box<[i64]>>,
 }
 
 impl<'p> Renumber<'p> {
@@ -66,7 +68,12 @@ impl<'p> Renumber<'p> {
         for (_, tensor) in program.tensors().iter() {
             settled[tensor.domains_start as usize..tensor.domains_end as usize].fill(true);
         }
+        let permuting = program.ops().iter().filter(|(_, op)| op.kind.permutes());
+        let permutation =
+            |op: &Op| Some((op.output_tensors().next()?, op.ints(AttrKey::Perm)?.into()));
+        let permutations = permuting.filter_map(|(_, op)| permutation(op)).collect();
         Self {
+            permutations,
             edit: Edit::new(program),
             scope: Scope::default(),
             done,
@@ -191,14 +198,21 @@ impl<'p> Renumber<'p> {
         }
     }
 
-    /// The order in which a tensor's domains get ascending numbers.
+    /// The order in which a tensor's domains get ascending numbers: that of its axes. Of a permuting op's
+    /// result it is that of the operand's axes, so that the text needs no `perm=`.
     fn number_order(&self, id: TensorId) -> Vec<u32> {
         let program = self.edit.program();
-        let mut order = program.logical_axes(id).to_vec();
-        if program.tensor(id).permuted {
-            let domains = program.domains(id);
-            order.sort_by_key(|at| domains[*at as usize].number);
+        let axes = program.logical_axes(id).to_vec();
+        let Some(perm) = self.permutations.get(&id) else { return axes };
+        let domains = program.domains(id);
+        let (mut order, reduced): (Vec<u32>, Vec<u32>) =
+            axes.iter().partition(|at| !domains[**at as usize].is_reduction());
+        if order.len() == perm.len() {
+            let mut places: Vec<usize> = (0..order.len()).collect();
+            places.sort_by_key(|&k| perm[k]);
+            order = places.iter().map(|&k| order[k]).collect();
         }
+        order.extend(reduced);
         order
     }
 

@@ -111,10 +111,12 @@ pub struct Tensor {
     pub positions: Symbol,
     /// Mesh; `None` means every rank.
     pub mesh: Option<MeshId>,
-    /// `perm=` of a result of a permuting op, if given: printed axis k is axis `perm[k]` of the input.
-    pub perm: Option<Box<[u32]>>,
-    /// Whether it is the result of a permuting op: its axes are its domains in printed order.
-    pub permuted: bool,
+    /// The axes, outermost first: positions among the printed domains. `None` where the domains are
+    /// printed in the order of the axes.
+    pub axes: Option<Box<[u32]>>,
+    /// Whether the numbers say that some domain is a part of an axis, and the ops do not contradict. A
+    /// reader decides that; see [`looks_split`](super::order::looks_split).
+    pub split: bool,
     /// `logical=` extents for tensors whose printed domains come from splits.
     pub logical: Option<Box<[ExprId]>>,
     /// The unit the tensor belongs to; `None` for the host program's own.

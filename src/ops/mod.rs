@@ -93,6 +93,11 @@ impl OpKind {
     pub fn spec(self) -> &'static OpSpec {
         TABLE[self as usize]
     }
+    /// Whether the op permutes the axes of its operand, and so has a permutation
+    /// ([`AttrKey::Perm`](crate::ir::AttrKey::Perm)).
+    pub fn permutes(self) -> bool {
+        matches!(self, Self::SetPermute | Self::SegmenterSetPermute)
+    }
 }
 
 /// What people call an op: a pointwise one by the function that it computes.

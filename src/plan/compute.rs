@@ -90,24 +90,13 @@ pub fn lower_set_permute(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
 }
 
 fn permutation(cx: &Lowering<'_>, op: &Op, result: TensorId) -> Result<Vec<usize>, Diag> {
-    let positions = |ints: &mut dyn Iterator<Item = i64>| {
-        ints.map(|p| usize::try_from(p).unwrap_or(usize::MAX)).collect::<Vec<usize>>()
-    };
-    if let Some(perm) = op.ints(AttrKey::Perm) {
-        return Ok(positions(&mut perm.iter().copied()));
-    }
-    if let Some(perm) = &cx.program.tensor(result).perm {
-        return Ok(positions(&mut perm.iter().map(|&p| i64::from(p))));
-    }
-    let numbers: Vec<u32> = cx.axes.stored(result).map(|axis| axis.number).collect();
-    if numbers.contains(&u32::MAX) {
-        let name = cx.name(result);
+    let Some(perm) = op.ints(AttrKey::Perm) else {
+        let message = format!("the permutation of {} is not known", cx.name(result));
         return Err(cx
-            .error(codes::NEEDED, format!("the permutation of {name} is not known"))
+            .error(codes::NEEDED, message)
             .note("the domains of the result have no numbers: give `perm={...}`"));
-    }
-    let rank_of = |number: u32| numbers.iter().filter(|&&other| other < number).count();
-    Ok(numbers.iter().map(|&number| rank_of(number)).collect())
+    };
+    Ok(perm.iter().map(|&p| usize::try_from(p).unwrap_or(usize::MAX)).collect())
 }
 
 /// The function of a pointwise op.

@@ -2,7 +2,7 @@
 
 use super::Printer;
 use super::text::{Writer, push_integer, push_number};
-use crate::ir::{AttrKey, AttrValue, Expr, ExprId, Op, OpId, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, Expr, ExprId, Op, OpId, TensorId, Value, order};
 use crate::ops::comm::TEAM_CUT;
 use crate::ops::{ArgKind, ArgSpec, Equals, Layout, Link, OpKind, OpSpec, Padding, pointwise};
 
@@ -273,8 +273,18 @@ impl Printer<'_> {
         match key {
             AttrKey::RootAs => op.attr(AttrKey::Root).is_some(),
             AttrKey::Keep => op.keeps_memory() == op.attr(AttrKey::Buffer).is_some(),
+            AttrKey::Perm => self.is_told_by_numbers(op),
             _ => false,
         }
+    }
+
+    /// Whether the numbers of the result tell the permutation.
+    fn is_told_by_numbers(&self, op: &Op) -> bool {
+        let Some(result) = op.output_tensors().next() else { return false };
+        let program = self.program;
+        let axes = program.logical_axes(result);
+        let told = order::permutation_as_read(program.domains(result), &axes);
+        program.tensor(result).logical.is_none() && told.as_deref() == op.ints(AttrKey::Perm)
     }
 
     /// `root_as=rank`, where the text would be read as the other one.

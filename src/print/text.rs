@@ -1,5 +1,6 @@
 //! Texts of tensors, domains, meshes and scalars.
 
+use crate::ir::order;
 use crate::ir::{
     Expr, ExprId, Id, IterDomain, Mesh, MeshId, ParallelType, Program, StreamSpelling, Style,
     Symbol, TensorId,
@@ -14,6 +15,8 @@ pub(super) struct Texts {
     buffer: String,
     tensors: Vec<(u32, u32)>,
     exprs: Vec<(u32, u32)>,
+    /// By tensor: whether a reader takes its printed order for that of its axes.
+    permuted: Vec<bool>,
 }
 
 impl Texts {
@@ -22,6 +25,7 @@ impl Texts {
             buffer: String::new(),
             tensors: vec![UNSEEN; program.tensors().len()],
             exprs: vec![UNSEEN; program.exprs().len()],
+            permuted: order::permuted_results(program),
         }
     }
 
@@ -30,7 +34,8 @@ impl Texts {
         let (mut start, mut end) = self.tensors[id.index()];
         if (start, end) == UNSEEN {
             start = self.buffer.len() as u32;
-            Writer { program, style: program.style(), out: &mut self.buffer }.tensor(id);
+            let permuted = self.permuted[id.index()];
+            Writer { program, style: program.style(), out: &mut self.buffer }.tensor(id, permuted);
             end = self.buffer.len() as u32;
             self.tensors[id.index()] = (start, end);
         }
@@ -54,7 +59,8 @@ impl Texts {
 /// A tensor as the text writes it in full.
 pub fn tensor_text(program: &Program, tensor: TensorId) -> String {
     let mut out = String::new();
-    Writer { program, style: program.style(), out: &mut out }.tensor(tensor);
+    let permuted = order::permuted_results(program)[tensor.index()];
+    Writer { program, style: program.style(), out: &mut out }.tensor(tensor, permuted);
     out
 }
 
@@ -89,7 +95,7 @@ pub(super) struct Writer<'w> {
 
 impl Writer<'_> {
     /// `T3_g_float[iS0{i0}] ca_pos( 1 ) (DeviceMesh{0 1})`
-    fn tensor(&mut self, id: TensorId) {
+    fn tensor(&mut self, id: TensorId, permuted: bool) {
         let program = self.program;
         let tensor = program.tensor(id);
         self.out.push('T');
@@ -120,7 +126,25 @@ impl Writer<'_> {
             self.out.push_str(" {logical={");
             self.list(logical);
             self.out.push_str("}}");
+        } else {
+            self.axes(id, permuted);
         }
+    }
+
+    /// `{axes={1, 0, 2}}` where the numbers would tell a reader something else.
+    fn axes(&mut self, id: TensorId, permuted: bool) {
+        let axes = self.program.logical_axes(id);
+        if axes == order::axes_as_read(self.program.domains(id), permuted) {
+            return;
+        }
+        self.out.push_str(" {axes={");
+        for (index, at) in axes.iter().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            push_number(self.out, u64::from(*at));
+        }
+        self.out.push_str("}}");
     }
 
     /// `iS0{i0}`

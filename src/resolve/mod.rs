@@ -8,6 +8,7 @@ mod args;
 mod comments;
 mod expr;
 mod forms;
+mod order;
 mod report;
 mod stmt;
 mod style;
@@ -82,6 +83,10 @@ struct Resolver<'a> {
     /// Undefined numbers that were reported, with their scope.
     undefined: FxHashSet<(u32, u32)>,
     short_form: bool,
+    /// Numbers of the tensors that permuting ops of this scope write.
+    permuted: FxHashSet<u32>,
+    /// Tensors whose numbers look as if their domains came from splits.
+    in_doubt: Vec<TensorId>,
     /// 1 in the host program, then one more for each unit.
     scope: u32,
     unit: Option<UnitId>,
@@ -115,6 +120,8 @@ impl<'a> Resolver<'a> {
             declared: FxHashMap::default(),
             nested_reported: false,
             short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
+            permuted: FxHashSet::default(),
+            in_doubt: Vec::new(),
             scope: 1,
             unit: None,
             ops: FxHashMap::default(),
@@ -124,6 +131,9 @@ impl<'a> Resolver<'a> {
 
     fn container(&mut self, node: &ast::Container) {
         self.program.source.header = node.header;
+        let blocks: Vec<ast::BlockId> =
+            std::iter::once(node.body).chain(node.index_definitions).collect();
+        self.note_permuted(&blocks);
         self.program.inputs = self.values(node.inputs);
         self.program.outputs = self.values(node.outputs);
         let body = self.program.body;
@@ -138,6 +148,7 @@ impl<'a> Resolver<'a> {
         for unit in &node.units {
             self.host_unit(unit);
         }
+        self.settle_splits();
     }
 
     /// The values of a list; those with errors are left out.
@@ -157,6 +168,7 @@ impl<'a> Resolver<'a> {
         self.scope += 1;
         self.latest.clear();
         self.declared.clear();
+        self.note_permuted(&[node.body]);
         let body = self.program.blocks.push(ir::Block::default());
         let unit = HostUnit { number: node.number, inputs: Vec::new(), outputs: Vec::new(), body };
         let id = self.program.units.push(unit);

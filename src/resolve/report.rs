@@ -286,7 +286,25 @@ impl Resolver<'_> {
             arg.span,
             format!("a tensor has no attribute `{key}`"),
         );
-        self.report(did_you_mean(diag, key, &["logical"]));
+        self.report(did_you_mean(diag, key, &["axes", "logical"]));
+    }
+
+    pub(super) fn wrong_axes(&mut self, rank: usize, arg: &Arg) {
+        let message = format!("`axes=` is not an order of the {}", count(rank, "printed domain"));
+        let note = match rank {
+            0 => "remove it: the tensor has no axes".to_owned(),
+            _ => format!(
+                "it lists each of the positions 0 to {} once, the outermost axis first",
+                rank - 1
+            ),
+        };
+        self.report(Diag::error(codes::TENSOR_AXES, self.value_span(arg), message).note(note));
+    }
+
+    pub(super) fn axes_beside_logical(&mut self, arg: &Arg) {
+        let message = "`axes=` and `logical=` both say what the axes are";
+        let note = "keep `logical=` where the domains come from splits, and `axes=` where they are the axes";
+        self.report(Diag::error(codes::TENSOR_AXES, arg.span, message).note(note));
     }
 
     pub(super) fn no_unit_attribute(&mut self, arg: &Arg) {

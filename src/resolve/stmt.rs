@@ -24,7 +24,7 @@ impl Resolver<'_> {
                 Head::Unknown | Head::Unseen => self.unknown_statement(stmt),
             },
         }?;
-        self.note_permutation(&op);
+        let op = self.with_permutation(op);
         let op = self.push_op(op, stmt.span);
         if !ast.comments.is_empty() {
             self.ops.insert(id, op);
@@ -161,19 +161,6 @@ impl Resolver<'_> {
                 self.wrong_kind("result", "a tensor or a scalar", arg);
                 None
             }
-        }
-    }
-
-    /// Results of permuting ops keep their printed axis order.
-    fn note_permutation(&mut self, op: &Op) {
-        if !matches!(op.kind, OpKind::SetPermute | OpKind::SegmenterSetPermute) {
-            return;
-        }
-        let Some(result) = op.output_tensors().next() else { return };
-        let tensor = &mut self.program.tensors[result];
-        tensor.permuted = true;
-        if let Some(perm) = op.ints(AttrKey::Perm) {
-            tensor.perm = perm.iter().map(|axis| u32::try_from(*axis).ok()).collect();
         }
     }
 }

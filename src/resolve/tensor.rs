@@ -4,13 +4,21 @@
 //! that came before it.
 
 use super::Resolver;
+use crate::ir::order::{self, Places};
 use crate::ir::{
     self, DType, DomainId, ExprId, IterDomain, IterType, MemoryType, MeshId, ParallelType, Tensor,
     TensorId,
 };
 use hostir_grammar::Span;
-use hostir_grammar::ast::{self, ArgRange, TensorRefId, TensorText};
+use hostir_grammar::ast::{self, Arg, ArgRange, TensorRefId, TensorText};
 use smallvec::SmallVec;
+
+/// What stands in braces behind a tensor.
+#[derive(Default)]
+struct TensorAttrs {
+    logical: Option<Box<[ExprId]>>,
+    axes: Option<Places>,
+}
 
 impl Resolver<'_> {
     /// The tensor of a text, or of a short reference that stands at `span`.
@@ -60,12 +68,14 @@ impl Resolver<'_> {
             && a.mesh == b.mesh
             // Said once it holds wherever the tensor stands.
             && (a.logical == b.logical || b.logical.is_none())
+            && a.axes == b.axes
             && a.unit == b.unit
             && program.domains(before) == program.domains(newest);
         if same {
             let start = b.domains_start as usize;
             program.tensors.truncate(newest.0 as usize);
             program.domains.truncate(start);
+            self.in_doubt.retain(|&tensor| tensor != newest);
         }
         same
     }
@@ -87,12 +97,17 @@ impl Resolver<'_> {
         let dtype = self.dtype(text);
         let positions = self.name(text.positions);
         let mesh = text.mesh.as_ref().map(|mesh| self.mesh(mesh));
-        let logical = self.tensor_attrs(text.attrs);
+        let TensorAttrs { logical, axes } = self.tensor_attrs(text.attrs, domains.len());
+        let given = axes.is_some();
+        let axes =
+            axes.unwrap_or_else(|| order::axes_as_read(&domains, self.permuted.contains(&number)));
+        let looks_split = order::looks_split(&domains);
         let domains_start = self.program.domains.len() as u32;
         for domain in domains {
             self.program.domains.push(domain);
         }
-        self.program.tensors.push(Tensor {
+        let split = !given && logical.is_none() && looks_split;
+        let tensor = self.program.tensors.push(Tensor {
             number,
             name: None,
             memory,
@@ -101,24 +116,49 @@ impl Resolver<'_> {
             domains_end: self.program.domains.len() as u32,
             positions,
             mesh,
-            perm: None,
-            permuted: false,
+            axes: (!axes.is_sorted()).then(|| axes.as_slice().into()),
+            split,
             logical,
             unit: self.unit,
-        })
+        });
+        if split {
+            self.in_doubt.push(tensor);
+        }
+        tensor
     }
 
-    /// `logical=` of `{logical={i0, i2}}`.
-    fn tensor_attrs(&mut self, attrs: ArgRange) -> Option<Box<[ExprId]>> {
+    /// `{logical={i0, i2}}` or `{axes={1, 0, 2}}` of a tensor with `rank` domains.
+    fn tensor_attrs(&mut self, attrs: ArgRange, rank: usize) -> TensorAttrs {
         let ast = self.ast;
-        let mut logical = None;
+        let mut found = TensorAttrs::default();
         for arg in ast.args(attrs) {
             match arg.key.map(|key| ast.str(key)) {
-                Some("logical") => logical = self.exprs(arg),
+                Some("logical") => found.logical = self.exprs(arg),
+                Some("axes") => found.axes = self.axes_attr(arg, rank),
                 _ => self.no_tensor_attribute(arg),
             }
         }
-        logical
+        if let (Some(_), Some(_), [.., last]) = (&found.logical, &found.axes, ast.args(attrs)) {
+            self.axes_beside_logical(last);
+            found.axes = None;
+        }
+        found
+    }
+
+    /// The positions of the domains in the order of the axes; each stands there once.
+    fn axes_attr(&mut self, arg: &Arg, rank: usize) -> Option<Places> {
+        let listed = self.exprs(arg)?;
+        let exprs = &self.program.exprs;
+        let place = |&at: &ExprId| exprs.as_int(at).and_then(|at| u32::try_from(at).ok());
+        let axes: Option<Places> = listed.iter().map(place).collect();
+        let is_order = |axes: &Places| {
+            axes.len() == rank && (0..rank as u32).all(|place| axes.contains(&place))
+        };
+        let axes = axes.filter(is_order);
+        if axes.is_none() {
+            self.wrong_axes(rank, arg);
+        }
+        axes
     }
 
     /// The grammar knows the element types and has reported any other word; pointers, arrays and

@@ -133,6 +133,12 @@ fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
         let axis = |domains: &[IterDomain]| domain_text(program, &domains[k]);
         parts.push(format!("axis {k} is `{}` and `{}`", axis(x), axis(y)));
     }
+    if a.axes != b.axes {
+        parts.push("the order of their axes".to_owned());
+    }
+    if a.logical != b.logical {
+        parts.push("their `logical=`".to_owned());
+    }
     if a.mesh != b.mesh {
         parts.push(format!(
             "mesh `{}` and `{}`",

@@ -10,6 +10,8 @@ mod effort;
 mod lowering {
     //! Programs and runs.
     pub(crate) mod generate;
+    mod loops;
+    mod numbers;
     pub(crate) mod run;
 }
 
@@ -56,6 +58,8 @@ const TAILS: &[&str] = &[
     ",canonicalize,cse,dce",
     ",ring-stream-buffers",
     ",canonicalize,cse,dce,ring-stream-buffers",
+    ",allocate-and-deallocate",
+    ",insert-deallocations",
 ];
 
 /// Some axis of some tensor in chunks: often one that the program does not have, or that does not split.

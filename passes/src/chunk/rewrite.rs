@@ -96,8 +96,19 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
                 *value = Value::Tensor(self.result(tensor, parallel, id));
             }
         }
+        self.number_permuted(&op);
         self.build.edit.set_op(id, op);
         self.out.ops.push(id);
+    }
+
+    /// The chunks that a permuting op makes are numbered as it permutes.
+    fn number_permuted(&mut self, op: &Op) {
+        let chunks = |tensor: &TensorId| self.chunked.values().any(|chunks| chunks == tensor);
+        let result = op.output_tensors().next().filter(chunks);
+        if let (Some(result), Some(perm)) = (result, op.ints(AttrKey::Perm)) {
+            let order: Vec<usize> = perm.iter().filter_map(|&k| usize::try_from(k).ok()).collect();
+            self.build.number_permuted(result, &order);
+        }
     }
 
     // ---- operands ----
@@ -194,7 +205,6 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         let domains = self.chunk_domains(tensor, parallel);
         let chunks = if output && !cut.reduced {
             let new = self.build.tensor(tensor, MemoryType::Local, &domains);
-            self.number_like(tensor, new);
             self.folds.push((tensor, new, origin));
             new
         } else {
@@ -257,57 +267,9 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
             let from = domain_id(self.build.program(), tensor, axis.printed);
             self.out.moved.replace(from, hostir::ir::DomainId(at));
         }
-        let ids: Vec<u32> = numbers_of(self.build, tensor);
         let end = start + domains.len() as u32;
-        let new = Tensor { domains_start: start, domains_end: end, ..old };
+        let new = Tensor { domains_start: start, domains_end: end, axes: None, ..old };
         self.build.edit.set_tensor(tensor, new);
-        self.renumber(tensor, &ids);
-    }
-
-    /// Numbers the domains of `new` behind its first as those of `tensor` are ordered: for a permuting op
-    /// they say which axis is which.
-    fn number_like(&mut self, tensor: TensorId, new: TensorId) {
-        let numbers = numbers_of(self.build, tensor);
-        let old = self.build.program().tensor(tensor);
-        let (permuted, perm) = (old.permuted, old.perm.clone());
-        let declaration = self.build.program().tensor(new).clone();
-        self.build.edit.set_tensor(new, Tensor { permuted, perm, ..declaration });
-        self.renumber(new, &numbers);
-        if permuted {
-            self.plain_order(tensor);
-        }
-    }
-
-    fn renumber(&mut self, tensor: TensorId, old: &[u32]) {
-        let declaration = self.build.program().tensor(tensor).clone();
-        if !declaration.permuted {
-            return;
-        }
-        let start = declaration.domains_start;
-        let first = self.build.program().domains(tensor).iter().map(|d| d.number).min();
-        let mut sorted = old.to_vec();
-        sorted.sort_unstable();
-        for (&number, at) in old.iter().zip(start + 1..) {
-            let place = sorted.iter().position(|&n| n == number).unwrap_or(0) as u32;
-            let id = hostir::ir::DomainId(at);
-            let number = first.unwrap_or(0) + 1 + place;
-            let domain = IterDomain { number, ..*self.build.program().domain(id) };
-            self.build.edit.set_domain(id, domain);
-        }
-        let perm = declaration.perm.as_ref().map(|perm| shifted(perm));
-        self.build.edit.set_tensor(tensor, Tensor { perm, ..declaration });
-    }
-
-    /// A tensor that no permuting op makes any more has its axes in ascending order.
-    fn plain_order(&mut self, tensor: TensorId) {
-        let declaration = self.build.program().tensor(tensor).clone();
-        for at in declaration.domains_start..declaration.domains_end {
-            let id = hostir::ir::DomainId(at);
-            let number = self.build.domain_number();
-            let domain = IterDomain { number, ..*self.build.program().domain(id) };
-            self.build.edit.set_domain(id, domain);
-        }
-        self.build.edit.set_tensor(tensor, Tensor { permuted: false, perm: None, ..declaration });
     }
 
     /// Puts the chunks of an output together.
@@ -384,25 +346,8 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
             .map(|&k| IterDomain { parallel: unstreamed(&domains[k]), ..domains[k] })
             .collect();
         let new = self.build.tensor(like, MemoryType::Local, &printed);
-        let tensor = self.build.program().tensor(new).clone();
-        self.build.edit.set_tensor(new, Tensor { permuted: true, ..tensor });
-        let permute = self.build.permute(new, operand);
-        // A device axis stands where its number says: numbers cannot tell the order as well.
-        if printed.iter().any(|domain| domain.parallel.is_device()) {
-            let mut op = self.build.program().op(permute).clone();
-            let order = order.iter().map(|&k| k as i64).collect();
-            op.attrs.push((AttrKey::Perm, AttrValue::Ints(order)));
-            self.build.edit.set_op(permute, op);
-            return (new, permute);
-        }
-        let start = self.build.program().tensor(new).domains_start;
-        let first = self.build.program().domains(new).first().map_or(0, |domain| domain.number);
-        for (at, &k) in (start..).zip(order) {
-            let id = hostir::ir::DomainId(at);
-            let number = first + k as u32;
-            let domain = IterDomain { number, ..*self.build.program().domain(id) };
-            self.build.edit.set_domain(id, domain);
-        }
+        self.build.number_permuted(new, order);
+        let permute = self.build.permute(new, operand, order);
         (new, permute)
     }
 
@@ -465,16 +410,6 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
             false => self.place(tensor),
         }
     }
-}
-
-/// The numbers of a tensor's domains in the order of its axes.
-fn numbers_of(build: &Build<'_, '_>, tensor: TensorId) -> Vec<u32> {
-    logical_axes(build.program(), tensor).axes.iter().map(|axis| axis.number).collect()
-}
-
-/// `perm=` with an axis in front that stays there.
-fn shifted(perm: &[u32]) -> Box<[u32]> {
-    std::iter::once(0).chain(perm.iter().map(|k| k + 1)).collect()
 }
 
 /// What an axis is spread over, streams left out.

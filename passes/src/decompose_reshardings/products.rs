@@ -215,5 +215,6 @@ fn redeclare(build: &mut Build<'_, '_>, moved: &mut Moved, tensor: TensorId, lis
     let declaration = build.program().tensor(tensor).clone();
     let domains_start = start.unwrap_or(0);
     let domains_end = domains_start + list.len() as u32;
-    build.edit.set_tensor(tensor, Tensor { domains_start, domains_end, ..declaration });
+    let axes = None;
+    build.edit.set_tensor(tensor, Tensor { domains_start, domains_end, axes, ..declaration });
 }

@@ -3,9 +3,7 @@
 use crate::build::Build;
 use crate::reshard::{Links, Moved, axes_with_domains, local_tensor};
 use hostir::analysis::logical_axes;
-use hostir::ir::{
-    IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId, Value,
-};
+use hostir::ir::{IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program, TensorId, Value};
 
 /// The steps of a reduction whose data lies across devices along a reduced axis: the operand's axes
 /// that each reduces. One step is a communication; `None`: no reduced axis lies across devices.
@@ -104,13 +102,14 @@ fn partial(
     local_tensor(build, operand, mesh, &domains)
 }
 
-/// A new tensor with all axes of `result`, reduced ones included, spread over `types`; of a permuting
-/// op, in the same order.
+/// A new tensor with all axes of `result`, reduced ones included, spread over `types`; numbered as the result
+/// of the permutation `perm` where that is one.
 pub(super) fn like_result(
     build: &mut Build<'_, '_>,
     result: TensorId,
     mesh: Option<MeshId>,
     types: &[ParallelType],
+    perm: Option<&[i64]>,
 ) -> TensorId {
     let domains: Vec<IterDomain> = axes_with_domains(build.program(), result)
         .into_iter()
@@ -118,22 +117,10 @@ pub(super) fn like_result(
         .map(|((_, domain), &parallel)| IterDomain { parallel, ..domain })
         .collect();
     let new = local_tensor(build, result, mesh, &domains);
-    let old = build.program().tensor(result).clone();
-    if !old.permuted {
-        return new;
+    if let Some(perm) = perm {
+        let order: Vec<usize> = perm.iter().filter_map(|&k| usize::try_from(k).ok()).collect();
+        build.number_permuted(new, &order);
     }
-    // The order of the numbers is the operand's: new numbers, same order.
-    let mut by_number: Vec<usize> = (0..domains.len()).collect();
-    by_number.sort_by_key(|&k| domains[k].number);
-    let start = build.program().tensor(new).domains_start;
-    for k in by_number {
-        let id = hostir::ir::DomainId(start + k as u32);
-        let number = build.domain_number();
-        let domain = IterDomain { number, ..*build.program().domain(id) };
-        build.edit.set_domain(id, domain);
-    }
-    let tensor = build.program().tensor(new).clone();
-    build.edit.set_tensor(new, Tensor { permuted: true, perm: old.perm, ..tensor });
     new
 }
 
@@ -151,44 +138,7 @@ pub(super) fn drop_reduced(
     };
     let places = 0..build.program().domains(tensor).len() as u32;
     let order: Vec<u32> = places.filter(|printed| !gone(printed)).collect();
-    let old = build.program().tensor(tensor).clone();
-    if order.len() == axes.axes.len() && !old.permuted {
-        return;
+    if order.len() < axes.axes.len() {
+        moved.redeclare(build, tensor, &order, &|_, domain| domain);
     }
-    // Numbers that stood for a permutation ascend from now on; and so do those around a gap, which would
-    // look like a split to who reads where a device axis belongs.
-    let sharded = build.program().domains(tensor).iter().any(|domain| domain.parallel.is_device());
-    let mut numbers = Vec::new();
-    if old.permuted || sharded {
-        numbers = vec![u32::MAX; order.len()];
-        for axis in &axes.axes {
-            if let Some(at) = order.iter().position(|&printed| printed == axis.printed) {
-                numbers[at] = build.domain_number();
-            }
-        }
-    }
-    moved.redeclare(build, tensor, &order, &|k, domain| IterDomain {
-        number: numbers.get(k).copied().unwrap_or(domain.number),
-        ..domain
-    });
-    let new = Tensor { permuted: false, perm: None, ..build.program().tensor(tensor).clone() };
-    build.edit.set_tensor(tensor, new);
-    if !axes.split && logical_axes(build.program(), tensor).split {
-        close_gaps(build, moved, tensor);
-    }
-}
-
-/// Gives the domains new numbers without gaps, in the order of the old ones: a gap before a parallel domain
-/// says that it is a part of an axis.
-fn close_gaps(build: &mut Build<'_, '_>, moved: &mut Moved, tensor: TensorId) {
-    let domains = build.program().domains(tensor).to_vec();
-    let mut ascending: Vec<usize> = (0..domains.len()).collect();
-    ascending.sort_by_key(|&at| domains[at].number);
-    let mut numbers = vec![0; domains.len()];
-    for at in ascending {
-        numbers[at] = build.domain_number();
-    }
-    let order: Vec<u32> = (0..domains.len() as u32).collect();
-    moved
-        .redeclare(build, tensor, &order, &|k, domain| IterDomain { number: numbers[k], ..domain });
 }

@@ -62,31 +62,9 @@ pub(super) fn make(build: &mut Build<'_, '_>, uses: &Uses, ops: &[OpId]) -> OpId
         inside.op(build, op);
     }
     build.edit.set_unit(unit, HostUnit { number, inputs, outputs, body });
-    for &tensor in &ports.outputs {
-        keep_order(build, tensor);
-    }
     build.origin = ops.first().copied().unwrap_or(build.origin);
     let operands = ports.inputs.iter().map(|&tensor| Value::Tensor(tensor)).chain(scalars());
     build.post(number, operands, &ports.outputs)
-}
-
-/// In the unit a permuting op says that its result's printed order is the order of its axes. The op that
-/// posts the unit does not, so where numbers say otherwise the host program's tensor gets new ones.
-fn keep_order(build: &mut Build<'_, '_>, tensor: TensorId) {
-    let old = build.program().tensor(tensor).clone();
-    if !old.permuted {
-        return;
-    }
-    let places = old.domains_start..old.domains_end;
-    build.edit.set_tensor(tensor, Tensor { permuted: false, perm: None, ..old });
-    if build.program().logical_axes(tensor).is_sorted() {
-        return;
-    }
-    for at in places {
-        let number = build.domain_number();
-        let domain = IterDomain { number, ..*build.program().domain(DomainId(at)) };
-        build.edit.set_domain(DomainId(at), domain);
-    }
 }
 
 fn ports(program: &Program, uses: &Uses, ops: &[OpId]) -> Ports {

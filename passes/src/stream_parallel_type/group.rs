@@ -259,7 +259,7 @@ fn streamed(
     let class = axis.and_then(|axis| map.class(tensor, axis as u32));
     let Some(class) = class else {
         let message = format!("`{}` of {result} is part of a split or merged axis", text(printed));
-        let note = "spread a whole axis over the streams; where the axis is whole, number the domains without a gap, or not at all: a gap before a parallel domain says that it was split off";
+        let note = "spread a whole axis over the streams";
         return Err(Box::new(error(codes::STREAM_SPLIT, message).note(note)));
     };
     if let Some((domain, class)) = scatter::loop_axis(program, map, config.reduce_scatter, id) {

@@ -7,6 +7,7 @@ use hostir::diag::{Diags, render};
 use hostir::ir::Program;
 use hostir::plan::{self, Prepared, Sizes};
 use hostir_passes::{manager, pipeline};
+use std::collections::BTreeMap;
 
 /// How a comparison went.
 pub(crate) enum Outcome {
@@ -30,14 +31,8 @@ pub(crate) fn compare(generated: &Generated, text: &str, streams: u32, renumber:
 fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Result<Outcome, String> {
     let plain = load(&generated.text)?;
     let mut lowered = load(generated.lowers.as_ref().unwrap_or(&generated.text))?;
-    let pipeline = pipeline::parse(text, hostir_passes::PASSES)
-        .map_err(|diags| render::to_string("pipeline", text, &diags.items))?;
-    let config = manager::Config::default();
-    if let Err(failure) = manager::run(&mut lowered, &pipeline, &config, &mut manager::Quiet) {
-        let messages = render::to_string("program.hir", &generated.text, &failure.errors.items);
-        let bug = failure.errors.items.iter().any(|diag| diag.code == "H0307");
-        let code = failure.errors.items.first().map_or("", |diag| diag.code);
-        return if bug { Err(messages) } else { Ok(Outcome::Refused(code)) };
+    if let Some(code) = apply(&mut lowered, &generated.text, text)? {
+        return Ok(Outcome::Refused(code));
     }
     // New numbers change the names of extents, by which they are set.
     if renumber && generated.set.is_empty() {
@@ -45,7 +40,8 @@ fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Resul
     }
     let printed = hostir::print::print(&lowered);
     let lowered = load(&printed)?;
-    let (expected, found) = (outputs(&plain, generated, 1), outputs(&lowered, generated, streams));
+    let (expected, found) =
+        (outputs(&plain, &generated.set, 1), outputs(&lowered, &generated.set, streams));
     let found = match found {
         Ok(found) => found,
         Err(text) => return Err(format!("{text}\n{printed}")),
@@ -60,6 +56,24 @@ fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Resul
         return Ok(Outcome::Equal);
     }
     Err(format!("plain {:?}\nlowered {:?}\n{printed}", expected.values, found.values))
+}
+
+/// Runs a pipeline; gives the code of the error if it does not take the program. `text` is the program's.
+pub(crate) fn apply(
+    program: &mut Program,
+    text: &str,
+    passes: &str,
+) -> Result<Option<&'static str>, String> {
+    let pipeline = pipeline::parse(passes, hostir_passes::PASSES)
+        .map_err(|diags| render::to_string("pipeline", passes, &diags.items))?;
+    let config = manager::Config::default();
+    let Err(failure) = manager::run(program, &pipeline, &config, &mut manager::Quiet) else {
+        return Ok(None);
+    };
+    if failure.errors.items.iter().any(|diag| diag.code == "H0307") {
+        return Err(render::to_string("program.hir", text, &failure.errors.items));
+    }
+    Ok(Some(failure.errors.items.first().map_or("", |diag| diag.code)))
 }
 
 /// The program for `devices` of them, if `resize-mesh` can tell what that is. It is lowered after it is
@@ -86,7 +100,8 @@ pub(crate) fn resize(devices: usize) -> String {
     format!("resize-mesh{{devices={devices}}}")
 }
 
-fn load(text: &str) -> Result<Program, String> {
+/// The first program of a text, if it is right.
+pub(crate) fn load(text: &str) -> Result<Program, String> {
     let (mut programs, mut diags) = hostir::load(text);
     if let Some(program) = programs.first() {
         hostir::verify::verify(program, &mut diags);
@@ -102,17 +117,21 @@ fn rendered(text: &str, diags: &Diags) -> String {
 }
 
 /// What a run gives.
-struct Ran {
+pub(crate) struct Ran {
     /// Whether it ran as plain math.
     unlowered: bool,
     /// The values of all outputs.
-    values: Vec<Vec<f64>>,
+    pub(crate) values: Vec<Vec<f64>>,
 }
 
 /// Runs a program.
-fn outputs(program: &Program, generated: &Generated, streams: u32) -> Result<Ran, String> {
+pub(crate) fn outputs(
+    program: &Program,
+    set: &BTreeMap<String, i64>,
+    streams: u32,
+) -> Result<Ran, String> {
     let text = hostir::print::print(program);
-    let sizes = Sizes { set: generated.set.clone(), streams, ..Sizes::default() };
+    let sizes = Sizes { set: set.clone(), streams, ..Sizes::default() };
     let prepared = plan::prepare(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
     let wholes: Vec<HostTensor> =
         (0..prepared.inputs.len()).map(|k| values(&prepared, k)).collect();

@@ -1,0 +1,59 @@
+//! Which tensors have memory: the outputs of a PostOnStream all have some, or none has.
+
+use hostir::ir::{OpId, Program, TensorId};
+use hostir::ops::Effect;
+use rustc_hash::FxHashSet;
+
+/// What has memory behind the statements that have passed.
+pub(super) struct Memory {
+    /// Tensors that have some for sure.
+    has: FxHashSet<TensorId>,
+    /// Tensors that have some on some path.
+    may: FxHashSet<TensorId>,
+}
+
+impl Memory {
+    /// What has memory when a program begins.
+    pub(super) fn of(program: &Program) -> Self {
+        let inputs: FxHashSet<TensorId> =
+            program.inputs().iter().filter_map(|value| value.tensor()).collect();
+        Self { has: inputs.clone(), may: inputs }
+    }
+
+    /// A statement of the body.
+    pub(super) fn pass(&mut self, program: &Program, id: OpId) {
+        let op = program.op(id);
+        self.change(program, id, true);
+        for &block in &op.blocks {
+            program.walk(block, &mut |inner| self.change(program, inner, false));
+        }
+    }
+
+    fn change(&mut self, program: &Program, id: OpId, always: bool) {
+        let op = program.op(id);
+        match op.kind.spec().effect {
+            Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
+                self.may.extend(op.output_tensors());
+                if always {
+                    self.has.extend(op.output_tensors());
+                }
+            }
+            Effect::Free => op.input_tensors().for_each(|tensor| {
+                self.has.remove(&tensor);
+                if always {
+                    self.may.remove(&tensor);
+                }
+            }),
+            Effect::Stream | Effect::Communicate | Effect::Control => {}
+        }
+    }
+
+    /// The outputs of a post that need an ALLOCATE, since others have memory, or may have some.
+    pub(super) fn missing(&self, program: &Program, post: OpId) -> Vec<TensorId> {
+        let outputs = || program.op(post).output_tensors();
+        if !outputs().any(|tensor| self.may.contains(&tensor)) {
+            return Vec::new();
+        }
+        outputs().filter(|tensor| !self.has.contains(tensor)).collect()
+    }
+}
