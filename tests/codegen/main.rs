@@ -12,6 +12,9 @@ mod host;
 mod layouts;
 #[path = "../common/nvrtc.rs"]
 mod nvrtc;
+mod pointwise;
+#[path = "../common/pointwise.rs"]
+mod table;
 mod tables;
 mod taken;
 
@@ -55,6 +58,21 @@ fn kernels_compute_what_the_cpu_backend_computes() {
     };
     let wrong: Vec<String> = cases.iter().zip(&results).filter_map(check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn pointwise_kernels_give_what_torch_and_numpy_give() {
+    if !host::is_present() {
+        println!("skipped: there is no g++, which runs kernels on the host");
+        return;
+    }
+    let tables = pointwise::cases();
+    let jobs: Vec<(&Case, Job)> = tables.iter().map(|rows| (&rows.case, job(&rows.case))).collect();
+    let results = host::run("pointwise", &jobs);
+    let wrong: Vec<String> =
+        tables.iter().zip(&results).flat_map(|(rows, got)| rows.differences(got)).collect();
+    let few: Vec<&str> = wrong.iter().take(40).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} elements\n{}", wrong.len(), few.join("\n"));
 }
 
 #[test]
