@@ -105,6 +105,10 @@ codes! {
     DIM = "H0233";
     /// A loop or a branch without statements (warning).
     EMPTY_BLOCK = "H0234";
+    /// A real or a truth value where an integer is needed: an index, a bound, a stream, an extent.
+    INTEGER_NEEDED = "H0238";
+    /// A broadcast whose extent is not 1.
+    BROADCAST_EXTENT = "H0239";
     /// A team without devices, or with a device twice.
     BAD_TEAM = "H0241";
     /// A device of an input's or output's mesh that is not in the team.
@@ -174,6 +178,12 @@ codes! {
     HALF_LOWERED = "H0415";
     /// An attribute that a run needs.
     NEEDED = "H0416";
+    /// A real or a truth value at run time where an integer is needed: an index, a bound, a stream, an extent.
+    NO_INTEGER = "H0419";
+    /// An initial value that the type of the reduction does not hold.
+    INITIAL_VALUE = "H0420";
+    /// A broadcast whose extent is not 1 in a run.
+    BROADCAST_SIZE = "H0421";
 
     /// Inputs or outputs that do not fit the plan.
     PORTS = "H0501";
