@@ -179,16 +179,20 @@ fn integers_divide_towards_zero_and_not_by_zero() {
 
 #[test]
 fn reductions_of_every_type() {
-    type Fold = (&'static str, fn(f64, f64) -> f64);
-    let folds: [Fold; 4] =
-        [("add", |a, b| a + b), ("mul", |a, b| a * b), ("fmax", f64::max), ("fmin", f64::min)];
+    type Fold = (&'static str, &'static str, fn(f64, f64) -> f64);
+    let folds: [Fold; 4] = [
+        ("add", "float(0)", |a, b| a + b),
+        ("mul", "float(1)", |a, b| a * b),
+        ("fmax", "double(-inf)", f64::max),
+        ("fmin", "double(inf)", f64::min),
+    ];
     for dtype in ["double", "float", "__half", "__bfloat", "int", "int64_t"] {
-        for (word, f) in folds {
+        for (word, start, f) in folds {
             let case = program(
                 &format!("T0_g_{dtype}[iS0{{2}}, iS1{{3}}, iS2{{4}}]"),
                 &format!("T1_g_{dtype}[iS3{{2}}, rS4{{3}}, iS5{{4}}]"),
                 &format!(
-                    "  T1\n     = reduction( T0, op = {word}, initial value = float(0), allreduce = false )\n"
+                    "  T1\n     = reduction( T0, op = {word}, initial value = {start}, allreduce = false )\n"
                 ),
             );
             let (inputs, outputs) = case.run();

@@ -309,10 +309,12 @@ impl<'t> Builder<'t> {
     /// A prefix operator; a minus right before digits is part of the literal.
     pub(crate) fn prefix(&mut self, op: Op, operand: ExprId, l: u32, r: u32) -> ExprId {
         let (expr, span) = &mut self.ast.exprs[operand.index()];
-        if let (Op::Sub, Expr::Int(n @ 0..)) = (op, *expr)
+        if let (Op::Sub, Expr::Int(n)) = (op, *expr)
             && span.start == l + 1
+            && self.text.as_bytes()[span.start as usize].is_ascii_digit()
         {
-            *expr = Expr::Int(-n);
+            // The smallest number is its own negative.
+            *expr = Expr::Int(n.wrapping_neg());
             span.start = l;
             return operand;
         }

@@ -171,19 +171,27 @@ impl<'t> Source<'t> {
             Raw::DomainHead => return self.domain(b, start, end),
             Raw::ShortTensor => Tok::Tensor(tensor::short(b, text, span)),
             Raw::Word => Tok::Word(b.ast.strings.intern(text)),
+            Raw::Int if text == SMALLEST && self.is_negated(start) => Tok::Int(i64::MIN),
             Raw::Int => integer(b, text, span),
             Raw::Hex => match u64::from_str_radix(&text[2..], 16) {
                 Ok(value) => Tok::Hex(value),
                 Err(_) => too_large(b, text, span, "64 bits"),
             },
             Raw::Float => Tok::Float(b.ast.strings.intern(text)),
-            Raw::Typed => typed(b, text),
+            Raw::Typed => typed(b, text, span),
             Raw::Cast => Tok::Cast(b.ast.strings.intern(text)),
             Raw::Field => Tok::Field(b.ast.strings.intern(&text[1..])),
             Raw::Bool => Tok::Bool(matches!(text, "true" | "True"), text.starts_with(['T', 'F'])),
             raw => fixed(raw),
         };
         (tok, end)
+    }
+
+    /// Whether a prefix minus stands right before `start`.
+    fn is_negated(&self, start: usize) -> bool {
+        let [before @ .., minus] = &self.window[..] else { return false };
+        let prefix = before.last().is_none_or(|token| !token.tok.ends_operand());
+        minus.tok == Tok::Both(Op::Sub) && minus.span.end as usize == start && prefix
     }
 
     /// `T3_g_float[...] (DeviceMesh{..})`, or a name that only looks like its head.
@@ -258,10 +266,14 @@ fn columns(blanks: &[u8]) -> u32 {
     blanks.iter().fold(0, |column, &b| if b == b'\t' { (column / 8 + 1) * 8 } else { column + 1 })
 }
 
+/// The digits of the smallest 64-bit integer, which only fit with their minus: the token stands for the
+/// number with its sign, and [`Builder::prefix`] joins the two.
+const SMALLEST: &str = "9223372036854775808";
+
 fn integer(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     match text.parse() {
         Ok(value) => Tok::Int(value),
-        Err(_) => too_large(b, text, span, "63 bits"),
+        Err(_) => too_large(b, text, span, "64 bits with their sign"),
     }
 }
 
@@ -284,12 +296,52 @@ pub(crate) fn shorten(text: &str) -> String {
     format!("{start}...")
 }
 
-/// `float(0)`: the type and the text between the parentheses.
-fn typed(b: &mut Builder<'_>, text: &str) -> Tok {
+/// `float(0)`: the type and the text between the parentheses, which is a value of the type.
+fn typed(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     let open = text.find('(').unwrap_or(0);
     let inner = text[open..].strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or("");
-    let dtype: Symbol = b.ast.strings.intern(&text[..open]);
-    Tok::Typed(dtype, b.ast.strings.intern(inner.trim()))
+    let (name, inner) = (&text[..open], inner.trim());
+    if let Some((needed, repair)) = misfit(name, inner) {
+        let message =
+            format!("`{}` is no value of type `{name}`: it needs {needed}", shorten(text));
+        b.error(SyntaxError::new(Code::Number, span, message).note(repair));
+        return Tok::Error;
+    }
+    let dtype: Symbol = b.ast.strings.intern(name);
+    Tok::Typed(dtype, b.ast.strings.intern(inner))
+}
+
+/// What a literal of a type needs, if the text is something else, and how to repair it.
+fn misfit(dtype: &str, text: &str) -> Option<(String, String)> {
+    let truth = matches!(text, "true" | "false");
+    if dtype == "bool" {
+        let fits = truth || matches!(text, "0" | "1");
+        let needed = "`true` or `false`".to_owned();
+        return (!fits).then(|| (needed, "write `bool(true)` or `bool(false)`".to_owned()));
+    }
+    let Some((low, high)) = integers(dtype) else {
+        return truth
+            .then(|| ("a number".to_owned(), format!("write `{dtype}(0)` or `{dtype}(1)`")));
+    };
+    let fits = text.parse::<i128>().is_ok_and(|value| (low..=high).contains(&value));
+    let needed = format!("an integer from {low} to {high}");
+    (!fits).then(|| (needed, format!("write `{dtype}(0)`, or a type that holds the number")))
+}
+
+/// The smallest and the largest number of an integer type.
+fn integers(dtype: &str) -> Option<(i128, i128)> {
+    let signed = |bits: u32| (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1);
+    Some(match dtype {
+        "int8_t" => signed(8),
+        "int16_t" => signed(16),
+        "int" | "int32_t" => signed(32),
+        "int64_t" | "nvfuser_index_t" => signed(64),
+        "uint8_t" => (0, (1 << 8) - 1),
+        "uint16_t" => (0, (1 << 16) - 1),
+        "uint32_t" => (0, (1 << 32) - 1),
+        "uint64_t" => (0, (1 << 64) - 1),
+        _ => return None,
+    })
 }
 
 /// Tokens that need no text.

@@ -66,8 +66,8 @@ pub(crate) enum Raw {
     #[regex(r"[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")]
     #[regex(r"[0-9]+[eE][+-]?[0-9]+")]
     Float,
-    /// `float(0)`, `double(-inf)`.
-    #[regex(r"(double|float|__half|__bfloat|__e4m3|__e5m2|__e8m0)\([ ]*-?([0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|inf|nan)[ ]*\)")]
+    /// `float(0)`, `double(-inf)`, `int64_t(-1)`, `bool(true)`.
+    #[regex(r"(double|float|__half|__bfloat|__e[0-9]m[0-9](_x2)?|u?int(8|16|32|64)_t|int|nvfuser_index_t|bool)\([ ]*(-?([0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|inf|nan)|true|false)[ ]*\)")]
     #[regex(r"std::complex<(float|double)>\(\([^()\n;]*,[^()\n;]*\)\)", priority = 30)]
     Typed,
     /// `(double)`, `(float)std::real`.
@@ -276,6 +276,15 @@ impl Tok {
     /// Whether this is a closing bracket.
     pub(crate) fn is_closer(self) -> bool {
         matches!(self, Tok::RParen | Tok::RBrace | Tok::RBracket)
+    }
+
+    /// Whether this can be the last token of an operand, so that a minus behind it is infix.
+    pub(crate) fn ends_operand(self) -> bool {
+        let atom = matches!(
+            self,
+            Tok::Word(_) | Tok::Int(_) | Tok::Hex(_) | Tok::Float(_) | Tok::Bool(..)
+        );
+        atom || matches!(self, Tok::Typed(..) | Tok::Tensor(_) | Tok::Field(_)) || self.is_closer()
     }
 
     /// Whether this is an operator.

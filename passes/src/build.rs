@@ -2,10 +2,11 @@
 
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, BlockId, DomainId, Expr, ExprId, IterDomain, MemoryType, Op,
-    OpId, ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
+    AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain, MemoryType,
+    Op, OpId, ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
 };
 use hostir::ops::OpKind;
+use hostir::plan::RedOp;
 
 /// Makes ops in an edit and numbers what it makes after everything the program has.
 pub(crate) struct Build<'e, 'p> {
@@ -265,11 +266,29 @@ impl<'e, 'p> Build<'e, 'p> {
         op.attrs = vec![(AttrKey::Function, self.word(function))];
         self.push(op)
     }
+    /// The value from which a reduction over elements of a type changes nothing, as nvFuser prints it.
+    pub(crate) fn identity(&mut self, how: RedOp, dtype: DType) -> ExprId {
+        let value = how.identity(dtype);
+        let real = |value: f64| match value {
+            f64::INFINITY => (DType::Double, "inf"),
+            f64::NEG_INFINITY => (DType::Double, "-inf"),
+            1.0 => (dtype, "1"),
+            _ => (dtype, "0"),
+        };
+        let expr = match (dtype.is_float(), value) {
+            (true, value) => {
+                let (dtype, text) = real(value.as_f64());
+                Expr::Typed(dtype, self.edit.name(text))
+            }
+            (false, value) if dtype == DType::Bool => Expr::Bool(value.as_bool()),
+            (false, value) => Expr::Int(value.as_i64()),
+        };
+        self.edit.expr(expr)
+    }
     /// `out = reduction( input, op = add, initial value = float(0), allreduce = false )`
     pub(crate) fn sum(&mut self, out: TensorId, input: TensorId) -> OpId {
         let dtype = self.program().tensor(out).dtype;
-        let text = self.edit.name("0");
-        let zero = self.edit.expr(Expr::Typed(dtype, text));
+        let zero = self.identity(RedOp::Sum, dtype);
         let mut op = Op::new(OpKind::Reduction);
         op.results.push(Value::Tensor(out));
         op.operands.push(Value::Tensor(input));

@@ -90,6 +90,8 @@ codes! {
     CONVERT_SIZES = "H0348";
     /// convert-op-to-communication: a reduce operation that communications do not have.
     CONVERT_RED_OP = "H0349";
+    /// convert-op-to-communication: a reduction across devices that starts from a value.
+    CONVERT_INITIAL = "H0240";
     /// convert-op-to-communication: a tensor without a mesh where the other side has one.
     CONVERT_NO_MESH = "H0350";
     /// convert-op-to-communication: a slice that is not one range of memory.

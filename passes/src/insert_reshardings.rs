@@ -147,7 +147,9 @@ fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag>
     match op.kind {
         OpKind::Set => return Ok(None),
         OpKind::Reduction => match reduce::steps(program, id) {
-            Some(steps) if steps.len() == 1 => return Ok(None),
+            Some(steps) if steps.len() == 1 && !reduce::starts_elsewhere(program, id) => {
+                return Ok(None);
+            }
             Some(steps) => return Ok(Some(Step::Reduce(steps))),
             None => {}
         },

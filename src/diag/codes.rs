@@ -109,6 +109,10 @@ codes! {
     ROOT_SPELLING = "H0235";
     /// A buffer that all iterations of a loop keep and write on several streams (warning).
     KEPT_BUFFER = "H0236";
+    /// A real or a truth value where an integer is needed: an index, a bound, a stream, an extent.
+    INTEGER_NEEDED = "H0238";
+    /// A broadcast whose extent is not 1.
+    BROADCAST_EXTENT = "H0239";
     /// A team without devices, or with a device twice.
     BAD_TEAM = "H0241";
     /// A device of an input's or output's mesh that is not in the team.
@@ -186,6 +190,12 @@ codes! {
     HALF_LOWERED = "H0415";
     /// An attribute that a run needs.
     NEEDED = "H0416";
+    /// A real or a truth value at run time where an integer is needed: an index, a bound, a stream, an extent.
+    NO_INTEGER = "H0419";
+    /// An initial value that the type of the reduction does not hold.
+    INITIAL_VALUE = "H0420";
+    /// A broadcast whose extent is not 1 in a run.
+    BROADCAST_SIZE = "H0421";
     /// A tensor that does not fit into the memory that it is to share.
     ALIAS_SHAPE = "H0422";
 

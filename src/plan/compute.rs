@@ -246,10 +246,16 @@ pub fn lower_reduction(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     if counts.0 != counts.1 || kept != output.shape() {
         return Err(cx.shape_error(input, &source.shape(), result, &output.shape()));
     }
-    if reduced.is_empty() {
+    let fold = super::initial::fold(cx, op, red_op, source.dtype)?;
+    if reduced.is_empty() && fold.initial.is_none() {
         return emit_copy(cx, source, output);
     }
-    cx.emit(InstKind::Reduce { op: red_op, axes: reduced, input: source, output })
+    // Of no elements the initial value is left.
+    if source.is_empty() && !output.is_empty() {
+        let value = fold.initial.unwrap_or_else(|| red_op.identity(source.dtype));
+        return cx.emit(InstKind::Fill { dst: output, value });
+    }
+    cx.emit(InstKind::Reduce { op: fold, axes: reduced, input: source, output })
 }
 
 /// `matmul`, as `torch.matmul`: leading axes are batches and broadcast.

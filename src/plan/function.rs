@@ -7,6 +7,8 @@ macro_rules! functions {
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Function { $($(#[$doc])* $variant,)* }
         impl Function {
+            /// All functions.
+            pub const ALL: &'static [Function] = &[$(Function::$variant,)*];
             /// The function of an operator or name (without the `f` of float functions).
             fn exact(text: &str, operands: usize) -> Option<Function> {
                 match (text, operands) {
@@ -44,7 +46,7 @@ functions! {
     Div(2) = "/" | "div",
     /// `a % b` with the sign of `a`.
     Mod(2) = "%" | "mod" | "fmod",
-    /// `a - b * floor(a / b)` for integers, IEEE remainder for reals.
+    /// `a - b * floor(a / b)`: what `a % b` leaves, with the sign of `b`.
     Remainder(2) = "remainder",
     /// `a << b`
     Shl(2) = "<<" | "lshift",
@@ -82,9 +84,9 @@ functions! {
     FMin(2) = "fmin",
     /// `atan2(a, b)`
     Atan2(2) = "atan2",
-    /// `a` to the power of `b`.
+    /// `a` to the power of `b`; of integers exact, wrapping, and 0 for negative `b` unless `a` is 1 or -1.
     Pow(2) = "pow",
-    /// `a / b`, rounded up.
+    /// `(a + b - 1) / b`: rounded up for positive `b`.
     CeilDiv(2) = "ceilDiv",
     /// Greatest common divisor.
     Gcd(2) = "gcd",
@@ -172,7 +174,7 @@ functions! {
     IsReal(1) = "isreal",
     /// `min(max(a, low), high)`
     Clamp(3) = "clamp",
-    /// `start + weight * (end - start)`
+    /// `start + weight * (end - start)`, from the end on where the weight is a half or more.
     Lerp(3) = "lerp",
     /// `a <= threshold ? value : a`
     Threshold(3) = "threshold",

@@ -1,6 +1,7 @@
 //! What a plan is made of: slots, strided views and instructions.
 
 use super::function::Function;
+use super::initial::Fold;
 use super::scalar::Scalar;
 use super::take::{Accumulate, Take};
 use crate::ir::{DType, Id, OpId, TensorId};
@@ -366,8 +367,8 @@ pub enum InstKind {
     Kernel(Box<Kernel>),
     /// Combines elements along axes.
     Reduce {
-        /// How.
-        op: RedOp,
+        /// How, and from which value on.
+        op: Fold,
         /// Positions among the input's dims.
         axes: SmallVec<[usize; 2]>,
         /// From.

@@ -359,6 +359,15 @@ impl<'a> Lowering<'a> {
                     "nvFuser prints a scalar's name without its definition; write the expression in the place of `{name}`, or give `--set {name}=...` where it is an extent"
                 ))
             }
+            EvalError::NoInteger(expr, value) => {
+                let text = crate::print::expr_text(self.program, expr);
+                let is =
+                    if text == value.to_string() { String::new() } else { format!(", {value},") };
+                let kind =
+                    if matches!(value, Scalar::Bool(_)) { "truth value" } else { "real number" };
+                self.error(codes::NO_INTEGER, format!("`{text}`{is} is a {kind} where an integer is needed"))
+                    .note("an index, a bound, a stream, a peer, a root and an extent are integers; `(int64_t)( x )` makes one of a real")
+            }
             EvalError::Invalid(text) => self.error(codes::NO_VALUE, text),
         }
     }
@@ -412,6 +421,14 @@ impl<'a> Lowering<'a> {
             }
             let expr = axis.expanded.unwrap_or(axis.extent);
             let extent = scope.eval_int(expr).map_err(|error| self.eval_error(error))?;
+            if axis.is_broadcast() && axis.expanded.is_none() && extent != 1 {
+                let message = format!(
+                    "a broadcast axis of {} has the extent {extent}; a broadcast has extent 1",
+                    self.name(tensor)
+                );
+                let note = "write `{1 ex ..}` for a broadcast that is used at another length, or an axis `i` with its own elements";
+                return Err(self.error(codes::BROADCAST_SIZE, message).note(note));
+            }
             let size = usize::try_from(extent).map_err(|_| {
                 let message = format!("an axis of {} has the size {extent}", self.name(tensor));
                 self.error(codes::SIZE, message)

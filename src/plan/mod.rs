@@ -9,6 +9,7 @@ mod compute;
 mod control;
 mod fresh;
 mod function;
+mod initial;
 mod inst;
 mod labels;
 mod lower;
@@ -34,6 +35,7 @@ pub use control::{
     lower_post_on_stream, lower_set_current_stream, lower_synchronize,
 };
 pub use function::Function;
+pub use initial::{Fold, starts_from_identity};
 pub use inst::{
     Arg, Buffer, BufferId, BufferKind, Collective, CollectiveKind, CommSlot, Dim, Dims, EventId,
     Gemm, Inst, InstKind, Iteration, IterationId, Kernel, Origin, RedOp, Step, StreamSlot,

@@ -189,7 +189,7 @@ fn ports(
         };
         for axis in axes.stored(tensor) {
             let expr = axis.expanded.unwrap_or(axis.extent);
-            let extent = super::sizes::evaluate(program, env, None, expr);
+            let extent = super::scalar::evaluate(program, env, None, expr);
             let Some(extent) = extent.ok().and_then(|extent| usize::try_from(extent).ok()) else {
                 let message = format!("the shape of {} is not known", port.name);
                 diags.push(Diag::global(codes::SIZE, message));

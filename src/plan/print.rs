@@ -113,7 +113,9 @@ impl PlanText<'_> {
             }
             InstKind::Reduce { op, axes, input, output } => {
                 let (to, from) = (self.view(output), self.view(input));
-                format!("reduce  {to} <- {} {from} over {:?}", op.word(), axes.as_slice())
+                let start = op.initial.map_or(String::new(), |value| format!(" from {value}"));
+                let axes = axes.as_slice();
+                format!("reduce  {to} <- {} {from} over {axes:?}{start}", op.op.word())
             }
             InstKind::Take(take) => self.take(take),
             InstKind::Accumulate(put) => self.accumulate(put),

@@ -2,6 +2,7 @@
 
 use super::sizes::Env;
 use crate::analysis::Definitions;
+use crate::analysis::names::parts;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -55,10 +56,12 @@ impl std::fmt::Display for Scalar {
 }
 
 /// Why an expression has no value.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum EvalError {
     /// Nothing defines this name.
     Unknown(Symbol),
+    /// A real or a truth value where an integer is needed.
+    NoInteger(ExprId, Scalar),
     /// Everything else, as a clause: "`8 / 0` divides by zero".
     Invalid(String),
 }
@@ -121,9 +124,12 @@ impl Scope<'_> {
     pub(super) fn eval(&self, id: ExprId) -> Result<Scalar, EvalError> {
         self.eval_depth(id, 0)
     }
-    /// The value of an expression as an integer.
+    /// The value of an expression that stands for an integer: an index, a bound, a stream, an extent.
     pub(super) fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
-        Ok(self.eval(id)?.as_i64())
+        match self.eval(id)? {
+            Scalar::Int(value) => Ok(value),
+            value @ (Scalar::Float(_) | Scalar::Bool(_)) => Err(EvalError::NoInteger(id, value)),
+        }
     }
 
     fn eval_depth(&self, id: ExprId, depth: u32) -> Result<Scalar, EvalError> {
@@ -163,12 +169,19 @@ impl Scope<'_> {
 
     fn literal(&self, dtype: Option<DType>, text: Symbol) -> Result<Scalar, EvalError> {
         let text = self.program.name(text);
+        if let Ok(truth) = text.parse::<bool>() {
+            return Ok(Scalar::Bool(truth));
+        }
         let value: f64 = text.parse().map_err(|_| {
             EvalError::Invalid(format!("`{text}` is not a number that can be evaluated"))
         })?;
         Ok(match dtype {
             Some(DType::Bool) => Scalar::Bool(value != 0.0),
-            Some(dtype) if dtype.is_integer() => Scalar::Int(text.parse().unwrap_or(value as i64)),
+            // The upper half of the unsigned numbers keeps its bits.
+            Some(dtype) if dtype.is_integer() => {
+                let whole = text.parse::<i64>().or_else(|_| text.parse().map(u64::cast_signed));
+                Scalar::Int(whole.unwrap_or(value as i64))
+            }
             _ => Scalar::Float(value),
         })
     }
@@ -331,8 +344,10 @@ fn call(name: &str, args: &[Scalar]) -> Result<Scalar, EvalError> {
     let real = |value: f64| Ok(Scalar::Float(value));
     match (name, args) {
         ("ceilDiv", [a, b]) => ceil_div(a.as_i64(), b.as_i64()),
-        ("max" | "fmax", [a, b]) => Ok(if a.as_f64() >= b.as_f64() { *a } else { *b }),
-        ("min" | "fmin", [a, b]) => Ok(if a.as_f64() <= b.as_f64() { *a } else { *b }),
+        ("max", [a, b]) => Ok(if is_less(*a, *b) || is_nan(*b) { *b } else { *a }),
+        ("min", [a, b]) => Ok(if is_less(*b, *a) || is_nan(*b) { *b } else { *a }),
+        ("fmax", [a, b]) => Ok(if is_less(*a, *b) || is_nan(*a) { *b } else { *a }),
+        ("fmin", [a, b]) => Ok(if is_less(*b, *a) || is_nan(*a) { *b } else { *a }),
         ("gcd", [a, b]) => Ok(Scalar::Int(gcd(a.as_i64(), b.as_i64()))),
         ("where", [condition, a, b]) => Ok(if condition.as_bool() { *a } else { *b }),
         ("abs", [Scalar::Float(a)]) => real(a.abs()),
@@ -342,10 +357,57 @@ fn call(name: &str, args: &[Scalar]) -> Result<Scalar, EvalError> {
         ("rsqrt" | "rsqrtf", [a]) => real(1.0 / a.as_f64().sqrt()),
         ("exp" | "expf", [a]) => real(a.as_f64().exp()),
         ("log" | "logf", [a]) => real(a.as_f64().ln()),
-        ("pow", [a, b]) => real(a.as_f64().powf(b.as_f64())),
+        ("pow", [Scalar::Float(_), _] | [_, Scalar::Float(_)]) => {
+            real(args[0].as_f64().powf(args[1].as_f64()))
+        }
+        ("pow", [a, b]) => integer_power(a.as_i64(), b.as_i64()),
+        ("remainder" | "fmod" | "fmodf", [_, b])
+            if !args.iter().any(is_real) && b.as_i64() == 0 =>
+        {
+            Err(EvalError::Invalid(format!("`{name}({}, 0)` divides by zero", args[0])))
+        }
+        ("fmod" | "fmodf", [a, b]) => binary(BinaryOp::Mod, *a, *b),
+        ("remainder", [a, b]) => remainder(*a, *b),
         (_, [a]) => cast(name, *a),
         _ => Err(EvalError::Invalid(format!("`{name}` cannot be evaluated on the host"))),
     }
+}
+
+fn is_real(value: &Scalar) -> bool {
+    matches!(value, Scalar::Float(_))
+}
+
+fn is_nan(value: Scalar) -> bool {
+    matches!(value, Scalar::Float(value) if value.is_nan())
+}
+
+/// Whether one number is less than another; integers compare exactly.
+fn is_less(a: Scalar, b: Scalar) -> bool {
+    if is_real(&a) || is_real(&b) { a.as_f64() < b.as_f64() } else { a.as_i64() < b.as_i64() }
+}
+
+/// A power of integers; of a negative exponent 0, but for the bases 1 and -1.
+fn integer_power(base: i64, exponent: i64) -> Result<Scalar, EvalError> {
+    let value = match (base, u32::try_from(exponent)) {
+        (0 | 1, _) if exponent >= 0 => Some(if exponent == 0 { 1 } else { base }),
+        (1, _) => Some(1),
+        (-1, _) => Some(if exponent % 2 == 0 { 1 } else { -1 }),
+        _ if exponent < 0 => Some(0),
+        (_, Ok(exponent)) => base.checked_pow(exponent),
+        (_, Err(_)) => None,
+    };
+    value.map(Scalar::Int).ok_or_else(overflow)
+}
+
+/// What `a % b` leaves, with the sign of `b`; integers are not divided by zero.
+fn remainder(a: Scalar, b: Scalar) -> Result<Scalar, EvalError> {
+    if is_real(&a) || is_real(&b) {
+        let (rest, b) = (a.as_f64() % b.as_f64(), b.as_f64());
+        let other = rest != 0.0 && (b < 0.0) != (rest < 0.0);
+        return Ok(Scalar::Float(if other { rest + b } else { rest }));
+    }
+    let (rest, b) = (a.as_i64().wrapping_rem(b.as_i64()), b.as_i64());
+    Ok(Scalar::Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
 }
 
 fn ceil_div(a: i64, b: i64) -> Result<Scalar, EvalError> {
@@ -368,5 +430,49 @@ fn cast(name: &str, a: Scalar) -> Result<Scalar, EvalError> {
             let text = format!("`{name}` cannot be evaluated on the host");
             return Err(EvalError::Invalid(text));
         }
+    })
+}
+
+/// The value of an extent expression outside of loops.
+///
+/// # Errors
+///
+/// An expression without a value, or whose value is no integer.
+pub(super) fn evaluate(
+    program: &Program,
+    env: &Env,
+    unit: Option<UnitId>,
+    expr: ExprId,
+) -> Result<i64, EvalError> {
+    outside(program, env, unit, |scope| scope.eval_int(expr))
+}
+
+/// The value of an expression without names, if it has one.
+pub(super) fn constant(program: &Program, expr: ExprId) -> Option<Scalar> {
+    fn is_constant(program: &Program, expr: ExprId) -> bool {
+        let expr = program.expr(expr);
+        let named = matches!(expr, Expr::Name(_));
+        !named && parts(expr).iter().all(|&part| is_constant(program, part))
+    }
+    let env = Env::default();
+    let value = || outside(program, &env, None, |scope| scope.eval(expr)).ok();
+    is_constant(program, expr).then(value).flatten()
+}
+
+fn outside<T>(
+    program: &Program,
+    env: &Env,
+    unit: Option<UnitId>,
+    eval: impl Fn(&Scope<'_>) -> T,
+) -> T {
+    let (definitions, locals) = (Definitions::default(), Locals::default());
+    eval(&Scope {
+        program,
+        env,
+        unit,
+        rank: None,
+        locals: &locals,
+        definitions: &definitions,
+        known: RefCell::default(),
     })
 }

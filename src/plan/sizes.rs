@@ -10,15 +10,14 @@ mod open;
 mod units;
 
 use super::axes::AxesTable;
-use super::scalar::{EvalError, Locals, Scope};
+use super::scalar::evaluate;
+use crate::analysis::Axis;
 use crate::analysis::names::parts;
-use crate::analysis::{Axis, Definitions};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
 use crate::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Most ranks that one process plans and runs.
@@ -647,24 +646,4 @@ pub fn find_tensor(program: &Program, name: &str) -> Option<TensorId> {
     by_name.or_else(|| tensors().find(|(_, t)| Some(t.number) == number).map(|(id, _)| id)).or_else(
         || program.inputs().get(name.parse::<usize>().ok()?).and_then(|v: &Value| v.tensor()),
     )
-}
-
-/// The value of an extent expression outside of loops.
-pub fn evaluate(
-    program: &Program,
-    env: &Env,
-    unit: Option<UnitId>,
-    expr: ExprId,
-) -> Result<i64, EvalError> {
-    let (definitions, locals) = (Definitions::default(), Locals::default());
-    let scope = Scope {
-        program,
-        env,
-        unit,
-        rank: None,
-        locals: &locals,
-        definitions: &definitions,
-        known: RefCell::default(),
-    };
-    scope.eval_int(expr)
 }

@@ -42,6 +42,8 @@
 //!   leaves definitions out: see [`crate::analysis::free_names`] (H0217)
 //! - V28 constant loop bounds run upwards from 0 or more (H0219)
 //! - V29 no extent needs two values (H0222)
+//! - V47 where an integer is needed stands no real and no truth value (H0238)
+//! - V48 a broadcast has extent 1 (H0239)
 //!
 //! Tensor ops
 //! - V30 the axes of operands and results pair up (H0220, H0221, H0224, H0225, H0226, H0227, H0229)
@@ -67,13 +69,14 @@
 //! Warnings, beside V37
 //! - V45 a loop or a branch has statements in it (H0234)
 //! - V46 a P2PCommunication has a protocol only with `backend=CUDA` (H0247)
-//! - V47 what iterations write on several streams is not one buffer that all of them keep (H0236)
+//! - V49 what iterations write on several streams is not one buffer that all of them keep (H0236)
 
 mod aliases;
 mod comms;
 mod declarations;
 mod flow;
 mod index;
+mod integers;
 mod memory;
 mod places;
 mod posts;
@@ -189,6 +192,7 @@ fn rest(program: &Program) -> Diags {
     units::check(program, &mut found);
     scalars::check(program, &mut found);
     streams::check(program, &mut found);
+    integers::check(program, &mut found);
     found
 }
 

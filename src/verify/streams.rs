@@ -1,4 +1,4 @@
-//! V47: what the iterations of a loop write on several streams is not one buffer that all of them keep.
+//! V49: what the iterations of a loop write on several streams is not one buffer that all of them keep.
 //!
 //! Looks at each loop whose iterations set a stream that depends on the loop's index. An ALLOCATE in it that keeps
 //! memory gives all iterations one buffer; if they write it on their streams and nothing orders these, that is a

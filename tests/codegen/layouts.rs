@@ -3,7 +3,9 @@
 use crate::cases::{Case, Memory, TYPES, part, permuted, repeated};
 use hostir::backend::cuda::codegen::{self, Job};
 use hostir::ir::DType;
-use hostir::plan::{Arg, Function, Gemm, InstKind, Kernel, RedOp, Scalar, Step, View, row_major};
+use hostir::plan::{
+    Arg, Fold, Function, Gemm, InstKind, Kernel, RedOp, Scalar, Step, View, row_major,
+};
 use smallvec::{SmallVec, smallvec};
 
 /// `output = function(inputs)` in the output's type.
@@ -206,7 +208,7 @@ pub(crate) fn reductions() -> Vec<(Case, f64)> {
             (0..order.len()).filter(|a| !axes.contains(a)).map(|a| input.dims[a].extent).collect();
         let output = memory.random(dtype, &kept, RANGE);
         let name = format!("sum of {} {shape:?} as {order:?} along {axes:?}", dtype.name());
-        let (op, axes) = (RedOp::Sum, axes.into());
+        let (op, axes) = (RedOp::Sum.into(), axes.into());
         cases.push((memory.case(name, InstKind::Reduce { op, axes, input, output }), 2e-5));
     };
     let float = DType::Float;
@@ -230,6 +232,26 @@ pub(crate) fn reductions() -> Vec<(Case, f64)> {
     add(DType::BFloat16, &[2000, 64], &[0, 1], &[0]);
     add(DType::Double, &[7, 33], &[1, 0], &[0]);
     cases.push((slice_sum(), 1e-5));
+    cases.extend(initial_values());
+    cases
+}
+
+/// Reductions that start from a value: by rows and columns, in parts, and of one element each.
+fn initial_values() -> Vec<(Case, f64)> {
+    let mut cases = Vec::new();
+    for dtype in [DType::Float, DType::Half, DType::Double, DType::Int, DType::Int32] {
+        for op in [RedOp::Sum, RedOp::Product, RedOp::Min, RedOp::Max] {
+            for (shape, axis) in [([3, 7], 1), ([7, 3], 0), ([2, 5000], 1), ([3, 1], 1)] {
+                let mut memory = Memory::default();
+                let input = memory.random(dtype, &shape, [0.99, 1.01]);
+                let output = memory.random(dtype, &[shape[1 - axis]], RANGE);
+                let name = format!("{} of {} {shape:?} from 3", op.word(), dtype.name());
+                let op = Fold { op, initial: Some(Scalar::Int(3)) };
+                let kind = InstKind::Reduce { op, axes: smallvec![axis], input, output };
+                cases.push((memory.case(name, kind), 2e-5));
+            }
+        }
+    }
     cases
 }
 
@@ -241,7 +263,7 @@ fn slice_sum() -> Case {
     let input = repeated(&part(&input, 1, 3, 36), 1, 3);
     let output = part(&part(&output, 2, 1, 1), 0, 1, 1);
     let output = View { dims: output.dims[1..2].into(), ..output };
-    let (op, axes) = (RedOp::Sum, smallvec![1, 2]);
+    let (op, axes) = (RedOp::Sum.into(), smallvec![1, 2]);
     memory.case("sum of a slice", InstKind::Reduce { op, axes, input, output })
 }
 

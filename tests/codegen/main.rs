@@ -16,6 +16,9 @@ mod layouts;
 mod needs;
 #[path = "../common/nvrtc.rs"]
 mod nvrtc;
+mod pointwise;
+#[path = "../common/pointwise.rs"]
+mod table;
 mod tables;
 mod taken;
 
@@ -35,6 +38,7 @@ fn main() -> std::process::ExitCode {
     let mut tests = needs::tests![
         host::missing();
         kernels_compute_what_the_cpu_backend_computes,
+        pointwise_kernels_give_what_torch_and_numpy_give,
         members_are_combined_in_order,
         indices_out_of_range_read_zeros_and_add_nothing,
         fusion::joined_kernels_run_on_the_host,
@@ -79,6 +83,16 @@ fn kernels_compute_what_the_cpu_backend_computes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+fn pointwise_kernels_give_what_torch_and_numpy_give() {
+    let tables = pointwise::cases();
+    let jobs: Vec<(&Case, Job)> = tables.iter().map(|rows| (&rows.case, job(&rows.case))).collect();
+    let results = host::run("pointwise", &jobs);
+    let wrong: Vec<String> =
+        tables.iter().zip(&results).flat_map(|(rows, got)| rows.differences(got)).collect();
+    let few: Vec<&str> = wrong.iter().take(40).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} elements\n{}", wrong.len(), few.join("\n"));
+}
+
 fn members_are_combined_in_order() {
     last_buffers("members", &tables::members());
 }
@@ -103,7 +117,7 @@ fn nvrtc_compiles_every_kernel() {
     // do products of one size.
     cases.retain(|(case, _)| match &case.kind {
         InstKind::Reduce { op, axes, input, .. } => {
-            *op == RedOp::Sum || (axes[0] == 1 && input.len() < 1000)
+            op.op == RedOp::Sum || (axes[0] == 1 && input.len() < 1000)
         }
         InstKind::Gemm(gemm) => gemm.out.len() > 400,
         _ => true,

@@ -198,7 +198,7 @@ fn reduction(op: RedOp, dtype: DType, shape: [usize; 2], axis: usize) -> Case {
     }
     let output = memory.random(dtype, &[shape[1 - axis]], [0.0, 1.0]);
     let name = format!("{} of {} {shape:?} along {axis}", op.word(), dtype.name());
-    memory.case(name, InstKind::Reduce { op, axes: smallvec![axis], input, output })
+    memory.case(name, InstKind::Reduce { op: op.into(), axes: smallvec![axis], input, output })
 }
 
 /// Combinations of three members, with what they must give.

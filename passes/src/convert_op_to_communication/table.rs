@@ -6,7 +6,8 @@ use hostir::analysis::{logical_axes, sharding};
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, Mesh, OpId, ParallelType, Program, TensorId};
 use hostir::ops::{OpKind, name_of};
-use hostir::print::{domain_text, mesh_text};
+use hostir::plan::starts_from_identity;
+use hostir::print::{domain_text, expr_text, mesh_text};
 
 /// What an op becomes.
 #[derive(Debug)]
@@ -131,6 +132,7 @@ impl Question<'_> {
     }
 
     fn reduction(&self) -> Found<Decision> {
+        self.check_initial()?;
         let device = self.reduced_device()?;
         let change = self.change()?;
         let red_op = self.red_op()?;
@@ -146,6 +148,22 @@ impl Question<'_> {
             return Ok(self.rows("Allreduce", red_op, device));
         }
         self.reduce(red_op)
+    }
+
+    /// A communication has no initial value: each member would add it, or none.
+    fn check_initial(&self) -> Found<()> {
+        let op = self.program.op(self.id);
+        let (Some((_, false)), Some(initial)) =
+            (starts_from_identity(self.program, self.id), op.expr(AttrKey::Init))
+        else {
+            return Ok(());
+        };
+        let message = format!(
+            "the reduction across devices starts from `{}`, and a communication starts from nothing",
+            expr_text(self.program, initial)
+        );
+        let note = "join the value with the result in an op of its own: --pass=insert-reshardings";
+        Err(self.error(codes::CONVERT_INITIAL, message, note))
     }
 
     fn also_gathers(&self, lost: Change) -> Box<Diag> {

@@ -2,8 +2,13 @@
 
 use crate::build::Build;
 use crate::reshard::{Links, Moved, axes_with_domains, local_tensor};
-use hostir::analysis::logical_axes;
-use hostir::ir::{IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program, TensorId, Value};
+use hostir::analysis::{Axis, logical_axes};
+use hostir::ir::{
+    AttrKey, AttrValue, ExprId, IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program,
+    Symbol, TensorId, Value,
+};
+use hostir::ops::OpKind;
+use hostir::plan::{RedOp, starts_from_identity};
 
 /// The steps of a reduction whose data lies across devices along a reduced axis: the operand's axes
 /// that each reduces. One step is a communication; `None`: no reduced axis lies across devices.
@@ -33,8 +38,14 @@ pub(super) fn steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32>>> {
     Some(across)
 }
 
+/// Whether a reduction starts from a value that changes its result: a step behind the others has to bring it
+/// in, once and not on every device.
+pub(super) fn starts_elsewhere(program: &Program, id: OpId) -> bool {
+    matches!(starts_from_identity(program, id), Some((_, false)))
+}
+
 /// Replaces a reduction by its steps. All but the last compute tensors that are sharded like the
-/// operand.
+/// operand. An initial value that changes the result is joined with what the steps leave.
 pub(super) fn split(
     build: &mut Build<'_, '_>,
     moved: &mut Moved,
@@ -42,11 +53,12 @@ pub(super) fn split(
     steps: &[Vec<u32>],
     out: &mut Vec<OpId>,
 ) {
-    let op: Op = build.program().op(id).clone();
+    let mut op: Op = build.program().op(id).clone();
     let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
     else {
         return;
     };
+    let initial = take_initial(build, id, &mut op);
     let Some((last, first)) = steps.split_last() else { return };
     let links = Links::of(build.program(), id);
     let mesh = build.program().tensor(operand).mesh;
@@ -62,10 +74,75 @@ pub(super) fn split(
     }
     let kept: Vec<u32> = last.iter().filter_map(|&k| links.across(operand, k, result)).collect();
     let mut reduction = op;
-    rewire(&mut reduction, from, operand, result);
-    build.edit.set_op(id, reduction);
-    out.push(id);
-    drop_reduced(build, moved, result, &|axis| !kept.contains(&axis));
+    match initial {
+        None => {
+            rewire(&mut reduction, from, operand, result);
+            build.edit.set_op(id, reduction);
+            out.push(id);
+            drop_reduced(build, moved, result, &|axis| !kept.contains(&axis));
+        }
+        Some((how, value)) => {
+            let total = unjoined(build, result, &kept);
+            rewire(&mut reduction, from, operand, total);
+            out.push(build.push(reduction));
+            let joined = join(build.edit.name(how), total, value, result);
+            build.edit.set_op(id, joined);
+            out.push(id);
+            drop_reduced(build, moved, result, &|_| true);
+        }
+    }
+}
+
+/// A tensor for what the last step of a reduction leaves: the result's axes, with the reduced ones of that
+/// step only.
+fn unjoined(build: &mut Build<'_, '_>, result: TensorId, reduced: &[u32]) -> TensorId {
+    let axes = axes_with_domains(build.program(), result);
+    let stays = |k: u32, axis: &Axis| !axis.is_reduction() || reduced.contains(&k);
+    let domains: Vec<IterDomain> = (0..)
+        .zip(axes)
+        .filter(|(k, (axis, _))| stays(*k, axis))
+        .map(|(_, (_, domain))| domain)
+        .collect();
+    let mesh = build.program().tensor(result).mesh;
+    local_tensor(build, result, mesh, &domains)
+}
+
+/// `result = total + value;`
+fn join(function: Symbol, total: TensorId, value: ExprId, result: TensorId) -> Op {
+    let mut op = Op::new(OpKind::Pointwise);
+    op.results.push(Value::Tensor(result));
+    op.operands.extend([Value::Tensor(total), Value::Scalar(value)]);
+    op.attrs = vec![(AttrKey::Function, AttrValue::Word(function))];
+    op
+}
+
+/// The pointwise function that joins two values as a reduction does.
+fn joining(how: RedOp) -> &'static str {
+    match how {
+        RedOp::Sum | RedOp::Avg => "+",
+        RedOp::Product => "*",
+        RedOp::Min => "min",
+        RedOp::Max => "max",
+        RedOp::And => "&",
+        RedOp::Or => "|",
+        RedOp::Xor => "^",
+    }
+}
+
+/// Lets a reduction start from what changes nothing, if it starts elsewhere: the function that joins its old
+/// initial value with the result, and that value.
+fn take_initial(
+    build: &mut Build<'_, '_>,
+    id: OpId,
+    op: &mut Op,
+) -> Option<(&'static str, ExprId)> {
+    let (how, false) = starts_from_identity(build.program(), id)? else { return None };
+    let dtype = build.program().tensor(op.input_tensors().next()?).dtype;
+    let identity = build.identity(how, dtype);
+    let (_, held) = op.attrs.iter_mut().find(|(key, _)| *key == AttrKey::Init)?;
+    let old = std::mem::replace(held, AttrValue::Expr(identity));
+    let AttrValue::Expr(value) = old else { return None };
+    Some((joining(how), value))
 }
 
 fn rewire(op: &mut Op, from: TensorId, operand: TensorId, result: TensorId) {

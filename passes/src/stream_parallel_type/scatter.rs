@@ -11,8 +11,9 @@ use super::exchange::{Exchanged, check_devices, check_messages, messages, opposi
 use crate::build::{Build, Collective, domain_id};
 use hostir::analysis::{AxisMap, MappedAxis, logical_axes};
 use hostir::diag::Diag;
-use hostir::ir::{AttrKey, DomainId, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{DomainId, OpId, ParallelType, Program, TensorId};
 use hostir::ops::OpKind;
+use hostir::plan::{RedOp, starts_from_identity};
 
 /// The places of the two axes.
 const FIRST: usize = 0;
@@ -32,8 +33,8 @@ pub(super) fn loop_axis(
     let fits = match how {
         ReduceScatter::P2p => op.kind == OpKind::Set,
         ReduceScatter::Reduce => {
-            let word = op.word(AttrKey::ReduceOp).map(|word| program.name(word));
-            op.kind == OpKind::Reduction && word == Some("add")
+            let plain = Some((RedOp::Sum, true));
+            op.kind == OpKind::Reduction && starts_from_identity(program, id) == plain
         }
     };
     let (input, output) = sides(program, id).filter(|_| fits)?;

@@ -82,12 +82,10 @@ fn apply(step: &Step, mut args: Vec<Lanes>) -> Result<Lanes, Fault> {
         [Lanes::F32(a), Lanes::F32(b)] => float_pairs(step.function, a, b)?,
         [Lanes::I64(a), Lanes::I64(b)] => integer_pairs(step, a, b)?,
         [Lanes::F64(a), Lanes::F64(b), Lanes::F64(c)] => {
-            Lanes::F64(triples(step.function, a, b, c)?)
+            Lanes::F64(triples(f64_3(step.function), step.function, [a, b, c])?)
         }
         [Lanes::F32(a), Lanes::F32(b), Lanes::F32(c)] => {
-            let wide = |v: &[f32]| v.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
-            let values = triples(step.function, &wide(a), &wide(b), &wide(c))?;
-            Lanes::F64(values)
+            Lanes::F32(triples(f32_3(step.function), step.function, [a, b, c])?)
         }
         [Lanes::I64(a), Lanes::I64(b), Lanes::I64(c)] => {
             Lanes::I64(clamps(step.function, a, b, c)?)
@@ -148,6 +146,7 @@ fn integer_function(function: Function) -> bool {
             | F::FMin
             | F::CeilDiv
             | F::Gcd
+            | F::Pow
             | F::Abs
             | F::Relu
             | F::Clamp
@@ -159,20 +158,23 @@ fn integer_function(function: Function) -> bool {
     )
 }
 
-/// Functions of one and two reals, once for each width.
+/// Functions of one, two and three reals, once for each width.
 macro_rules! real_functions {
-    ($real:ident, $one:ident, $two:ident) => {
+    ($real:ident, $one:ident, $two:ident, $three:ident) => {
         /// A function of one real, if it is one.
         fn $one(function: Function) -> Option<fn($real) -> $real> {
             Some(match function {
                 Function::Neg => |x| -x,
                 Function::Abs => $real::abs,
                 Function::Acos => $real::acos,
-                Function::Acosh => $real::acosh,
+                // The standard library's overflow half way (`asinh(f32::MAX)`), libm's do not.
+                Function::Acosh => {
+                    |x| if x < 1.0 { $real::NAN } else { libm::acosh(f64::from(x)) as $real }
+                }
                 Function::Asin => $real::asin,
-                Function::Asinh => $real::asinh,
+                Function::Asinh => |x| libm::asinh(f64::from(x)) as $real,
                 Function::Atan => $real::atan,
-                Function::Atanh => $real::atanh,
+                Function::Atanh => |x| libm::atanh(f64::from(x)) as $real,
                 Function::Ceil => $real::ceil,
                 Function::Cos => $real::cos,
                 Function::Cosh => $real::cosh,
@@ -183,7 +185,7 @@ macro_rules! real_functions {
                 Function::Erfc => |x| libm::erfc(f64::from(x)) as $real,
                 Function::Floor => $real::floor,
                 Function::Frac => $real::fract,
-                Function::Silu => |x| x / (1.0 + (-x).exp()),
+                Function::Silu => |x| x * (1.0 / (1.0 + (-x).exp())),
                 Function::Lgamma => |x| libm::lgamma(f64::from(x)) as $real,
                 Function::Log => $real::ln,
                 Function::Log10 => $real::log10,
@@ -196,7 +198,7 @@ macro_rules! real_functions {
                 Function::Sqrt => $real::sqrt,
                 Function::Rsqrt => |x| 1.0 / x.sqrt(),
                 Function::Reciprocal => |x| 1.0 / x,
-                Function::Relu => |x| if x.is_nan() { x } else { x.max(0.0) },
+                Function::Relu => |x| if x <= 0.0 { 0.0 } else { x },
                 Function::Tan => $real::tan,
                 Function::Tanh => $real::tanh,
                 Function::Trunc => $real::trunc,
@@ -211,13 +213,12 @@ macro_rules! real_functions {
                 Function::Mul => |a, b| a * b,
                 Function::Div => |a, b| a / b,
                 Function::Mod => |a, b| a % b,
-                Function::Remainder => |a, b| libm::remainder(f64::from(a), f64::from(b)) as $real,
-                Function::Max => {
-                    |a, b| if a.is_nan() || b.is_nan() { $real::NAN } else { a.max(b) }
-                }
-                Function::Min => {
-                    |a, b| if a.is_nan() || b.is_nan() { $real::NAN } else { a.min(b) }
-                }
+                Function::Remainder => |a, b| {
+                    let rest = a % b;
+                    if rest != 0.0 && (b < 0.0) != (rest < 0.0) { rest + b } else { rest }
+                },
+                Function::Max => |a, b| if a > b || a.is_nan() { a } else { b },
+                Function::Min => |a, b| if a > b || b.is_nan() { b } else { a },
                 Function::FMax => $real::max,
                 Function::FMin => $real::min,
                 Function::Atan2 => $real::atan2,
@@ -225,10 +226,26 @@ macro_rules! real_functions {
                 _ => return None,
             })
         }
+        /// A function of three reals, if it is one. `clamp` and `lerp` are those of nvFuser's kernels: NaN
+        /// wins, and a line reaches both of its ends.
+        fn $three(function: Function) -> Option<fn($real, $real, $real) -> $real> {
+            Some(match function {
+                Function::Clamp => |x, low, high| {
+                    let x = if x > low || x.is_nan() { x } else { low };
+                    if x > high || high.is_nan() { high } else { x }
+                },
+                Function::Lerp => |start, end, weight| match weight < 0.5 {
+                    true => start + weight * (end - start),
+                    false => end - (end - start) * (1.0 - weight),
+                },
+                Function::Threshold => |x, threshold, value| if x <= threshold { value } else { x },
+                _ => return None,
+            })
+        }
     };
 }
-real_functions!(f64, f64_1, f64_2);
-real_functions!(f32, f32_1, f32_2);
+real_functions!(f64, f64_1, f64_2, f64_3);
+real_functions!(f32, f32_1, f32_2, f32_3);
 
 /// A test of one real, if it is one.
 fn test_f64(function: Function) -> Option<fn(f64) -> bool> {
@@ -329,12 +346,10 @@ fn integer_pairs(step: &Step, a: &[i64], b: &[i64]) -> Result<Lanes, Fault> {
         Function::Mod => i64::wrapping_rem,
         Function::Remainder => |a, b| {
             let rest = a.wrapping_rem(b);
-            if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }
+            if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
         },
-        Function::CeilDiv => |a, b| {
-            let quotient = a.wrapping_div(b);
-            quotient + i64::from(a.wrapping_rem(b) != 0 && (a < 0) == (b < 0))
-        },
+        Function::CeilDiv => |a, b| a.wrapping_add(b).wrapping_sub(1).wrapping_div(b),
+        Function::Pow => integer_power,
         Function::Shl => |a, b| if (0..64).contains(&b) { a << b } else { 0 },
         Function::Shr => |a, b| a >> b.clamp(0, 63),
         Function::BitAnd => |a, b| a & b,
@@ -348,17 +363,37 @@ fn integer_pairs(step: &Step, a: &[i64], b: &[i64]) -> Result<Lanes, Fault> {
     Ok(Lanes::I64(a.iter().zip(b).map(|(&a, &b)| f(a, b)).collect()))
 }
 
+/// A power of integers, which wraps; of a negative exponent 0, but for the bases 1 and -1.
+fn integer_power(base: i64, exponent: i64) -> i64 {
+    if exponent < 0 {
+        return match base {
+            1 => 1,
+            -1 if exponent % 2 != 0 => -1,
+            -1 => 1,
+            _ => 0,
+        };
+    }
+    let (mut result, mut base, mut left) = (1i64, base, exponent);
+    while left > 0 {
+        if left % 2 == 1 {
+            result = result.wrapping_mul(base);
+        }
+        base = base.wrapping_mul(base);
+        left /= 2;
+    }
+    result
+}
+
 fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a.wrapping_abs() } else { gcd(b, a.wrapping_rem(b)) }
 }
 
-fn triples(function: Function, a: &[f64], b: &[f64], c: &[f64]) -> Result<Vec<f64>, Fault> {
-    let f: fn(f64, f64, f64) -> f64 = match function {
-        Function::Clamp => |x, low, high| if x.is_nan() { x } else { x.max(low).min(high) },
-        Function::Lerp => |start, end, weight| start + weight * (end - start),
-        Function::Threshold => |x, threshold, value| if x <= threshold { value } else { x },
-        function => return Err(unknown(function)),
-    };
+fn triples<T: Copy>(
+    f: Option<fn(T, T, T) -> T>,
+    function: Function,
+    [a, b, c]: [&[T]; 3],
+) -> Result<Vec<T>, Fault> {
+    let f = f.ok_or_else(|| unknown(function))?;
     Ok(a.iter().zip(b).zip(c).map(|((&a, &b), &c)| f(a, b, c)).collect())
 }
 

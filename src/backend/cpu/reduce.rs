@@ -3,15 +3,17 @@
 use super::Fault;
 use super::lanes::{Class, Lanes};
 use super::storage::Memory;
-use crate::plan::{Plan, RedOp, View};
+use crate::ir::DType;
+use crate::plan::{Fold, Plan, RedOp, Scalar, View};
 use rayon::prelude::*;
 
-/// `output[kept] = fold over reduced of input[kept, reduced]`, in row-major order of the reduced axes.
+/// `output[kept] = fold over reduced of input[kept, reduced]`, in row-major order of the reduced axes,
+/// from the fold's initial value on.
 /// `float` accumulates in doubles, narrower floats in floats.
 pub(super) fn run(
     memory: &mut Memory,
     plan: &Plan,
-    op: RedOp,
+    op: Fold,
     axes: &[usize],
     input: &View,
     output: &View,
@@ -24,23 +26,40 @@ pub(super) fn run(
         .collect();
     let count: usize = axes.iter().map(|&axis| input.dims[axis].extent).product();
     let mut lanes = Lanes::load(memory, plan, &turned)?;
-    if input.dtype == crate::ir::DType::Float {
+    if input.dtype == DType::Float {
         lanes = lanes.into_class(Class::F64);
     }
+    let Fold { op, initial } = op;
+    let truths = input.dtype == DType::Bool;
     let result = match lanes {
-        Lanes::F64(values) => Lanes::F64(fold_rows(&values, count, f64_op(op)?)),
-        Lanes::F32(values) => Lanes::F32(fold_rows(&values, count, f32_op(op)?)),
-        Lanes::I64(values) => Lanes::I64(fold_rows(
-            &values,
-            count,
-            i64_op(op, input.dtype == crate::ir::DType::Bool)?,
-        )),
+        Lanes::F64(values) => {
+            Lanes::F64(fold_rows(&values, count, f64_op(op)?, initial.map(Scalar::as_f64)))
+        }
+        Lanes::F32(values) => {
+            let initial = initial.map(|value| value.as_f64() as f32);
+            Lanes::F32(fold_rows(&values, count, f32_op(op)?, initial))
+        }
+        Lanes::I64(values) => {
+            let whole = |value: Scalar| match truths {
+                true => i64::from(value.as_bool()),
+                false => value.as_i64(),
+            };
+            Lanes::I64(fold_rows(&values, count, i64_op(op, truths)?, initial.map(whole)))
+        }
     };
     result.store(memory, plan, output)
 }
 
-fn fold_rows<T: Copy + Send + Sync>(values: &[T], count: usize, f: fn(T, T) -> T) -> Vec<T> {
-    let fold = |row: &[T]| row[1..].iter().fold(row[0], |all, &x| f(all, x));
+fn fold_rows<T: Copy + Send + Sync>(
+    values: &[T],
+    count: usize,
+    f: fn(T, T) -> T,
+    initial: Option<T>,
+) -> Vec<T> {
+    let fold = |row: &[T]| {
+        let first = initial.map_or(row[0], |value| f(value, row[0]));
+        row[1..].iter().fold(first, |all, &x| f(all, x))
+    };
     values.par_chunks_exact(count.max(1)).map(fold).collect()
 }
 

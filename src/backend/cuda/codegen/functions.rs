@@ -65,7 +65,7 @@ fn is_integer_function(function: Function) -> bool {
         function,
         F::Neg | F::BitNot | F::Abs | F::Relu | F::Ceil | F::Floor | F::Round | F::Trunc
     ) || matches!(function, F::Add | F::Sub | F::Mul | F::Div | F::Mod | F::Remainder | F::CeilDiv)
-        || matches!(function, F::Shl | F::Shr | F::BitAnd | F::BitOr | F::BitXor | F::Gcd)
+        || matches!(function, F::Shl | F::Shr | F::BitAnd | F::BitOr | F::BitXor | F::Gcd | F::Pow)
         || matches!(function, F::Eq | F::Ne | F::Ge | F::Gt | F::Le | F::Lt)
         || matches!(function, F::Max | F::Min | F::FMax | F::FMin | F::Clamp | F::Threshold)
 }
@@ -103,7 +103,6 @@ fn library(function: Function) -> Option<&'static str> {
         Function::Tanh => "tanh",
         Function::Trunc => "trunc",
         Function::Mod => "fmod",
-        Function::Remainder => "remainder",
         Function::FMax => "fmax",
         Function::FMin => "fmin",
         Function::Atan2 => "atan2",
@@ -123,10 +122,10 @@ fn real_1(function: Function, class: Class, a: &str) -> Option<Value> {
     let text = match function {
         Function::Neg => format!("(-{a})"),
         Function::Frac => format!("({a} - {}({a}))", named("trunc", class)),
-        Function::Silu => format!("({a} / ({one} + {exp}(-{a})))"),
+        Function::Silu => format!("({a} * ({one} / ({one} + {exp}(-{a}))))"),
         Function::Sigmoid => format!("({one} / ({one} + {exp}(-{a})))"),
         Function::Reciprocal => format!("({one} / {a})"),
-        Function::Relu => format!("({a} < 0 ? 0 : {a})"),
+        Function::Relu => format!("({a} <= 0 ? 0 : {a})"),
         function => {
             let name = library(function)?;
             format!("{}({a})", named(name, class))
@@ -168,6 +167,9 @@ fn real_2(function: Function, class: Class, a: &str, b: &str) -> Option<Value> {
         Function::Sub => format!("({a} - {b})"),
         Function::Mul => format!("({a} * {b})"),
         Function::Div => format!("({a} / {b})"),
+        Function::Remainder => {
+            format!("r_remainder<{}>({}({a}, {b}), {b})", class.ctype(), named("fmod", class))
+        }
         Function::Max => format!("n_max<{}>({a}, {b})", class.ctype()),
         Function::Min => format!("n_min<{}>({a}, {b})", class.ctype()),
         function => {
@@ -178,17 +180,12 @@ fn real_2(function: Function, class: Class, a: &str, b: &str) -> Option<Value> {
     Some(Value::new(class, text))
 }
 
-/// Functions of three reals; `lerp` of floats computes in double.
 fn real_3(function: Function, class: Class, a: &str, b: &str, c: &str) -> Option<Value> {
-    let (min, max) = (named("fmin", class), named("fmax", class));
+    let ctype = class.ctype();
     let text = match function {
-        Function::Clamp => format!("({a} != {a} ? {a} : {min}({max}({a}, {b}), {c}))"),
+        Function::Clamp => format!("n_min<{ctype}>(n_max<{ctype}>({a}, {b}), {c})"),
         Function::Threshold => format!("({a} <= {b} ? {c} : {a})"),
-        Function::Lerp => {
-            let double = |text: &str| Value::new(class, text).into_class(Class::F64).text;
-            let (a, b, c) = (double(a), double(b), double(c));
-            return Some(Value::new(Class::F64, format!("({a} + {c} * ({b} - {a}))")));
-        }
+        Function::Lerp => format!("r_lerp<{ctype}>({a}, {b}, {c})"),
         _ => return None,
     };
     Some(Value::new(class, text))
@@ -235,6 +232,7 @@ fn integer_2(function: Function, a: &str, b: &str) -> Option<Value> {
                 Function::Max | Function::FMax => "n_max<long long>",
                 Function::Min | Function::FMin => "n_min<long long>",
                 Function::Gcd => "i_gcd",
+                Function::Pow => "i_pow",
                 _ => return None,
             };
             format!("{name}({a}, {b})")

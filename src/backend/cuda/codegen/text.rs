@@ -170,11 +170,11 @@ const HELPERS: &[(&str, &str)] = &[
     ),
     (
         "i_remainder",
-        "static __device__ __forceinline__ long long i_remainder(long long a, long long b) { const long long r = i_mod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }",
+        "static __device__ __forceinline__ long long i_remainder(long long a, long long b) { const long long r = i_mod(a, b); return r != 0 && (r < 0) != (b < 0) ? i_add(r, b) : r; }",
     ),
     (
         "i_ceil_div",
-        "static __device__ __forceinline__ long long i_ceil_div(long long a, long long b) { return b == 0 ? 0 : i_add(i_div(a, b), i_mod(a, b) != 0 && (a < 0) == (b < 0)); }",
+        "static __device__ __forceinline__ long long i_ceil_div(long long a, long long b) { return i_div(i_sub(i_add(a, b), 1), b); }",
     ),
     (
         "i_shl",
@@ -188,6 +188,21 @@ const HELPERS: &[(&str, &str)] = &[
         "i_gcd",
         "static __device__ __forceinline__ long long i_gcd(long long a, long long b) { while (b != 0) { const long long r = i_mod(a, b); a = b; b = r; } return i_abs(a); }",
     ),
+    // Wraps; of a negative exponent 0, but for the bases 1 and -1.
+    (
+        "i_pow",
+        "static __device__ __forceinline__ long long i_pow(long long a, long long b) { if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 != 0 ? -1 : 1) : 0; long long r = 1; while (b > 0) { if (b % 2 == 1) r = i_mul(r, a); a = i_mul(a, a); b /= 2; } return r; }",
+    ),
+    // The sign of the divisor, as torch has it: `r` is what `fmod` leaves.
+    (
+        "r_remainder",
+        "template <typename T> static __device__ __forceinline__ T r_remainder(T r, T b) { return r != 0 && (b < 0) != (r < 0) ? r + b : r; }",
+    ),
+    // Reaches both ends of the line.
+    (
+        "r_lerp",
+        "template <typename T> static __device__ __forceinline__ T r_lerp(T a, T b, T w) { return w < (T)0.5 ? a + w * (b - a) : b - (b - a) * ((T)1 - w); }",
+    ),
     // NaN wins.
     (
         "n_max",
@@ -195,6 +210,6 @@ const HELPERS: &[(&str, &str)] = &[
     ),
     (
         "n_min",
-        "template <typename T> static __device__ __forceinline__ T n_min(T a, T b) { return a < b || a != a ? a : b; }",
+        "template <typename T> static __device__ __forceinline__ T n_min(T a, T b) { return a > b || b != b ? b : a; }",
     ),
 ];

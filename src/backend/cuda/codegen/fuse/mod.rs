@@ -11,9 +11,7 @@ mod redirect;
 
 use super::alias;
 use super::types::{Class, class};
-use crate::plan::{
-    BufferId, BufferKind, Function, Gemm, InstKind, Kernel, Plan, RedOp, Step, View,
-};
+use crate::plan::{BufferId, BufferKind, Fold, Function, Gemm, InstKind, Kernel, Plan, Step, View};
 use absorb::absorb;
 use redirect::{Redirected, redirect};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -35,8 +33,8 @@ pub enum Fused {
     Reduce {
         /// The kernel; `output` gives the shape and element type, its memory may not exist.
         kernel: Box<Kernel>,
-        /// How results combine.
-        op: RedOp,
+        /// How results combine, and from which value on.
+        op: Fold,
         /// Positions among the dims of the kernel's output.
         axes: SmallVec<[usize; 2]>,
         /// Where to.

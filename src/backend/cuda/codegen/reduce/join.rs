@@ -60,6 +60,11 @@ impl Join {
         };
         self.class.literal(value).text
     }
+    /// The value that a fold of elements of a type starts from.
+    pub(super) fn initial(&self, value: Scalar, dtype: DType) -> String {
+        let truth = Scalar::Bool(value.as_bool());
+        self.class.literal(if dtype == DType::Bool { truth } else { value }).text
+    }
     /// A sum over the number of its terms; integers truncate.
     pub(in crate::backend::cuda::codegen) fn divided(&self, sum: &str, count: usize) -> Value {
         let count = self.class.literal(Scalar::Int(count as i64)).text;

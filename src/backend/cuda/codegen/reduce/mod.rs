@@ -20,7 +20,7 @@ use super::text::Writer;
 use super::types::{Value, storage};
 use super::{Job, Launch, Param, alias, copy};
 use crate::ir::DType;
-use crate::plan::{Arg, Function, Kernel, RedOp, Scalar, Step, View};
+use crate::plan::{Arg, Fold, Function, Kernel, Scalar, Step, View};
 use smallvec::smallvec;
 
 /// Computes the value to be accumulated from one element of each operand.
@@ -30,6 +30,8 @@ type Element<'a> = dyn Fn(&mut Writer, &[String]) -> Result<Value, String> + 'a;
 /// along reduced axes are 0.
 struct Reduction<'a> {
     join: Join,
+    /// The value in front of the first element, if it is to be joined.
+    initial: Option<String>,
     /// The axes of the result.
     kept: Space,
     /// The axes that go away.
@@ -76,10 +78,14 @@ impl Reduction<'_> {
     }
     /// An accumulated value as it is stored.
     fn stored(&self, value: &str) -> Result<String, String> {
-        match self.parts {
-            1 => Value::new(self.join.class, value).store(self.result),
-            _ => Ok(value.to_owned()),
+        if self.parts > 1 {
+            return Ok(value.to_owned());
         }
+        let text = match &self.initial {
+            Some(initial) => format!("join({initial}, {value})"),
+            None => value.to_owned(),
+        };
+        Value::new(self.join.class, text).store(self.result)
     }
     /// The reduction of the parts that this one leaves. `strides` are those of the scratch memory along
     /// the kept axes and along the parts.
@@ -93,6 +99,7 @@ impl Reduction<'_> {
         last.strides = vec![0];
         Reduction {
             join: self.join.again(),
+            initial: self.initial.clone(),
             kept: Space { extents: self.kept.extents.clone(), operands: along_kept },
             reduced: Space { extents: vec![self.parts], operands: vec![operand(vec![part]), last] },
             element,
@@ -107,7 +114,7 @@ impl Reduction<'_> {
 ///
 /// Without any reduced element the result is 0, as the CPU backend leaves it.
 pub fn reduce(
-    op: RedOp,
+    op: impl Into<Fold>,
     axes: &[usize],
     input: &View,
     output: &View,
@@ -129,11 +136,12 @@ pub fn reduce(
 /// are rounded to; its memory is not touched.
 pub fn reduce_of(
     kernel: &Kernel,
-    op: RedOp,
+    op: impl Into<Fold>,
     axes: &[usize],
     output: &View,
     sms: u32,
 ) -> Result<Job, String> {
+    let Fold { op, initial } = op.into();
     let shape = kernel.output.shape();
     let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
     let kept_shape: Vec<usize> = kept.iter().map(|&axis| shape[axis]).collect();
@@ -142,6 +150,7 @@ pub fn reduce_of(
     }
     let steps = Steps::new(kernel)?;
     let join = Join::new(op, kernel.output.dtype)?;
+    let initial = initial.map(|value| join.initial(value, kernel.output.dtype));
     alias::check(&kernel.inputs, output, false)?;
     let count: usize = axes.iter().map(|&axis| shape[axis]).product();
     if output.is_empty() {
@@ -149,7 +158,7 @@ pub fn reduce_of(
     }
     match count {
         0 => return copy::fill(output, Scalar::Int(0)),
-        1 => return single(kernel, &kept, output),
+        1 if initial.is_none() => return single(kernel, &kept, output),
         _ => {}
     }
     let element = |w: &mut Writer, elements: &[String]| {
@@ -162,8 +171,15 @@ pub fn reduce_of(
         return Err("a result whose elements share memory".to_owned());
     }
     let result = output.dtype;
-    let whole =
-        Reduction { join: join.clone(), kept, reduced, element: &element, result, parts: 1 };
+    let whole = Reduction {
+        join: join.clone(),
+        initial,
+        kept,
+        reduced,
+        element: &element,
+        result,
+        parts: 1,
+    };
     launches(whole, sms as usize)
 }
 

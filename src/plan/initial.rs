@@ -1,0 +1,97 @@
+//! Initial values of reductions: what a fold starts from, once over the whole reduction.
+
+use super::scalar::constant;
+use super::{Lowering, RedOp, Scalar};
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::ir::{AttrKey, DType, Op, OpId, Program};
+
+/// How a reduction combines elements, and what it starts from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Fold {
+    /// How two values become one.
+    pub op: RedOp,
+    /// The value in front of the first element; `None` where it would change nothing.
+    pub initial: Option<Scalar>,
+}
+
+impl From<RedOp> for Fold {
+    fn from(op: RedOp) -> Self {
+        Self { op, initial: None }
+    }
+}
+
+impl RedOp {
+    /// The value that leaves every element of a type as it is.
+    pub fn identity(self, dtype: DType) -> Scalar {
+        let [low, high] = range(dtype);
+        match self {
+            RedOp::Product => Scalar::Int(1),
+            RedOp::Min => high,
+            RedOp::Max => low,
+            RedOp::And if dtype == DType::Bool => Scalar::Bool(true),
+            RedOp::And => Scalar::Int(-1),
+            RedOp::Sum | RedOp::Avg | RedOp::Or | RedOp::Xor => Scalar::Int(0),
+        }
+    }
+
+    /// Whether a value leaves every element of a type as it is.
+    fn is_identity(self, dtype: DType, value: Scalar) -> bool {
+        let of = self.identity(dtype);
+        match self {
+            RedOp::Min if dtype.is_float() => value.as_f64() == of.as_f64(),
+            RedOp::Max if dtype.is_float() => value.as_f64() == of.as_f64(),
+            RedOp::Min => value.as_i64() >= of.as_i64(),
+            RedOp::Max => value.as_i64() <= of.as_i64(),
+            RedOp::And if dtype == DType::Bool => value.as_bool(),
+            RedOp::And if dtype == DType::Int32 => value.as_i64() as i32 == -1,
+            RedOp::Sum | RedOp::Product | RedOp::Avg => value.as_f64() == of.as_f64(),
+            RedOp::And | RedOp::Or | RedOp::Xor => value.as_i64() == of.as_i64(),
+        }
+    }
+}
+
+/// The smallest and the largest value of a type.
+fn range(dtype: DType) -> [Scalar; 2] {
+    let integers = |low, high| [Scalar::Int(low), Scalar::Int(high)];
+    match dtype {
+        _ if dtype.is_float() => [Scalar::Float(f64::NEG_INFINITY), Scalar::Float(f64::INFINITY)],
+        DType::Bool => [Scalar::Bool(false), Scalar::Bool(true)],
+        DType::Int32 => integers(i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => integers(i64::MIN, i64::MAX),
+    }
+}
+
+/// The fold of a reduction over elements of a type. An initial value that the type does not hold is an
+/// error.
+pub(super) fn fold(cx: &Lowering<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<Fold, Diag> {
+    let Some(expr) = op.expr(AttrKey::Init) else { return Ok(how.into()) };
+    let value = cx.scalar(expr)?;
+    check(cx, how, dtype, value)?;
+    let initial = (!how.is_identity(dtype, value)).then_some(value);
+    Ok(Fold { op: how, initial })
+}
+
+/// Integers start from integers; a minimum or maximum also from an infinity, which stands for the type's end.
+fn check(cx: &Lowering<'_>, how: RedOp, dtype: DType, value: Scalar) -> Result<(), Diag> {
+    let Scalar::Float(real) = value else { return Ok(()) };
+    let end = real.is_infinite() && matches!(how, RedOp::Min | RedOp::Max);
+    if dtype.is_float() || end || (real.fract() == 0.0 && real.abs() < 9.3e18) {
+        return Ok(());
+    }
+    let message = format!("the initial value {value} is no value of type `{}`", dtype.name());
+    let note = "a reduction starts from a value of its operand's type; write an integer";
+    Err(cx.error(codes::INITIAL_VALUE, message).note(note))
+}
+
+/// How a reduction op combines elements, and whether it starts from a value that changes nothing, as far as
+/// the text alone says; `None` for a word that is no operation.
+pub fn starts_from_identity(program: &Program, id: OpId) -> Option<(RedOp, bool)> {
+    let op = program.op(id);
+    let word = op.word(AttrKey::ReduceOp).map_or("add", |word| program.name(word));
+    let how = RedOp::parse(word)?;
+    let dtype = op.input_tensors().next().map_or(DType::Float, |input| program.tensor(input).dtype);
+    let Some(expr) = op.expr(AttrKey::Init) else { return Some((how, true)) };
+    let value = constant(program, expr);
+    Some((how, value.is_some_and(|value| how.is_identity(dtype, value))))
+}

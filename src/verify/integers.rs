@@ -1,0 +1,184 @@
+//! V47 and V48: scalars that stand for integers: indices, bounds, streams, peers, roots and extents. A real or a truth value
+//! in such a place is an error here as far as the text alone says what it is, and in a run otherwise.
+
+use super::places::tensor_span;
+use crate::diag::codes;
+use crate::diag::{Diag, Diags, Span};
+use crate::ir::{
+    AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId,
+    ParallelType, Program, TensorId, UnaryOp, Value,
+};
+use crate::ops::OpKind;
+use crate::print::{domain_text, expr_text};
+
+/// Attributes of one integer.
+const KEYS: &[AttrKey] = &[
+    AttrKey::Index,
+    AttrKey::StreamIndex,
+    AttrKey::Size,
+    AttrKey::Root,
+    AttrKey::Peer,
+    AttrKey::SendPeer,
+    AttrKey::RecvPeer,
+    AttrKey::Dim,
+    AttrKey::Start,
+    AttrKey::Stop,
+    AttrKey::Step,
+];
+
+/// What kind of number an expression is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Integer,
+    Real,
+    Truth,
+}
+
+/// Checks the declared extents of all tensors, and what each op needs integers for.
+pub(super) fn check(program: &Program, diags: &mut Diags) {
+    for tensor in program.tensors().ids() {
+        declaration(program, tensor, diags);
+    }
+    let mut ops = |id: OpId| op(program, id, diags);
+    program.walk(program.body(), &mut ops);
+    for (_, unit) in program.units().iter() {
+        program.walk(unit.body, &mut ops);
+    }
+}
+
+fn declaration(program: &Program, tensor: TensorId, diags: &mut Diags) {
+    let span = tensor_span(program, tensor);
+    for domain in program.domains(tensor) {
+        let what = || format!("the extent of an axis of `{}`", program.tensor_name(tensor));
+        let parts = [Some(domain.extent), domain.start, domain.stop, domain.expanded];
+        for expr in parts.into_iter().flatten() {
+            needs_integer(program, expr, span, &what, diags);
+        }
+        broadcast(program, domain, span, diags);
+    }
+    for &extent in program.tensor(tensor).logical.iter().flatten() {
+        let what = || format!("an extent of `logical` of `{}`", program.tensor_name(tensor));
+        needs_integer(program, extent, span, &what, diags);
+    }
+}
+
+/// A broadcast has extent 1, and says behind `ex` how long it is where it is used.
+fn broadcast(program: &Program, domain: &IterDomain, span: Span, diags: &mut Diags) {
+    let plain = matches!(domain.parallel, ParallelType::Serial | ParallelType::Stream);
+    let extent = program.exprs().as_int(domain.extent);
+    let Some(extent) = extent.filter(|&extent| extent != 1) else { return };
+    if domain.iter != IterType::Broadcast || !plain {
+        return;
+    }
+    let text = domain_text(program, domain);
+    let one = text.replacen('{', "{1 ex ", 1);
+    let stored = text.replacen('b', "i", 1);
+    let note = match domain.expanded {
+        None => format!(
+            "write `{one}` for a broadcast that is used at that length, or `{stored}` for an axis with its own elements"
+        ),
+        Some(_) => "write `{1 ex ..}`: 1 is what is stored".to_owned(),
+    };
+    let message = format!("`{text}` is a broadcast of extent {extent}; a broadcast has extent 1");
+    diags.push(Diag::error(codes::BROADCAST_EXTENT, span, message).note(note));
+}
+
+fn op(program: &Program, id: OpId, diags: &mut Diags) {
+    let op: &Op = program.op(id);
+    let span = program.op_span(id);
+    for (key, value) in &op.attrs {
+        // Of an iota, start and step are elements.
+        let element = op.kind == OpKind::Iota && matches!(key, AttrKey::Start | AttrKey::Step);
+        let what = || format!("`{}` of `{}`", key.word(), op.kind.spec().name);
+        let mut one = |expr: ExprId| needs_integer(program, expr, span, &what, diags);
+        match value {
+            AttrValue::Expr(expr) if KEYS.contains(key) && !element => one(*expr),
+            AttrValue::Exprs(list) => list.iter().for_each(|&expr| one(expr)),
+            AttrValue::Ranges(list) => list.iter().flatten().for_each(|&expr| one(expr)),
+            _ => {}
+        }
+    }
+    if let Some(domain) = op.domain(AttrKey::Domain) {
+        let what = || "the extent of the loop".to_owned();
+        needs_integer(program, program.domain(domain).extent, span, &what, diags);
+    }
+    for value in op.operands.iter().chain(&op.results) {
+        if let Value::Stream(expr) = value {
+            needs_integer(program, *expr, span, &|| "the number of a stream".to_owned(), diags);
+        }
+    }
+}
+
+fn needs_integer(
+    program: &Program,
+    expr: ExprId,
+    span: Span,
+    what: &dyn Fn() -> String,
+    diags: &mut Diags,
+) {
+    let found = match kind(program, expr) {
+        Some(Kind::Real) => "a real number",
+        Some(Kind::Truth) => "a truth value",
+        Some(Kind::Integer) | None => return,
+    };
+    let text = expr_text(program, expr);
+    let message = format!("{} is {found}, `{text}`, where an integer is needed", what());
+    let note = "write an integer; `(int64_t)( x )` makes one of a real, `where( c, 1, 0 )` of a truth value";
+    diags.push(Diag::error(codes::INTEGER_NEEDED, span, message).note(note));
+}
+
+/// What an expression is, if the text alone says so: names may be anything.
+fn kind(program: &Program, expr: ExprId) -> Option<Kind> {
+    match program.expr(expr) {
+        Expr::Int(_) | Expr::Hex(_) => Some(Kind::Integer),
+        Expr::Bool(_) | Expr::Typed(DType::Bool, _) => Some(Kind::Truth),
+        Expr::Float(_) => Some(Kind::Real),
+        Expr::Typed(dtype, _) => Some(if dtype.is_float() { Kind::Real } else { Kind::Integer }),
+        Expr::Set(a) => kind(program, *a),
+        Expr::Unary(UnaryOp::Neg, a) => number(kind(program, *a)),
+        Expr::Unary(UnaryOp::Not, _) => Some(Kind::Truth),
+        Expr::Unary(UnaryOp::BitNot, _) => Some(Kind::Integer),
+        Expr::Binary(op, a, b) => match op {
+            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Ge | BinaryOp::Gt => Some(Kind::Truth),
+            BinaryOp::Le | BinaryOp::Lt | BinaryOp::And | BinaryOp::Or => Some(Kind::Truth),
+            _ => arithmetic(kind(program, *a), kind(program, *b)),
+        },
+        Expr::Call(name, args) => {
+            let args: Vec<Option<Kind>> = args.iter().map(|&arg| kind(program, arg)).collect();
+            call(program.name(*name), &args)
+        }
+        Expr::Unary(..)
+        | Expr::Name(_)
+        | Expr::Index(..)
+        | Expr::Field(..)
+        | Expr::Braces(_)
+        | Expr::MetaData(_) => None,
+    }
+}
+
+/// A truth value in arithmetic is 0 or 1.
+fn number(kind: Option<Kind>) -> Option<Kind> {
+    kind.map(|kind| if kind == Kind::Real { Kind::Real } else { Kind::Integer })
+}
+
+fn arithmetic(a: Option<Kind>, b: Option<Kind>) -> Option<Kind> {
+    match (number(a), number(b)) {
+        (Some(Kind::Real), _) | (_, Some(Kind::Real)) => Some(Kind::Real),
+        (Some(_), Some(_)) => Some(Kind::Integer),
+        _ => None,
+    }
+}
+
+fn call(name: &str, args: &[Option<Kind>]) -> Option<Kind> {
+    match (name, args) {
+        ("sqrt" | "sqrtf" | "rsqrt" | "rsqrtf" | "exp" | "expf", [_]) => Some(Kind::Real),
+        ("log" | "logf" | "reciprocal", [_]) => Some(Kind::Real),
+        ("__to_float" | "__to_double", [_]) => Some(Kind::Real),
+        ("__to_bool", [_]) => Some(Kind::Truth),
+        ("ceilDiv" | "gcd", [_, _]) => Some(Kind::Integer),
+        ("abs", [a]) => number(*a),
+        ("pow" | "remainder" | "fmod" | "fmodf", [a, b]) => arithmetic(*a, *b),
+        ("where", [_, a, b]) | ("max" | "min" | "fmax" | "fmin", [a, b]) if a == b => *a,
+        _ => None,
+    }
+}
