@@ -6,6 +6,7 @@
 
 mod loops;
 
+use super::Limits;
 use super::axes::AxesTable;
 use super::scalar::{EvalError, Locals, Scope};
 use crate::analysis::Axis;
@@ -38,6 +39,8 @@ pub struct Sizes {
     pub streams: u32,
     /// Bytes that the buffers of all ranks may have together.
     pub memory_limit: u64,
+    /// What plans may take.
+    pub limits: Limits,
 }
 
 impl Default for Sizes {
@@ -50,6 +53,7 @@ impl Default for Sizes {
             processes: false,
             streams: 4,
             memory_limit: 1 << 36,
+            limits: Limits::default(),
         }
     }
 }

@@ -16,6 +16,7 @@ mod tests;
 
 use crate::io::{Io, Status};
 use crate::render::report;
+use crate::run::errors;
 use crate::source::Source;
 use chunk::Chunk;
 use cli::Cli;
@@ -39,20 +40,20 @@ pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
         Err(status) => return status.code(),
     };
     if cli.list_passes {
-        let _ = io.stdout.write_all(tables::list_passes().as_bytes());
-        return Status::Ok.code();
+        return io.print(&tables::list_passes()).code();
     }
     let source = match Source::read(&cli.file, io) {
         Ok(source) => source,
-        Err(diag) => return fail(io, &cli, &cli.file, "", &[diag], Status::Environment),
+        Err(diag) => return fail(io, &cli, diag),
     };
     Session::new(&cli, &source).run(io).code()
 }
 
-/// Reports diagnostics about `text` and gives back the status.
-fn fail(io: &mut Io<'_>, cli: &Cli, name: &str, text: &str, diags: &[Diag], status: Status) -> i32 {
-    let source = Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
-    report(io, cli.format, &source, diags);
+/// Reports why the input is not read and gives back the status.
+fn fail(io: &mut Io<'_>, cli: &Cli, diag: Diag) -> i32 {
+    let source = Source { name: cli.file.clone(), bytes: Vec::new() };
+    let status = errors::status(diag.code);
+    report(io, cli.format, &source, &[diag]);
     status.code()
 }
 

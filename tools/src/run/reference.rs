@@ -14,7 +14,8 @@ use crate::io::Io;
 use hostir::analysis::logical_axes;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
-use hostir::plan::Sizes;
+use hostir::plan::{Limits, Sizes};
+use std::time::Duration;
 
 /// Runs the reference and compares all outputs by position. Gives a line for each comparison.
 pub(super) fn check(
@@ -30,7 +31,7 @@ pub(super) fn check(
     count(file, "inputs", names::tensors(loaded.program.inputs()).len(), whole.len())?;
     count(file, "outputs", names::tensors(loaded.program.outputs()).len(), prepared.results)?;
     same_axes(file, &loaded, &whole)?;
-    let reference = prepare(&loaded, &whole, options)?;
+    let reference = prepare(&loaded, &whole, options, prepared.time)?;
     for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(&whole) {
         if port.dtype != own.dtype() || port.shape() != own.shape() {
             let message = format!(
@@ -101,7 +102,12 @@ fn misfit(message: String) -> Diag {
 }
 
 /// The reference's sizes are those of the inputs; scalar inputs of one name have one value.
-fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<Prepared, Failure> {
+fn prepare(
+    loaded: &Loaded,
+    whole: &[&HostTensor],
+    options: &Options,
+    time: Option<Duration>,
+) -> Result<Prepared, Failure> {
     let tensors = names::tensors(loaded.program.inputs());
     let shapes = tensors.into_iter().zip(whole);
     let shapes = shapes
@@ -115,7 +121,8 @@ fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<
     set.retain(|name, _| is_scalar(name));
     reals.retain(|name, _| is_scalar(name));
     let (shapes, streams) = (shapes.collect(), options.streams);
-    let mut sizes = Sizes { set, reals, shapes, streams, ..Sizes::default() };
+    let limits = Limits { bytes: options.plan_memory.unwrap_or(Limits::BYTES), time };
+    let mut sizes = Sizes { set, reals, shapes, streams, limits, ..Sizes::default() };
     if let Ok(prepared) = exec::prepare(&loaded.program, &sizes, &[]) {
         return Ok(prepared);
     }
