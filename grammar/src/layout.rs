@@ -93,15 +93,7 @@ impl Layout {
                 (self.resync(src, b, at), false, true)
             }
             Stop::TooLong(at) => {
-                let span = src.peek(b, 0).span;
-                b.stop(
-                    SyntaxError::new(
-                        Code::TooLarge,
-                        span,
-                        format!("the statement that starts here has more than {MAX_TOKENS} tokens"),
-                    )
-                    .note("close its brackets, or make it several statements"),
-                );
+                too_long(src, b);
                 (at, false, true)
             }
         };
@@ -255,11 +247,25 @@ impl Layout {
             if depth == 0 && token.tok == Tok::RBrace {
                 return at;
             }
+            if at > MAX_TOKENS {
+                too_long(src, b);
+                return at;
+            }
             depth += usize::from(token.tok.closer().is_some());
             depth = depth.saturating_sub(usize::from(token.tok.is_closer()));
             at += 1;
         }
     }
+}
+
+/// Ends the reading at a statement of very many tokens.
+fn too_long<'t>(src: &mut Source<'t>, b: &mut Builder<'t>) {
+    let span = src.peek(b, 0).span;
+    let message = format!("the statement that starts here has more than {MAX_TOKENS} tokens");
+    b.stop(
+        SyntaxError::new(Code::TooLarge, span, message)
+            .note("close its brackets, or make it several statements"),
+    );
 }
 
 /// The token behind the brackets that follow token `at`.
