@@ -63,17 +63,22 @@ pub(crate) struct Builder<'t> {
     pub(crate) squeezing: bool,
     /// How many tensor references are being read inside each other.
     pub(crate) depth: u32,
+    /// Whether an error has ended the reading: the text has no more tokens.
+    pub(crate) stopped: bool,
+    /// How many tokens and comments were read.
+    pub(crate) tokens: usize,
 }
 
 impl<'t> Builder<'t> {
-    pub(crate) fn new(text: &'t str) -> Self {
+    /// A builder for a part of `text` of `length` bytes.
+    pub(crate) fn new(text: &'t str, length: usize) -> Self {
         let mut ast = Ast::default();
         // Printed text has about this much of everything; memory that is not touched costs nothing.
-        ast.exprs.reserve(text.len() / 24);
-        ast.args.reserve(text.len() / 32);
-        ast.domains.reserve(text.len() / 48);
-        ast.tensors.reserve(text.len() / 256);
-        ast.stmts.reserve(text.len() / 128);
+        ast.exprs.reserve(length / 24);
+        ast.args.reserve(length / 32);
+        ast.domains.reserve(length / 48);
+        ast.tensors.reserve(length / 256);
+        ast.stmts.reserve(length / 128);
         let operators = Op::ALL.iter().map(|op| ast.strings.intern(op.text())).collect();
         Self {
             text,
@@ -83,13 +88,15 @@ impl<'t> Builder<'t> {
             glued: Vec::new(),
             operators,
             batch: Vec::new(),
-            tensors: FxHashMap::with_capacity_and_hasher(text.len() / 400, Default::default()),
+            tensors: FxHashMap::with_capacity_and_hasher(length / 400, Default::default()),
             squeezed: FxHashMap::default(),
             domains: FxHashMap::default(),
             open_domains: Vec::new(),
             last_mesh: None,
             squeezing: false,
             depth: 0,
+            stopped: false,
+            tokens: 0,
         }
     }
 
@@ -104,8 +111,28 @@ impl<'t> Builder<'t> {
         self.scratch.len()
     }
 
+    /// Records an error; too many end the reading.
     pub(crate) fn error(&mut self, error: SyntaxError) {
+        if self.stopped {
+            return;
+        }
+        let span = error.span;
         self.errors.push(error);
+        if self.errors.len() == crate::MAX_ERRORS {
+            let message = format!("this text has {} errors or more", crate::MAX_ERRORS);
+            self.stop(
+                SyntaxError::new(Code::TooManyErrors, span, message)
+                    .note("what stands behind this place was not looked at"),
+            );
+        }
+    }
+
+    /// Records the last error: the text is not read any further.
+    pub(crate) fn stop(&mut self, error: SyntaxError) {
+        if !self.stopped {
+            self.errors.push(error);
+            self.stopped = true;
+        }
     }
 
     // ---- lists ----

@@ -8,11 +8,12 @@ use crate::error::{Code, SyntaxError};
 use crate::hir::TopParser;
 use crate::lex::{Source, shorten};
 use crate::message;
-use crate::scan::{self, MAX_BRACKETS};
+use crate::nesting;
+use crate::scan;
 use crate::span::Span;
 use crate::spelling::nearest_note;
 use crate::tensor::number;
-use crate::token::{Start, Tok, Token};
+use crate::token::{Start, Tok};
 
 /// Iteration types, one letter each.
 const ITERS: &[u8] = b"irbsnv?";
@@ -298,8 +299,11 @@ pub(crate) fn parse_part(b: &mut Builder<'_>, span: Span, start: Start) -> Optio
         debug_assert!(b.errors.len() > before);
         return None;
     }
-    if nested_too_deeply(&tokens) {
-        b.error(SyntaxError::new(Code::TooDeep, span, "this extent is nested too deeply"));
+    if nesting::too_deep(&tokens) {
+        b.error(
+            SyntaxError::new(Code::TooDeep, span, "this extent is nested too deeply")
+                .note(nesting::note()),
+        );
         return None;
     }
     let mark = b.mark();
@@ -314,14 +318,4 @@ pub(crate) fn parse_part(b: &mut Builder<'_>, span: Span, start: Start) -> Optio
             None
         }
     }
-}
-
-fn nested_too_deeply(tokens: &[Token]) -> bool {
-    let (mut depth, mut operators) = (0usize, 0usize);
-    tokens.iter().any(|token| {
-        operators += usize::from(token.tok.is_operator());
-        depth += usize::from(token.tok.closer().is_some());
-        depth = depth.saturating_sub(usize::from(token.tok.is_closer()));
-        depth > MAX_BRACKETS || operators > crate::layout::MAX_OPERATORS
-    })
 }

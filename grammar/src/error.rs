@@ -121,6 +121,8 @@ codes! {
     Character = "H0020";
     /// Two list elements without a comma between them.
     NoComma = "H0021";
-    /// A text of 4 GiB or more.
+    /// A text, a statement or a word that is longer than what is read.
     TooLarge = "H0022";
+    /// More errors than are recorded.
+    TooManyErrors = "H0023";
 }

@@ -1,7 +1,8 @@
 //! Finds containers in a raw log, with the numbers of the lines kept true.
 //!
 //! A launcher puts a constant prefix in front of every line (`[1,0]<stdout>:`), a test runner prints
-//! around the containers, a page puts a whole container on one line. What does not belong to a container becomes an empty line.
+//! around the containers, a page puts a whole container on one line. Of a line that does not belong to a container
+//! only a mark is left ([`DROPPED`]), which tells it from the blank lines that a program has of its own.
 
 use crate::unfold;
 use memchr::memmem;
@@ -9,6 +10,9 @@ use std::borrow::Cow;
 
 pub(crate) const OPEN: &str = "%HostIrContainer {";
 pub(crate) const CLOSE: &str = "} // %HostIrContainer";
+
+/// What is left of a line that does not belong to a container: white space to whoever reads it.
+pub(crate) const DROPPED: &str = "\u{b}";
 
 /// The containers of a log, each on the lines where it stood; a plain program is returned as it is.
 pub fn containers_in_log(text: &str) -> Cow<'_, str> {
@@ -56,8 +60,14 @@ fn is_program(text: &str) -> bool {
         }
         if !next.starts_with('%') {
             let section = memmem::find(next.as_bytes(), OPEN.as_bytes()).unwrap_or(next.len());
-            return is_section(&next[..section])
-                && (section == next.len() || is_program(&next[section..]));
+            if !is_section(&next[..section]) {
+                return false;
+            }
+            rest = &next[section..];
+            if rest.is_empty() {
+                return true;
+            }
+            continue;
         }
         rest = next;
     }
@@ -140,9 +150,9 @@ impl<'t> Log<'t> {
             }
         }
         if self.state == State::Outside {
-            return "";
+            return dropped(text);
         }
-        let Some(own) = self.own(text) else { return "" };
+        let Some(own) = self.own(text) else { return dropped(text) };
         match self.state {
             State::Inside if own.starts_with(CLOSE) => self.state = State::Behind,
             State::Behind if own.starts_with("Aliases:") => self.state = State::Aliases,
@@ -150,12 +160,12 @@ impl<'t> Log<'t> {
             State::Behind if own.trim().is_empty() => {}
             State::Behind => {
                 self.state = State::Outside;
-                return "";
+                return dropped(text);
             }
             State::Aliases if own.starts_with('}') => self.state = State::Behind,
             State::Index if !own.starts_with([' ', '\t']) => {
                 self.state = State::Behind;
-                return "";
+                return dropped(text);
             }
             State::Outside | State::Inside | State::Aliases | State::Index => {}
         }
@@ -169,4 +179,9 @@ impl<'t> Log<'t> {
         }
         (text.trim_end() == self.prefix.trim_end()).then_some("")
     }
+}
+
+/// What stands for a line that belongs to no container.
+fn dropped(line: &str) -> &'static str {
+    if line.trim().is_empty() { "" } else { DROPPED }
 }

@@ -4,9 +4,11 @@ use crate::ast::{Arg, ArgRange, BlockId, CommentPlace, Container, Unit};
 use crate::builder::Node;
 use crate::error::{Code, SyntaxError};
 use crate::layout::Until;
+use crate::nesting;
 use crate::parse::{Cut, Kind, Parser};
 use crate::span::Span;
 use crate::token::{Start, Tok, Token};
+use memchr::memmem;
 
 /// The version of the text that is read and written.
 pub const VERSION: u32 = 1;
@@ -15,21 +17,26 @@ impl Parser<'_> {
     /// The whole text.
     pub(crate) fn file(&mut self) {
         self.version();
-        self.containers();
-        let outside = |error: &SyntaxError| error.code == Code::Outside.text();
-        if self.b.ast.containers.is_empty() && self.b.errors.iter().all(outside) {
-            // A log without a program: which lines are none does not matter.
-            self.b.errors.clear();
-            let end = self.b.text.len();
-            self.b.error(
-                SyntaxError::new(
-                    Code::NoContainer,
-                    Span::new(end, end),
-                    "this text holds no container",
-                )
-                .note("a program starts with `%HostIrContainer { (inputs) -> (outputs) :`"),
-            );
+        if has_container(self.b.text) {
+            self.containers();
         }
+        if self.b.ast.containers.is_empty() {
+            self.no_program();
+        }
+    }
+
+    /// A text without a program: what its lines are instead does not matter, but for a version line.
+    fn no_program(&mut self) {
+        self.b.errors.retain(|error| error.code == Code::Version.text());
+        self.b.stopped = false;
+        if !self.b.errors.is_empty() {
+            return;
+        }
+        let end = self.b.text.len();
+        self.b.error(
+            SyntaxError::new(Code::NoContainer, Span::new(end, end), "this text holds no program")
+                .note("a program starts with `%HostIrContainer { (inputs) -> (outputs) :`"),
+        );
     }
 
     /// The rest of a text that is cut in the body of a container, at `column`.
@@ -196,7 +203,9 @@ impl Parser<'_> {
             sections = true;
         }
         if sections {
+            // Comments at the end of a section are a part of it; those behind wait for their place.
             let end = self.consumed();
+            let end = self.b.ast.comments.last().map_or(end, |last| last.span.end.max(end));
             self.b.ast.containers[number].blank_after_sections =
                 blank_lines(self.b.text, end as usize);
         }
@@ -423,6 +432,15 @@ impl Parser<'_> {
 
     fn section(&mut self, start: Start, len: usize) -> Option<Node> {
         let bad = self.src.slice(len).iter().any(|token| token.tok == Tok::Error);
+        let deep = nesting::too_deep(self.src.slice(len));
+        if deep {
+            let span = self.span(len);
+            self.b.error(
+                SyntaxError::new(Code::TooDeep, span, "this list is nested too deeply")
+                    .note(nesting::note()),
+            );
+        }
+        let bad = bad || deep;
         let node = self.grammar(start, crate::layout::Extent { len, bad, open_end: false });
         self.src.advance(len);
         node
@@ -436,23 +454,38 @@ fn list_of(arg: &Arg) -> ArgRange {
     }
 }
 
-/// Whether the line before the one at `start` is blank.
+/// Whether a container seems to start somewhere: at the start of a line, or with its brace. (Documents have
+/// the word in their sentences.)
+fn has_container(text: &str) -> bool {
+    const WORD: &str = "%HostIrContainer";
+    memmem::find_iter(text.as_bytes(), WORD).any(|at| {
+        let line = memchr::memrchr(b'\n', &text.as_bytes()[..at]).map_or(0, |end| end + 1);
+        text[at + WORD.len()..].trim_start_matches([' ', '\t']).starts_with('{')
+            || text[line..at].trim().is_empty()
+    })
+}
+
+/// Whether the line before the one at `start` is blank. A line of a log that is none of a container's
+/// is not, though nothing is left of it ([`extract::DROPPED`]).
 fn blank_before(text: &str, start: usize) -> bool {
     let head = text[..start].trim_end_matches([' ', '\t']);
     head.strip_suffix('\n').is_some_and(|head| {
-        let head = head.trim_end_matches([' ', '\t', '\r']);
+        let head = head.trim_end_matches(BLANKS);
         head.is_empty() || head.ends_with('\n')
     })
 }
 
 /// The blank lines behind the line that ends at `end`.
 fn blank_lines(text: &str, end: usize) -> u32 {
-    let rest = text[end..].trim_start_matches([' ', '\t', '\r']);
+    let rest = text[end..].trim_start_matches(BLANKS);
     let Some(mut rest) = rest.strip_prefix('\n') else { return 0 };
     let mut count = 0;
-    while let Some(at) = rest.find('\n').filter(|&at| rest[..at].trim().is_empty()) {
+    while let Some(at) = rest.find('\n').filter(|&at| rest[..at].trim_matches(BLANKS).is_empty()) {
         count += 1;
         rest = &rest[at + 1..];
     }
     count
 }
+
+/// What a blank line may hold.
+const BLANKS: [char; 3] = [' ', '\t', '\r'];

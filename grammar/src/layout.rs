@@ -8,12 +8,12 @@
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
 use crate::lex::Source;
-use crate::scan::MAX_BRACKETS;
+use crate::nesting::{self, MAX_BRACKETS, Nesting};
 use crate::span::Span;
 use crate::token::{Tok, Token};
 
-/// How many operators one expression may chain.
-pub(crate) const MAX_OPERATORS: usize = 500;
+/// How many tokens one statement may have.
+const MAX_TOKENS: usize = 1 << 20;
 /// How many tokens past a suspicious line are looked at for a closing bracket.
 const MAX_LOOK: usize = 4000;
 
@@ -42,8 +42,10 @@ pub(crate) struct Extent {
 /// The scanner and the memory it reuses.
 #[derive(Default)]
 pub(crate) struct Layout {
-    /// Open brackets, each with the operators counted before it.
-    open: Vec<(Token, usize)>,
+    /// Open brackets.
+    open: Vec<Token>,
+    /// How deeply the statement nests.
+    nesting: Nesting,
     /// Whether a closing bracket without an opening one or a token with an error was met.
     bad: bool,
 }
@@ -58,6 +60,8 @@ enum Stop {
     Unclosed(usize),
     /// Too many brackets or operators.
     TooDeep(usize),
+    /// Too many tokens.
+    TooLong(usize),
 }
 
 impl Layout {
@@ -70,6 +74,7 @@ impl Layout {
     ) -> Extent {
         let mut cut = None;
         self.open.clear();
+        self.nesting.clear();
         self.bad = false;
         let stop = self.walk(src, b, until, &mut cut);
         let (len, open_end, failed) = match stop {
@@ -83,11 +88,13 @@ impl Layout {
                 let span = src.peek(b, at).span;
                 b.error(
                     SyntaxError::new(Code::TooDeep, span, "this statement is nested too deeply")
-                        .note(format!(
-                            "at most {MAX_BRACKETS} brackets and {MAX_OPERATORS} operators in a row"
-                        )),
+                        .note(nesting::note()),
                 );
                 (self.resync(src, b, at), false, true)
+            }
+            Stop::TooLong(at) => {
+                too_long(src, b);
+                (at, false, true)
             }
         };
         Extent { len, bad: failed || self.bad, open_end }
@@ -101,8 +108,7 @@ impl Layout {
         cut: &mut Option<usize>,
     ) -> Stop {
         let first = src.peek(b, 0);
-        let mut before = first.tok;
-        let mut operators = 0;
+        let mut before = Tok::End;
         let mut at = 0;
         loop {
             let token = src.peek(b, at);
@@ -113,16 +119,14 @@ impl Layout {
             } else if token.tok == Tok::End {
                 return if self.open.is_empty() { Stop::At(at) } else { Stop::Unclosed(at) };
             }
-            if let Some(stop) = self.bracket(b, token, at, until, &mut operators) {
+            if let Some(stop) = self.bracket(b, token, at, until) {
                 return stop;
             }
-            if token.tok.is_operator() {
-                operators += 1;
-                if operators > MAX_OPERATORS {
-                    return Stop::TooDeep(at);
-                }
-            } else if token.tok == Tok::Comma {
-                operators = 0;
+            if !self.nesting.follow(token.tok, before) {
+                return Stop::TooDeep(at);
+            }
+            if at == MAX_TOKENS {
+                return Stop::TooLong(at);
             }
             if cut.is_some_and(|cut| at > cut + MAX_LOOK) {
                 return Stop::Unclosed(at);
@@ -189,7 +193,6 @@ impl Layout {
         token: Token,
         at: usize,
         until: Until,
-        operators: &mut usize,
     ) -> Option<Stop> {
         let outside = self.open.is_empty();
         match token.tok {
@@ -201,12 +204,11 @@ impl Layout {
                 if self.open.len() == MAX_BRACKETS {
                     return Some(Stop::TooDeep(at));
                 }
-                self.open.push((token, *operators));
-                *operators = 0;
+                self.open.push(token);
             }
             Tok::RBrace if outside => return Some(Stop::At(at)),
             tok if tok.is_closer() => match self.open.pop() {
-                Some((open, before)) if open.tok.closer() == Some(tok) => *operators = before,
+                Some(open) if open.tok.closer() == Some(tok) => {}
                 Some(open) => {
                     self.open.push(open);
                     return Some(Stop::Unclosed(at));
@@ -223,7 +225,7 @@ impl Layout {
     }
 
     fn report_unclosed(&self, b: &mut Builder<'_>) {
-        let Some((open, _)) = self.open.last() else { return };
+        let Some(open) = self.open.last() else { return };
         let text = &b.text[open.span.range()];
         let error =
             SyntaxError::new(Code::Unclosed, open.span, format!("this `{text}` is never closed"))
@@ -245,11 +247,25 @@ impl Layout {
             if depth == 0 && token.tok == Tok::RBrace {
                 return at;
             }
+            if at > MAX_TOKENS {
+                too_long(src, b);
+                return at;
+            }
             depth += usize::from(token.tok.closer().is_some());
             depth = depth.saturating_sub(usize::from(token.tok.is_closer()));
             at += 1;
         }
     }
+}
+
+/// Ends the reading at a statement of very many tokens.
+fn too_long<'t>(src: &mut Source<'t>, b: &mut Builder<'t>) {
+    let span = src.peek(b, 0).span;
+    let message = format!("the statement that starts here has more than {MAX_TOKENS} tokens");
+    b.stop(
+        SyntaxError::new(Code::TooLarge, span, message)
+            .note("close its brackets, or make it several statements"),
+    );
 }
 
 /// The token behind the brackets that follow token `at`.

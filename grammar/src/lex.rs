@@ -4,6 +4,7 @@
 //! closing bracket, and its text is looked up among those already seen: a reference is read
 //! ([`crate::tensor`]) once per file, however often it is printed.
 
+use crate::MAX_TOKENS;
 use crate::ast::Symbol;
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
@@ -12,6 +13,11 @@ use crate::span::Span;
 use crate::tensor;
 use crate::token::{Op, Raw, Tok, Token};
 use logos::{Lexer, Logos};
+
+/// The longest name or number, in bytes.
+const MAX_WORD: usize = 1 << 12;
+/// The longest tensor reference or domain, in bytes.
+const MAX_REFERENCE: usize = 1 << 20;
 
 /// A comment and the column it stands at if nothing precedes it on its line.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +111,7 @@ impl<'t> Source<'t> {
     /// Puts at least one more token into the window.
     fn read(&mut self, b: &mut Builder<'t>) {
         loop {
-            let raw = self.lexer.next();
+            let raw = if b.stopped { None } else { self.lexer.next() };
             let range = self.lexer.span();
             let (start, end) = (self.base + range.start, self.base + range.end);
             match raw {
@@ -115,6 +121,7 @@ impl<'t> Source<'t> {
                     return self.push(Tok::End, end, end);
                 }
                 Some(Ok(Raw::Newline)) => self.column = columns(&self.bytes()[start + 1..end]),
+                Some(_) if !count(b, end) => {}
                 Some(Ok(Raw::Comment)) => self.comment(start, end),
                 Some(Ok(raw)) => {
                     let (tok, end) = self.convert(b, raw, start, end);
@@ -166,6 +173,9 @@ impl<'t> Source<'t> {
     fn convert(&mut self, b: &mut Builder<'t>, raw: Raw, start: usize, end: usize) -> (Tok, usize) {
         let text = &self.text[start..end];
         let span = Span::new(start, end);
+        if text.len() > MAX_WORD {
+            return (too_long(b, text, span), end);
+        }
         let tok = match raw {
             Raw::TensorHead => return self.tensor(b, start, end),
             Raw::DomainHead => return self.domain(b, start, end),
@@ -201,6 +211,16 @@ impl<'t> Source<'t> {
             None => {
                 let text = &self.text[start..head];
                 (Tok::Word(b.ast.strings.intern(text)), head)
+            }
+            Some(Reach::Closed(end)) if end - start > MAX_REFERENCE => {
+                self.lexer.bump(end - head);
+                let span = Span::new(start, start + 1);
+                let message = format!("this tensor reference has {} bytes", end - start);
+                b.error(
+                    SyntaxError::new(Code::TooLarge, span, message)
+                        .note(format!("it may have {MAX_REFERENCE}")),
+                );
+                (Tok::Error, end)
             }
             Some(Reach::Closed(end)) => {
                 self.lexer.bump(end - head);
@@ -258,6 +278,19 @@ fn instead_of(character: char) -> &'static str {
     }
 }
 
+/// Counts a token or comment that ends at `end`; whether the text is read any further.
+fn count(b: &mut Builder<'_>, end: usize) -> bool {
+    b.tokens += 1;
+    if b.tokens > MAX_TOKENS {
+        let message = format!("this text has more than {MAX_TOKENS} tokens and comments");
+        b.stop(
+            SyntaxError::new(Code::TooLarge, Span::new(end, end), message)
+                .note("split it: each container is a program of its own"),
+        );
+    }
+    !b.stopped
+}
+
 /// The width of an indentation; a tab reaches to the next multiple of eight.
 fn columns(blanks: &[u8]) -> u32 {
     if !blanks.contains(&b'\t') {
@@ -282,6 +315,16 @@ fn too_large(b: &mut Builder<'_>, text: &str, span: Span, bits: &str) -> Tok {
     b.error(
         SyntaxError::new(Code::Number, span, message)
             .note(format!("numbers have to fit into {bits}")),
+    );
+    Tok::Error
+}
+
+/// A name or number that nobody wrote: every message about it would hold it.
+fn too_long(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
+    let message = format!("`{}` has {} characters", shorten(text), text.len());
+    b.error(
+        SyntaxError::new(Code::TooLarge, span, message)
+            .note(format!("names and numbers may have {MAX_WORD}")),
     );
     Tok::Error
 }

@@ -21,6 +21,7 @@ mod layout;
 mod lex;
 mod merge;
 mod message;
+mod nesting;
 mod parse;
 mod parts;
 mod scan;
@@ -67,14 +68,24 @@ pub struct Parsed {
     pub errors: Vec<SyntaxError>,
 }
 
+/// The longest text that is read, in bytes.
+pub const MAX_TEXT: usize = 256 << 20;
+/// How many errors of one text are recorded; the rest of the text is not read then.
+pub const MAX_ERRORS: usize = 10_000;
+/// How many tokens and comments one text may have.
+const MAX_TOKENS: usize = 1 << 24;
+
 /// Reads a text. Spans count bytes of `text`; a byte order mark at its start is skipped.
 ///
 /// A text of more than a megabyte is read by several threads, which end before this returns.
 pub fn parse(text: &str) -> Parsed {
-    if text.len() >= u32::MAX as usize {
-        let error =
-            SyntaxError::new(Code::TooLarge, Span::default(), "this text has 4 GiB or more")
-                .note("split it: a file holds any number of containers");
+    if text.len() > MAX_TEXT {
+        let error = SyntaxError::new(
+            Code::TooLarge,
+            Span::default(),
+            format!("this text has more than {} MiB", MAX_TEXT >> 20),
+        )
+        .note("split it: each container is a program of its own");
         return Parsed { ast: Ast::default(), errors: vec![error] };
     }
     if let Some(parsed) = parse_in_parts(text, parts::advised(text.len())) {

@@ -109,7 +109,7 @@ impl Iterator for Run<'_> {
 impl<'t> Parser<'t> {
     pub(crate) fn new(text: &'t str, span: Span) -> Self {
         Self {
-            b: Builder::new(text),
+            b: Builder::new(text, span.range().len()),
             src: Source::new(text, span),
             comments: Comments::default(),
             frames: Vec::new(),

@@ -51,12 +51,14 @@ pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
         for other in others {
             let other = other.ok()?.join().ok()?;
             if let (Some(whole), Some(other)) = (&mut whole, other) {
+                whole.tokens += other.tokens;
                 merge::append(whole, other);
             } else {
                 whole = None;
             }
         }
-        let mut ast = whole?.ast;
+        // A text with too many is read again, for the place where it has.
+        let mut ast = whole.filter(|whole| whole.tokens <= crate::MAX_TOKENS)?.ast;
         ast.comments.sort_by_key(|comment| comment.span);
         Some(ast)
     })

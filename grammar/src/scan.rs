@@ -5,10 +5,9 @@
 //! up early on text that cannot belong to the reference, so that a missing bracket costs one
 //! statement and never a scan of the rest of the file.
 
+use crate::nesting::MAX_BRACKETS;
 use memchr::{memchr2, memchr3};
 
-/// How many brackets may be open at once.
-pub(crate) const MAX_BRACKETS: usize = 200;
 /// How many lines a reference may span.
 const MAX_LINES: usize = 64;
 

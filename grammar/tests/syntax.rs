@@ -322,10 +322,16 @@ fn logs() {
     let prefixed: String = program.lines().map(|line| format!("[1,0]<stdout>:{line}\n")).collect();
     let log = format!("[ RUN      ] Some.Test\n{prefixed}[       OK ] Some.Test (3 ms)\n");
     let found = containers_in_log(&log);
-    assert_eq!(found, format!("\n{program}\n"));
+    assert_eq!(found, format!("\u{b}\n{program}\u{b}\n"));
     assert_eq!(tree(&found), tree(program));
+    // A line of somebody else is no blank line.
+    let container = &parse(&found).ast.containers[0];
+    assert!(!container.blank_before && container.blank_after_sections == 0, "{container:?}");
     let around = format!("one\n{program}two\n");
-    assert_eq!(containers_in_log(&around), format!("\n{program}\n"));
+    assert_eq!(containers_in_log(&around), format!("\u{b}\n{program}\u{b}\n"));
+    // Thousands of containers with sections are looked at one after the other.
+    let many = program.repeat(50_000);
+    assert!(matches!(containers_in_log(&many), std::borrow::Cow::Borrowed(_)));
 }
 
 #[test]

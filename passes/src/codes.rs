@@ -84,8 +84,6 @@ codes! {
     CONVERT_MESHES = "H0345";
     /// convert-op-to-communication: a mesh of several dimensions where one is needed.
     CONVERT_DIMENSIONS = "H0346";
-    /// convert-op-to-communication: a Scatter without a device that can be its root.
-    CONVERT_ROOT = "H0347";
     /// convert-op-to-communication: devices that do not pair off.
     CONVERT_SIZES = "H0348";
     /// convert-op-to-communication: a reduce operation that communications do not have.

@@ -5,6 +5,7 @@
 
 mod branches;
 mod change;
+mod own_rank;
 mod table;
 
 use crate::build::{Build, Collective};
@@ -37,7 +38,7 @@ Wait. Both tensors become global memory. All other ops stay as they are.
 |---|---|---|---|---|
 | `Set` | sharded | replicated | same | Allgather |
 | `Set` | sharded | replicated | different | a Gather for each receiver |
-| `Set` | replicated | sharded | any | Scatter from the first sender that also receives |
+| `Set` | replicated | sharded | any | Scatter from the first sender that also receives, else from the first |
 | `Set` | sharded | sharded | different | a SendRecv for each pair of devices |
 | `Set` | replicated | replicated | different | Broadcast from the first sender |
 | `reduction` | sharded along the reduced axis | replicated | same | Allreduce |
@@ -51,12 +52,15 @@ appended to the team. `op = add` becomes the default `red_op`, `mul` product, `m
 Errors, all in one run: ops other than `Set` and `reduction`; a gathered or scattered axis that is not the
 outermost one (devices, reductions and broadcasts do not count); more than one axis that changes; more than
 one reduced axis; meshes of several dimensions except for Allgather, Allreduce and ReduceScatter; SendRecv
-between meshes of different sizes; Scatter between meshes without a common device; reduce operations that
+between meshes of different sizes; reduce operations that
 communications do not have; slices that are not one range of memory; branches and loops that the rank decides,
 unless it decides the same for all devices of a communication.
 
 One text serves all ranks: on a mesh of several dimensions there is one Communication for each row (or
-column) along the device type that changes. `rank=R` keeps the communications whose team has R; where none is left, the result is allocated all the same (nvFuser leaves it undefined), so that the text stays a program.
+column) along the device type that changes. `rank=R` gives nvFuser's program of rank R: it keeps the
+communications whose team has R and the ops with a tensor whose mesh has R. The text stays a program: tensors
+of other ranks that what is left names are allocated all the same, which does nothing on rank R (nvFuser leaves
+them undefined), and HostUnits stay though nobody posts them.
 
 Deviations from nvFuser: the team lies along the device type that changes, which need not be
 `deviceIdx.x`; an axis that is outermost only because a device domain was moved to the front of the printed
@@ -75,12 +79,13 @@ too, since a program with both communications and resharding ops cannot run. An 
             name: "rank",
             ty: OptionType::Int { min: -1, max: i64::MAX },
             default: Some("-1"),
-            help: "Print nvFuser's program of this rank; -1 gives one program for all ranks",
+            help: "Leave the ops of this rank only; -1 gives one program for all ranks",
         },
     ],
     statistics: &[
         StatisticSpec { name: "ops-converted", help: "resharding ops replaced" },
         StatisticSpec { name: "communications", help: "communications made" },
+        StatisticSpec { name: "ops-of-others", help: "ops of other ranks left out" },
     ],
     action: Action::Rewrite(run),
 };
@@ -123,7 +128,7 @@ pub(crate) fn refuse_resharding(program: &Program, op: OpId) -> Option<Diag> {
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let config = Config::new(cx.options());
     let decisions = decide(edit.program())?;
-    if decisions.is_empty() {
+    if decisions.is_empty() && config.rank.is_none() {
         return Ok(());
     }
     let iterations = Iterations::of(edit.program());
@@ -151,7 +156,10 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
         blocks.push((block, out));
     }
     for (block, ops) in blocks {
-        edit.set_block(block, ops);
+        build.edit.set_block(block, ops);
+    }
+    if let Some(rank) = config.rank {
+        cx.count("ops-of-others", own_rank::keep(&mut build, rank));
     }
     iterations.settle(edit, &made);
     rewrite::move_comments(edit, &moves);

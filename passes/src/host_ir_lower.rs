@@ -9,7 +9,9 @@ pub(crate) const PASS: PassInfo = PassInfo {
     name: "host-ir-lower",
     summary: "Lower an annotated program to a host program for all devices",
     description: "\
-The passes that nvFuser's lowering of June 2025 runs, in its order. The input is a program in plain math whose
+The passes that nvFuser's lowering of June 2025 runs, in its order, and between them the two that it ran
+before that year for axes that are gathered or scattered and are not the outermost ones: here those touch
+what no communication and no loop over streams could do without them, and nothing else. The input is a program in plain math whose
 tensors say where they lie (meshes, device axes) and which results are spread over streams. Each pass is a
 step of its own, so dumps (`--print-ir-after-all`), timings and `--disable-pass` see it.
 
@@ -139,6 +141,8 @@ fn steps(options: &Options) -> String {
     [
         "propagate-shardings".to_owned(),
         "insert-reshardings".to_owned(),
+        "reorder-sharded-axis{only_where_needed=true}".to_owned(),
+        "make-resharding-contiguous".to_owned(),
         "finalize-multidevice-domains".to_owned(),
         "segment-host-units".to_owned(),
         with_options("stream-parallel-type", options, STREAMS),

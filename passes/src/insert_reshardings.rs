@@ -202,7 +202,7 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
         |tensor: Option<TensorId>| tensor.map(|t| program.tensor_name(t)).unwrap_or_default();
     let (whole, slice) = (name(op.input_tensors().next()), name(op.output_tensors().next()));
     let message = format!(
-        "`{}` binds {slice} to memory of {whole}, but {slice} lies across devices in another way",
+        "`{}` binds {slice} to memory of {whole}, but {slice} lies on other devices or across them in another way",
         op.kind.spec().name
     );
     let note = format!(

@@ -120,8 +120,10 @@ fn is_strided(program: &Program, id: OpId, strided: &[bool]) -> bool {
             axes.iter().position(|axis| axis.parallel == ParallelType::Stream).map(|k| k as u32)
         }),
     };
-    let stored =
-        |axis: &Axis| !axis.parallel.is_device() && !axis.is_reduction() && !axis.is_broadcast();
+    let one = |axis: &Axis| program.exprs().as_int(axis.extent) == Some(1);
+    let stored = |axis: &Axis| {
+        !(one(axis) || axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
+    };
     sliced.is_some_and(|sliced| axes.axes.iter().take(sliced as usize).any(stored))
 }
 

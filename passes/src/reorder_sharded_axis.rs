@@ -2,12 +2,13 @@
 
 use crate::build::Build;
 use crate::codes;
+use crate::options::{OptionSpec, OptionType};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::reshard::{Links, Moved, axes_with_domains, local_tensor, refuse_splits};
 use hostir::analysis::{Axis, is_resharding, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{IterDomain, Op, OpId, Program, TensorId, Value};
+use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, Value};
 use hostir::ops::OpKind;
 
 /// The pass.
@@ -20,11 +21,18 @@ outermost one that is stored. Where a copy or a reduction moves an inner axis, i
 the axis comes first, and what arrives is permuted back. Device axes, reduced axes and broadcasts in front of
 the axis do not count: a device stores one slice of them.
 
+`host-ir-lower` runs the pass with `only_where_needed`.
+
 One op moves one axis: an axis that is gathered while another one is scattered, or a scattered reduction of
 several axes, is an error. Streams count as stored axes; programs that are cut into streams first do not need
 the pass, and nvFuser's lowering of June 2025 does without it.",
     example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
-    options: &[],
+    options: &[OptionSpec {
+        name: "only_where_needed",
+        ty: OptionType::Bool,
+        default: Some("false"),
+        help: "Leave ops whose result is spread over streams, and those that no permutation helps, to later passes",
+    }],
     statistics: &[StatisticSpec { name: "axes-moved", help: "ops whose axis was moved" }],
     action: Action::Rewrite(run),
 };
@@ -52,9 +60,14 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let ops = program.block(body).ops.clone();
     let mut diags = Diags::default();
     let mut work = Vec::new();
+    let needed_only = cx.options().bool("only_where_needed");
     for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
+        if needed_only && is_streamed(program, op) {
+            continue;
+        }
         match inner_axis(program, op) {
             Ok(axis) => work.extend(axis.map(|_| op)),
+            Err(_) if needed_only => {}
             Err(diag) => diags.push(diag),
         }
     }
@@ -83,6 +96,13 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     edit.set_block(body, out);
     moved.apply(edit);
     Ok(())
+}
+
+/// Whether a loop over streams will take the op slice by slice.
+fn is_streamed(program: &Program, id: OpId) -> bool {
+    let streamed = |axis: &Axis| axis.parallel == ParallelType::Stream;
+    let mut results = program.op(id).output_tensors();
+    results.any(|result| logical_axes(program, result).axes.iter().any(streamed))
 }
 
 /// The operand's axis that has to come first; `None` where it does already, or no axis moves.

@@ -1,7 +1,7 @@
 //! Which axes lie across devices, and which ops move data between devices.
 
 use super::axes::{Axes, LastAxes, logical_axes};
-use crate::ir::{OpId, ParallelType, Program, TensorId};
+use crate::ir::{Mesh, OpId, ParallelType, Program, TensorId};
 use crate::ops::{AxisLink, Effect, OpKind};
 
 const DEVICE_TYPES: [ParallelType; 3] =
@@ -79,14 +79,19 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
     op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
 }
 
-/// Whether a slice of memory (`HirAliasSelect`) would need data of other devices: an axis that the tensor
-/// and its slice share lies across devices in one of them only. The selected axis does not count: of an
+/// Whether a slice of memory (`HirAliasSelect`) would need data of other devices: it lies on a device that
+/// has nothing of the tensor, or an axis that the tensor and its slice share lies across devices in one of
+/// them only or in another way. The selected axis does not count: of an
 /// axis that lies across devices a slice takes the rank's own part.
 pub fn slice_moves(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     // A symmetric tensor is one memory for all devices, which its view just shows.
     if op.kind == OpKind::SymmetricContiguousView {
         return false;
+    }
+    let lacks = |slice| op.input_tensors().any(|whole| lies_elsewhere(program, whole, slice));
+    if op.output_tensors().any(lacks) {
+        return true;
     }
     let mut links = Vec::new();
     (op.kind.spec().axes)(program, id, &mut links);
@@ -96,8 +101,28 @@ pub fn slice_moves(program: &Program, id: OpId) -> bool {
         let kinds = [from, to].map(|axis| axis.and_then(|axis| axis.device()));
         let tensors = [link.from.0, link.to.0];
         let spread = |k: usize| kinds[k].is_some_and(|kind| is_spread(program, tensors[k], kind));
-        kinds[0] != kinds[1] && (spread(0) || spread(1))
+        let shifted = || kinds[0].is_some_and(|kind| shifts(program, tensors, kind));
+        if kinds[0] == kinds[1] { shifted() } else { spread(0) || spread(1) }
     })
+}
+
+/// Whether a device of the slice's mesh has nothing of the tensor.
+fn lies_elsewhere(program: &Program, whole: TensorId, slice: TensorId) -> bool {
+    let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice))
+    else {
+        return false;
+    };
+    slice.devices.iter().any(|&device| !whole.contains(device))
+}
+
+/// Whether a device has one part of the tensor along an axis and another of its slice.
+fn shifts(program: &Program, [whole, slice]: [TensorId; 2], kind: ParallelType) -> bool {
+    let (Some(whole), Some(slice)) = (program.tensor_mesh(whole), program.tensor_mesh(slice))
+    else {
+        return false;
+    };
+    let part = |mesh: &Mesh, device| mesh.coordinate(device, kind);
+    whole != slice && slice.devices.iter().any(|&device| part(whole, device) != part(slice, device))
 }
 
 /// Whether a device type is more than one device on a tensor's mesh.

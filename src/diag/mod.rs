@@ -132,10 +132,13 @@ impl Diags {
 /// The nearest of `candidates` to `text`, if one is near enough to be a slip of the pen: at most a
 /// third of the letters differ (Damerau-Levenshtein distance), whatever their case.
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (text.chars().count() / 3).max(1);
+    let length = text.chars().count();
+    let limit = (length / 3).max(1);
     candidates
         .into_iter()
         .filter(|candidate| !(is_numbered(text) && is_numbered(candidate)))
+        // Letters that one of the two has more cost an edit each; candidates are ASCII.
+        .filter(|candidate| candidate.len().abs_diff(length) <= limit || !candidate.is_ascii())
         .map(|candidate| {
             let loose = distance(&text.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
             ((loose, distance(text, candidate)), candidate)

@@ -18,33 +18,33 @@ fn loop_index(cx: &Lowering<'_>, op: &Op) -> Option<Symbol> {
 /// `FOR i in domain:`; tensors that the body binds and that depend on the index are unbound when an iteration
 /// begins, as in nvFuser's evaluator.
 pub fn lower_for(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
-    let op = cx.program.op(id);
+    cx.check_loop(id)?;
+    let fresh = cx.fresh.of(cx.program, id);
+    run_loop(cx, cx.program.op(id), &fresh)
+}
+
+/// First value, end and step of a loop's index.
+pub(super) fn bounds(cx: &Lowering<'_>, op: &Op) -> Result<(i64, i64, i64), Diag> {
     let stop = match (op.expr(AttrKey::Stop), op.domain(AttrKey::Domain)) {
         (Some(stop), _) => stop,
         (None, Some(domain)) => cx.program.domain(domain).extent,
         (None, None) => return Err(cx.error(codes::NEEDED, "the loop has no domain and no `stop`")),
     };
-    let fresh = cx.fresh.of(cx.program, id);
-    run_loop(cx, op, stop, &fresh)
+    let start = op.expr(AttrKey::Start).map_or(Ok(0), |expr| cx.int(expr))?;
+    let step = op.expr(AttrKey::Step).map_or(Ok(1), |expr| cx.int(expr))?;
+    Ok((start, cx.int(stop)?, step))
 }
 
 /// `FOR i from a to b:`
 pub fn lower_for_range(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
-    let op = cx.program.op(id);
-    match op.expr(AttrKey::Stop) {
-        Some(stop) => {
-            let fresh = cx.fresh.of(cx.program, id);
-            run_loop(cx, op, stop, &fresh)
-        }
-        None => Err(cx.error(codes::NEEDED, "the loop has no `stop`")),
-    }
+    cx.check_loop(id)?;
+    let fresh = cx.fresh.of(cx.program, id);
+    run_loop(cx, cx.program.op(id), &fresh)
 }
 
 /// Runs the iterations; `fresh` tensors that had no memory before the loop have none when one begins.
-fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &Renewed) -> Result<(), Diag> {
-    let start = op.expr(AttrKey::Start).map_or(Ok(0), |expr| cx.int(expr))?;
-    let step = op.expr(AttrKey::Step).map_or(Ok(1), |expr| cx.int(expr))?;
-    let stop = cx.int(stop)?;
+fn run_loop(cx: &mut Lowering<'_>, op: &Op, fresh: &Renewed) -> Result<(), Diag> {
+    let (start, stop, step) = bounds(cx, op)?;
     if step < 1 {
         return Err(cx.error(
             codes::OUT_OF_RANGE,
@@ -59,6 +59,7 @@ fn run_loop(cx: &mut Lowering<'_>, op: &Op, stop: ExprId, fresh: &Renewed) -> Re
     let renewed = || fresh.tensors.iter().zip(&outside).filter(|(_, had)| !**had);
     let mut value = start;
     while value < stop {
+        cx.check_time()?;
         for (&tensor, _) in renewed() {
             cx.rebind(tensor, None)?;
         }

@@ -446,6 +446,20 @@ pub struct Inst {
 }
 
 impl InstKind {
+    /// Bytes that it takes beside its place in the plan.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            InstKind::Gemm(_) => size_of::<Gemm>(),
+            InstKind::Kernel(kernel) => {
+                size_of::<Kernel>() + kernel.steps.capacity() * size_of::<Step>()
+            }
+            InstKind::Take(_) => size_of::<Take>(),
+            InstKind::Accumulate(_) => size_of::<Accumulate>(),
+            InstKind::Collective(_) => size_of::<Collective>(),
+            _ => 0,
+        }
+    }
+
     /// Views it reads.
     pub fn reads(&self) -> SmallVec<[&View; 3]> {
         match self {

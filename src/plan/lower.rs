@@ -1,6 +1,7 @@
 //! The driver that turns a program into one rank's plan, and what ops' `lower` functions use.
 
 use super::axes::AxesTable;
+use super::budget::Budget;
 use super::fresh::Fresh;
 use super::memory::stream_part;
 use super::scalar::{EvalError, Locals, Scalar, Scope};
@@ -19,9 +20,6 @@ use crate::ops::OpKind;
 use crate::print::tensor_text;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-
-/// Most instructions, and most loop iterations, of the plans of all ranks together.
-const MAX_INSTRUCTIONS: usize = 1 << 24;
 
 /// What an op's `lower` function works on: the state of one rank's host while it issues the program.
 pub struct Lowering<'a> {
@@ -54,6 +52,7 @@ pub struct Lowering<'a> {
     op: OpId,
     live_bytes: u64,
     memory_limit: u64,
+    pub(super) budget: Budget,
     unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
     /// The index of the loops around that cut tensors by stream, outermost first.
     stream_indices: Vec<ExprId>,
@@ -65,12 +64,12 @@ pub struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     /// The start of the plan of `rank` (`None`: on whole tensors), with its inputs bound. A plan whose
     /// buffers need more than `memory_limit` bytes at one time is an error.
-    pub fn new(
+    pub(super) fn new(
         program: &'a Program,
         env: &'a Env,
         axes: &'a AxesTable,
         rank: Option<u32>,
-        memory_limit: u64,
+        (memory_limit, budget): (u64, Budget),
     ) -> Result<Self, Diag> {
         let mut cx = Self {
             program,
@@ -95,6 +94,7 @@ impl<'a> Lowering<'a> {
             op: OpId(u32::MAX),
             live_bytes: 0,
             memory_limit,
+            budget,
             unit_tensors: FxHashMap::default(),
             stream_indices: Vec::new(),
             cuts: cuts(program),
@@ -229,7 +229,7 @@ impl<'a> Lowering<'a> {
             self.locals.push(index, Scalar::Int(value));
             self.indices.push((index, value));
             self.iteration = IterationId(self.plan.iterations.len() as u32);
-            self.check_length(self.plan.iterations.len(), "loop iterations")?;
+            self.grow(size_of::<Iteration>())?;
             let grown = self.plan.iterations.try_reserve(1);
             grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
             self.plan.iterations.push(self.indices.clone());
@@ -282,21 +282,16 @@ impl<'a> Lowering<'a> {
     }
     /// Appends an instruction.
     pub fn emit(&mut self, kind: InstKind) -> Result<(), Diag> {
-        self.check_length(self.plan.insts.len(), "instructions")?;
+        self.grow(size_of::<Inst>() + kind.heap_bytes())?;
         let grown = self.plan.insts.try_reserve(1);
         grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
         let origin = Origin { op: self.op, iteration: self.iteration };
         self.plan.insts.push(Inst { kind, stream: self.stream, origin });
         Ok(())
     }
-    /// Ranks are planned side by side: each has its share of the most there may be.
-    fn check_length(&self, length: usize, what: &str) -> Result<(), Diag> {
-        let most = MAX_INSTRUCTIONS / self.env.ranks.max(1) as usize;
-        if length < most {
-            return Ok(());
-        }
-        let message = format!("the plan of one rank has more than {most} {what}");
-        Err(self.error(codes::TOO_LARGE, message))
+    /// Whether a loop's iteration is being lowered.
+    pub(super) fn is_in_loop(&self) -> bool {
+        !self.indices.is_empty()
     }
     /// A new work.
     pub fn work(&mut self) -> WorkSlot {
@@ -495,6 +490,7 @@ impl<'a> Lowering<'a> {
             }
             return Err(diag);
         }
+        self.grow(size_of::<Buffer>())?;
         let buffer = self.plan.buffers.push(Buffer { elements, dtype, tensor, kind });
         self.references.push(0);
         if !matches!(kind, BufferKind::Input(_)) {

@@ -4,6 +4,7 @@
 //! for each rank ([`Lowering`]); [`mod@shard`] and [`assemble`] go between whole tensors and ranks' parts.
 
 pub mod axes;
+mod budget;
 mod comm;
 mod compute;
 mod control;
@@ -22,6 +23,8 @@ pub mod shard;
 pub mod sizes;
 mod take;
 
+pub(crate) use budget::Deadline;
+pub use budget::Limits;
 pub use comm::{
     lower_collective_permute, lower_communication, lower_end_coalescing, lower_p2p,
     lower_share_mem_handles, lower_start_coalescing, lower_wait,
@@ -44,7 +47,7 @@ pub use inst::{
 pub use labels::Labels;
 pub use lower::Lowering;
 pub use memory::{lower_allocate, lower_deallocate, lower_select, lower_shard_by_stream};
-pub use prepare::{Port, PortAxis, Prepared, prepare, prepare_keeping};
+pub use prepare::{Port, PortAxis, Prepared, prepare, prepare_keeping, prepare_rank};
 pub use print::PlanText;
 pub use scalar::{EvalError, Scalar, apply};
 pub use shape::{

@@ -1,6 +1,7 @@
 //! From a program and sizes to one plan for each rank.
 
 use super::axes::AxesTable;
+use super::budget::{Budget, Deadline};
 use super::{Env, Labels, Lowering, Plan, PlanText, Sizes, infer};
 use crate::analysis::{shardings_differ, slice_moves};
 use crate::diag::codes;
@@ -9,6 +10,7 @@ use crate::ir::{DType, Mesh, OpId, ParallelType, Program, TensorId, Value};
 use crate::ops::{Effect, OpKind};
 use rayon::prelude::*;
 use smallvec::SmallVec;
+use std::time::Duration;
 
 /// One stored axis of an input or output.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,6 +83,8 @@ pub struct Prepared {
     pub plans: Vec<Plan>,
     /// Names for messages.
     pub labels: Labels,
+    /// How long a run on the CPU may take.
+    pub time: Option<Duration>,
 }
 
 impl Prepared {
@@ -117,6 +121,22 @@ pub fn prepare(program: &Program, sizes: &Sizes) -> Result<Prepared, Diags> {
     prepare_keeping(program, sizes, &[])
 }
 
+/// The plan of one rank alone, of a program that is that rank's only (`host-ir-lower{rank=R}`): what it
+/// would be on other ranks, or whether it could be one there, does not matter.
+///
+/// # Errors
+/// If sizes are open or contradict each other, or the rank cannot run the program.
+pub fn prepare_rank(program: &Program, sizes: &Sizes, rank: u32) -> Result<Plan, Diags> {
+    let mut diags = Diags::default();
+    let Some(env) = infer(program, sizes, &mut diags) else { return Err(diags) };
+    let axes = AxesTable::new(program);
+    let budget = Budget::share(&sizes.limits, env.ranks, Deadline::after(sizes.limits.time));
+    let limit = sizes.memory_limit / u64::from(env.ranks.max(1));
+    let plan = Lowering::new(program, &env, &axes, Some(rank), (limit, budget))
+        .and_then(|lowering| lowering.finish(&[]));
+    plan.map_err(|diag| Diags { items: vec![diag] })
+}
+
 /// [`prepare`], and what these tensors are bound to at the end comes out as if they were outputs.
 pub fn prepare_keeping(
     program: &Program,
@@ -135,9 +155,10 @@ pub fn prepare_keeping(
     };
     let ranks = if unlowered { 1 } else { env.ranks };
     let limit = sizes.memory_limit / u64::from(ranks.max(1));
+    let budget = Budget::share(&sizes.limits, ranks, Deadline::after(sizes.limits.time));
     let lower = |rank: u32| {
         let rank = (!unlowered).then_some(rank);
-        Lowering::new(program, &env, &axes, rank, limit)?.finish(kept)
+        Lowering::new(program, &env, &axes, rank, (limit, budget))?.finish(kept)
     };
     let results: Vec<Result<Plan, Diag>> = (0..ranks).into_par_iter().map(lower).collect();
     let mut labels = Labels::new(program);
@@ -159,7 +180,8 @@ pub fn prepare_keeping(
     if diags.has_errors() {
         return Err(diags);
     }
-    Ok(Prepared { env, ranks, unlowered, inputs, outputs, results, plans, labels })
+    let time = sizes.limits.time;
+    Ok(Prepared { env, ranks, unlowered, inputs, outputs, results, plans, labels, time })
 }
 
 /// Keeps the first of the errors that differ only in rank and iteration.

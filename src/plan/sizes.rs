@@ -9,6 +9,7 @@ mod loops;
 mod open;
 mod units;
 
+use super::Limits;
 use super::axes::AxesTable;
 use super::scalar::evaluate;
 use crate::analysis::Axis;
@@ -42,6 +43,8 @@ pub struct Sizes {
     pub streams: u32,
     /// Bytes that the buffers of all ranks may have together.
     pub memory_limit: u64,
+    /// What plans may take.
+    pub limits: Limits,
 }
 
 impl Default for Sizes {
@@ -55,6 +58,7 @@ impl Default for Sizes {
             processes: false,
             streams: 4,
             memory_limit: 1 << 36,
+            limits: Limits::default(),
         }
     }
 }

@@ -204,7 +204,16 @@ impl<'a> Resolver<'a> {
     fn frame(&mut self, container: usize) {
         let node = &self.ast.containers[container];
         let next = self.ast.containers.get(container + 1);
-        let shared = u32::from(next.is_some_and(|next| next.blank_before));
+        // Comments stand between the blank lines behind one container and those before the next.
+        let commented = |next: &ast::Container| {
+            let comments = &self.ast.comments;
+            let first = comments.partition_point(|comment| comment.span.start < node.span.end);
+            let between = comments[first..].iter().take_while(|c| c.span.start < next.span.start);
+            between.into_iter().any(|comment| {
+                matches!(comment.place, ast::CommentPlace::File | ast::CommentPlace::Container(_))
+            })
+        };
+        let shared = u32::from(next.is_some_and(|next| next.blank_before && !commented(next)));
         let sections = node.aliases.is_some() || node.index_definitions.is_some();
         let (mut after, mut end) = (node.blank_after, node.blank_after_sections);
         let last = if sections { &mut end } else { &mut after };

@@ -7,11 +7,25 @@ use crate::ops::{self, ArgKind, ArgSpec, OpSpec, pointwise};
 use hostir_grammar::ast::{Arg, Expr, Stmt, Unit, Value};
 
 impl Resolver<'_> {
+    /// Records an error; of very many only the first.
     fn report(&mut self, diag: Diag) {
-        self.diags.push(diag);
+        let most = hostir_grammar::MAX_ERRORS;
+        match self.diags.items.len() {
+            found if found < most => self.diags.push(diag),
+            found if found == most => {
+                let message = format!("this program has {most} errors or more");
+                let span = diag.primary.map(|label| label.span).unwrap_or_default();
+                let note = "what stands behind this place was not looked at";
+                self.diags.push(Diag::error("H0023", span, message).note(note));
+            }
+            _ => {}
+        }
     }
 
     pub(super) fn unknown_statement<T>(&mut self, stmt: &Stmt) -> Option<T> {
+        if self.diags.items.len() > hostir_grammar::MAX_ERRORS {
+            return None;
+        }
         let name = self.ast.str(stmt.name);
         let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let near = nearest(name, ops::head_words().chain(functions));

@@ -16,7 +16,7 @@ mod lowering {
 }
 
 use lowering::generate::{Generated, program};
-use lowering::run::{Outcome, compare, resize, resized};
+use lowering::run::{Outcome, compare, compare_ranks, resize, resized};
 use std::collections::BTreeMap;
 
 /// Pipelines that lower; each also runs with general passes behind it. `{}` stands for options.
@@ -133,4 +133,26 @@ fn lowered_programs_compute_the_same() {
     println!("{lowered} programs lowered and compared, {count_refused} refused with an error");
     println!("{refused:?}");
     assert!(lowered * 4 >= count, "only {lowered} of {count} programs could be lowered");
+}
+
+/// `rank=R`: the programs of all ranks compute together what the program for all ranks does.
+#[test]
+fn programs_of_single_ranks_compute_the_same_together() {
+    let (count, seed) =
+        (effort::cases("HIR_PROGRAMS", 300, 20_000), effort::number("HIR_SEED").unwrap_or(1));
+    let mut lowered = 0;
+    for index in 0..count {
+        let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1 << 33).wrapping_add(index));
+        let generated = program(&mut rng);
+        // What a rank does not compute may be the last to say how large its tensors are.
+        if generated.own_names {
+            continue;
+        }
+        match compare_ranks(&generated) {
+            None => {}
+            Some(Ok(())) => lowered += 1,
+            Some(Err(text)) => panic!("program {index} of seed {seed}\n{text}\n{}", generated.text),
+        }
+    }
+    assert!(lowered > count / 5, "only {lowered} of {count} programs were lowered");
 }

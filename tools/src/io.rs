@@ -1,9 +1,12 @@
 //! What a tool reads from and writes to, and how it ends.
 
+use crate::os_text::{self, Lossy};
+use crate::run::errors;
+use crate::source::Source;
 use crate::terminal::{Coloring, knows_colors};
 use hostir::backend::cuda::Pool;
 use std::io::{IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The world as a tool sees it.
@@ -33,7 +36,21 @@ pub struct Io<'a> {
 impl Io<'_> {
     /// A path of the command line as a path of the file system.
     pub fn path(&self, path: &str) -> PathBuf {
-        self.cwd.join(Path::new(path))
+        self.cwd.join(os_text::unescape(path))
+    }
+
+    /// Writes to standard output; the status to end with. A reader that went away (`| head`) is no error.
+    pub(crate) fn print(&mut self, text: &str) -> Status {
+        let written = self.stdout.write_all(text.as_bytes()).and_then(|()| self.stdout.flush());
+        match written {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                let diag = errors::cannot_write("standard output", &error);
+                let source = Source::default();
+                crate::render::report(self, crate::render::Format::Human, &source, &[diag]);
+                Status::Environment
+            }
+            _ => Status::Ok,
+        }
     }
 }
 
@@ -67,11 +84,12 @@ pub type Tool = fn(&[std::ffi::OsString], &mut Io<'_>) -> i32;
 /// Runs a tool on this process's streams, folder and environment, and exits.
 pub fn process_main(tool: Tool) -> std::process::ExitCode {
     report_panics();
-    let args: Vec<_> = std::env::args_os().collect();
+    let args: Vec<_> = std::env::args_os().map(|arg| os_text::escape(&arg)).collect();
     let env: fn(&str) -> Option<std::ffi::OsString> = |name| std::env::var_os(name);
     let terminal = std::io::stderr().is_terminal();
-    let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
-    let mut stderr = std::io::LineWriter::new(std::io::stderr());
+    let stdout = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut stdout = Lossy::new(stdout, &args);
+    let mut stderr = Lossy::new(std::io::LineWriter::new(std::io::stderr()), &args);
     let mut io = Io {
         stdin: &mut std::io::stdin().lock(),
         stdout: &mut stdout,

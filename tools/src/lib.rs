@@ -7,6 +7,7 @@ pub mod data;
 pub mod io;
 mod launch;
 pub mod opt;
+mod os_text;
 pub mod render;
 pub mod run;
 pub mod source;

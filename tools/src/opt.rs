@@ -17,6 +17,7 @@ mod tests;
 
 use crate::io::{Io, Status};
 use crate::render::report;
+use crate::run::errors;
 use crate::source::Source;
 use crate::terminal::help_width;
 use chunk::Chunk;
@@ -45,7 +46,7 @@ pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
     }
     let source = match Source::read(&cli.file, io) {
         Ok(source) => source,
-        Err(diag) => return fail(io, &cli, &cli.file, "", &[diag], Status::Environment),
+        Err(diag) => return fail(io, &cli, diag),
     };
     Session::new(&cli, &source).run(io).code()
 }
@@ -65,14 +66,14 @@ fn list(cli: &Cli, io: &mut Io<'_>) -> Status {
             }
         },
     }
-    let _ = io.stdout.write_all(text.as_bytes());
-    Status::Ok
+    io.print(&text)
 }
 
-/// Reports diagnostics about `text` and gives back the status.
-fn fail(io: &mut Io<'_>, cli: &Cli, name: &str, text: &str, diags: &[Diag], status: Status) -> i32 {
-    let source = Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
-    report(io, cli.format, &source, diags);
+/// Reports why the input is not read and gives back the status.
+fn fail(io: &mut Io<'_>, cli: &Cli, diag: Diag) -> i32 {
+    let source = Source { name: cli.file.clone(), bytes: Vec::new() };
+    let status = errors::status(diag.code);
+    report(io, cli.format, &source, &[diag]);
     status.code()
 }
 

@@ -11,7 +11,7 @@ use crate::source::Source;
 use codespan_reporting::term;
 use hostir::diag::{Diag, Severity};
 use std::io::{self, Write};
-use view::View;
+use view::{Lines, View};
 
 /// Diagnostics a person is shown of one text; the rest is counted.
 pub const LIMIT: usize = 100;
@@ -57,8 +57,12 @@ pub fn human(
     text: &str,
     diags: &[Diag],
 ) -> io::Result<()> {
+    if diags.is_empty() {
+        return Ok(());
+    }
+    let lines = Lines::new(text);
     for diag in diags.iter().take(LIMIT) {
-        one(out, color, name, text, diag)?;
+        one(out, color, name, &lines, diag)?;
     }
     if diags.len() > LIMIT {
         let errors = diags.iter().filter(|diag| diag.severity == Severity::Error).count();
@@ -72,9 +76,8 @@ pub fn human(
 }
 
 /// A diagnostic at an empty line, which there is nothing to see of, with its place in words.
-fn without_line(name: &str, text: &str, diag: &Diag) -> Option<Diag> {
+fn without_line(name: &str, lines: &Lines<'_>, diag: &Diag) -> Option<Diag> {
     let span = diag.primary.as_ref().filter(|label| label.text.is_empty())?.span;
-    let lines = view::Lines::new(text);
     if !diag.labels.is_empty() || span.start != span.end || !lines.is_blank(span.start as usize) {
         return None;
     }
@@ -84,11 +87,17 @@ fn without_line(name: &str, text: &str, diag: &Diag) -> Option<Diag> {
     Some(plain)
 }
 
-fn one(out: &mut dyn Write, color: bool, name: &str, text: &str, diag: &Diag) -> io::Result<()> {
-    let plain = without_line(name, text, diag);
+fn one(
+    out: &mut dyn Write,
+    color: bool,
+    name: &str,
+    lines: &Lines<'_>,
+    diag: &Diag,
+) -> io::Result<()> {
+    let plain = without_line(name, lines, diag);
     let diag = plain.as_ref().unwrap_or(diag);
     let config = term::Config::default();
-    let (view, mapped) = View::new(name, text, diag);
+    let (view, mapped) = View::new(name, lines, diag);
     let shown = hostir::diag::render::convert(&mapped, view.len());
     let result = if color {
         let mut ansi = term::termcolor::Ansi::new(&mut *out);

@@ -46,6 +46,7 @@ use hostir::diag::{Diag, codes};
 use load::Loaded;
 use outputs::Results;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Runs the tool with these arguments (the program's name first) and returns its exit status.
 pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
@@ -212,10 +213,18 @@ fn prepare(
         // Nothing is allocated here, and a device says itself what it has.
         sizes.memory_limit = u64::MAX;
     }
+    if !matches!(engine, Engine::Cuda(_)) {
+        sizes.limits.time = options.gpu.timeout_ms.map(Duration::from_millis);
+    }
     // What flags give every extent that is left open comes behind what files give.
     let every = sizes.every.take();
-    if let Ok(prepared) = exec::prepare(&loaded.program, &sizes, &bound.kept) {
-        return Ok(prepared);
+    match exec::prepare(&loaded.program, &sizes, &bound.kept) {
+        Ok(prepared) => return Ok(prepared),
+        // Shapes of input files change nothing about that.
+        Err(diags) if diags.iter().any(|diag| diag.code == codes::TIMEOUT) => {
+            return Err(loaded.fail(diags));
+        }
+        Err(_) => {}
     }
     inputs::add_shapes(&mut sizes, &loaded.program, whole);
     sizes.every = every;

@@ -3,6 +3,8 @@
 use crate::io::Io;
 use crate::run::errors;
 use hostir::diag::Diag;
+use hostir_grammar::MAX_TEXT;
+use std::io::Read;
 
 /// One text with the name that messages call it by.
 #[derive(Clone, Default, Debug)]
@@ -17,17 +19,16 @@ impl Source {
     /// Reads `path` (`-` is standard input).
     ///
     /// # Errors
-    /// [`errors::READ`] if that fails.
+    /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
+    /// it is long and no text.
     pub fn read(path: &str, io: &mut Io<'_>) -> Result<Self, Diag> {
         if path == "-" {
-            let mut bytes = Vec::new();
-            let read = io.stdin.read_to_end(&mut bytes);
-            read.map_err(|error| errors::cannot_read("standard input", &error))?;
+            let bytes = bounded("standard input", &mut *io.stdin)?;
             return Ok(Self { name: "<stdin>".to_owned(), bytes });
         }
-        let bytes =
-            std::fs::read(io.path(path)).map_err(|error| errors::cannot_read(path, &error))?;
-        Ok(Self { name: path.to_owned(), bytes })
+        let file = std::fs::File::open(io.path(path));
+        let file = file.map_err(|error| errors::cannot_read(path, &error))?;
+        Ok(Self { name: path.to_owned(), bytes: bounded(path, file)? })
     }
     /// The text, with U+FFFD for bytes that are not UTF-8. Spans of a diagnostic fit it only if
     /// all bytes before them are UTF-8, as they do for the one diagnostic such a text gets.
@@ -38,4 +39,28 @@ impl Source {
             Err(_) => String::from_utf8_lossy(&self.bytes),
         }
     }
+}
+
+/// The longest input that is decoded, and looked at, though it is not UTF-8. What is longer is no text.
+const DECODED: usize = 1 << 20;
+
+fn not_utf8(name: &str, at: usize) -> Diag {
+    let message = format!("{name} is not UTF-8, from byte {at} on");
+    Diag::global("H0019", message).note("save the file as UTF-8")
+}
+
+/// All that a reader gives, if it is not too much; of more, no more is read.
+fn bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
+    let mut bytes = Vec::new();
+    let read = reader.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| errors::cannot_read(name, &error))?;
+    if bytes.len() <= MAX_TEXT {
+        return match std::str::from_utf8(&bytes) {
+            Err(error) if bytes.len() > DECODED => Err(not_utf8(name, error.valid_up_to())),
+            _ => Ok(bytes),
+        };
+    }
+    let message = format!("{name} has more than {} MiB", MAX_TEXT >> 20);
+    Err(Diag::global(errors::LARGE, message)
+        .note("cut the file: of a log, the lines of the containers are enough"))
 }

@@ -26,8 +26,20 @@ fn target(path: &Path) -> Target {
     if std::fs::metadata(path).is_ok_and(|found| own || !found.is_file()) {
         return Target::Stream(path.to_path_buf());
     }
-    Target::File(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))
+    if let Ok(place) = path.canonicalize() {
+        return Target::File(place);
+    }
+    // Links to what is not there yet lead to where it will be; those that lead nowhere cannot be opened.
+    let mut place = path.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        let Ok(next) = std::fs::read_link(&place) else { return Target::File(place) };
+        place = place.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Target::Stream(path.to_path_buf())
 }
+
+/// Links behind each other, as Linux follows them.
+const MAX_LINKS: usize = 40;
 
 /// Opens what is there, or makes a new file.
 fn create(path: &Path, target: &Target) -> std::io::Result<std::fs::File> {
@@ -195,6 +207,25 @@ mod tests {
         assert_eq!(std::fs::read(at("real")).unwrap(), b"new");
         assert!(at("link").is_symlink() && at("null").is_symlink());
         assert!(std::fs::read("/dev/null").unwrap().is_empty());
+    }
+
+    #[test]
+    fn links_to_what_is_not_there_are_followed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::create_dir(at("folder")).unwrap();
+        std::os::unix::fs::symlink("folder/first", at("link")).unwrap();
+        std::os::unix::fs::symlink("second", at("folder/first")).unwrap();
+        std::os::unix::fs::symlink("round", at("round")).unwrap();
+        std::os::unix::fs::symlink("missing/file", at("astray")).unwrap();
+        write_whole("link", at("link"), b"new").unwrap();
+        assert!(at("link").is_symlink() && at("folder/first").is_symlink());
+        assert_eq!(std::fs::read(at("folder/second")).unwrap(), b"new");
+        for name in ["round", "astray"] {
+            assert_eq!(write_whole(name, at(name), b"new").unwrap_err().code, "H0602");
+            assert!(at(name).is_symlink());
+        }
+        assert_eq!(names(scratch.path()), ["astray", "folder", "link", "round"]);
     }
 
     #[test]

@@ -334,18 +334,11 @@ impl Question<'_> {
 
     fn scatter(&self) -> Found<Decision> {
         self.one_dimensional("Scatter", &[self.output])?;
-        let mut senders = self.sender.devices.iter();
-        let Some(&root) = senders.find(|&&device| self.receiver.contains(device)) else {
-            let message = format!(
-                "no device of {} is in {}, so that none can scatter {}",
-                self.mesh_text(self.input),
-                self.mesh_text(self.output),
-                self.program.tensor_name(self.input)
-            );
-            let note = "copy the tensor to one of the receivers with a `Set` first";
-            return Err(self.error(codes::CONVERT_ROOT, message, note));
-        };
-        Ok(self.decision("Scatter", vec![rooted(&self.receiver.devices, root)]))
+        let senders = &self.sender.devices;
+        // A root that does not receive is one more member of the team.
+        let receives = senders.iter().find(|&&device| self.receiver.contains(device));
+        let posts = receives.or(senders.first()).map(|&root| rooted(&self.receiver.devices, root));
+        Ok(self.decision("Scatter", posts.into_iter().collect()))
     }
 
     fn send_receive(&self) -> Found<Decision> {

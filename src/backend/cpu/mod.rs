@@ -33,7 +33,7 @@ use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{DType, TensorId};
-use crate::plan::{Origin, Plan, Prepared};
+use crate::plan::{Deadline, Origin, Plan, Prepared};
 use rank::Rank;
 use rayon::prelude::*;
 
@@ -164,6 +164,8 @@ pub fn follow_order(prepared: &Prepared) -> Result<(), Vec<Diag>> {
 fn follow(prepared: &Prepared, ranks: &mut [Rank<'_>]) -> Result<Stats, Vec<Diag>> {
     let mut exchange = exchange::Exchange::new(prepared);
     let mut stats = Stats::default();
+    let deadline = Deadline::after(prepared.time);
+    ranks.iter_mut().for_each(|rank| rank.deadline = deadline);
     loop {
         let faults: Vec<Diag> =
             ranks.par_iter_mut().filter_map(|rank| rank.run_local(prepared).err()).collect();

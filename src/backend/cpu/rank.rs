@@ -6,7 +6,10 @@ use super::storage::Memory;
 use super::{Fault, gemm, pointwise, reduce, take};
 use crate::data::HostTensor;
 use crate::diag::Diag;
-use crate::plan::{CommSlot, Inst, InstKind, Plan, Prepared, Scalar, StreamSlot, View, WorkSlot};
+use crate::diag::codes;
+use crate::plan::{
+    CommSlot, Deadline, Inst, InstKind, Origin, Plan, Prepared, Scalar, StreamSlot, View, WorkSlot,
+};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,6 +65,8 @@ pub(super) struct Rank<'p> {
     pub(super) local_bytes: u64,
     /// Whether only the order is followed, without data.
     pub(super) dry: bool,
+    /// When the run has to be over.
+    pub(super) deadline: Option<Deadline>,
     /// Where a traced run records what it does.
     pub(super) recorder: Option<Box<Recorder>>,
     /// Counts the instructions of streams, for onlookers.
@@ -101,6 +106,7 @@ impl<'p> Rank<'p> {
             memory: Memory::new(plan, inputs)?,
             local_bytes: 0,
             dry: false,
+            deadline: None,
             recorder: None,
             done: None,
             streams: vec![Queue::new(); plan.streams as usize],
@@ -388,6 +394,9 @@ impl<'p> Rank<'p> {
         if !self.can_go_on(&inst.kind) {
             return Ok(false);
         }
+        if let Some(note) = self.deadline.and_then(|deadline| deadline.passed()) {
+            return Err(self.late(prepared, inst.origin, note));
+        }
         let began = self.recorder.as_mut().map_or(0, |recorder| recorder.begin(stream));
         match &inst.kind {
             InstKind::Send { peer, .. } | InstKind::Recv { peer, .. } => {
@@ -411,6 +420,18 @@ impl<'p> Rank<'p> {
         }
         self.streams[stream].at += 1;
         Ok(true)
+    }
+
+    /// The error of a run that takes longer than it may.
+    fn late(&self, prepared: &Prepared, origin: Origin, note: String) -> Diag {
+        let labels = &prepared.labels;
+        let message =
+            format!("the run did not end in time: rank {} has come to this", self.plan.rank);
+        let iteration = labels.iteration(self.plan.iteration(origin));
+        let at = (!iteration.is_empty()).then(|| format!("at {iteration}"));
+        let mut diag = Diag::error(codes::TIMEOUT, labels.span(origin.op), message);
+        diag.notes.extend(at.into_iter().chain([note, "`--timeout-ms=N` allows more".to_owned()]));
+        diag
     }
 
     fn execute(&mut self, kind: &InstKind) -> Result<(), Fault> {

@@ -5,6 +5,7 @@ use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::{Diags, render};
 use hostir::ir::Program;
+use hostir::ops::Effect;
 use hostir::plan::{self, Prepared, Sizes};
 use hostir_passes::{manager, pipeline};
 use std::collections::BTreeMap;
@@ -124,6 +125,73 @@ pub(crate) struct Ran {
     pub(crate) values: Vec<Vec<f64>>,
 }
 
+/// Lowers a program for all ranks and once more for each alone, and compares what the ranks' programs
+/// compute together with what the one for all computes. `None` where the program cannot be lowered.
+pub(crate) fn compare_ranks(generated: &Generated) -> Option<Result<(), String>> {
+    let lower = |options: &str| {
+        let text = format!("host-ir-lower{options}");
+        let pipeline = pipeline::parse(&text, hostir_passes::PASSES).ok()?;
+        let mut program = load(&generated.text).ok()?;
+        let config = manager::Config::default();
+        manager::run(&mut program, &pipeline, &config, &mut manager::Quiet).ok()?;
+        Some(hostir::print::print(&program))
+    };
+    let common = lower("")?;
+    let of_rank = |rank: u32| {
+        lower(&format!("{{rank={rank}}}"))
+            .ok_or_else(|| format!("rank {rank} is not lowered\n{common}"))
+    };
+    Some(ranks(generated, &common, &of_rank))
+}
+
+fn ranks(
+    generated: &Generated,
+    common: &str,
+    of_rank: &dyn Fn(u32) -> Result<String, String>,
+) -> Result<(), String> {
+    let program = load(common)?;
+    let sizes = Sizes { set: generated.set.clone(), ..Sizes::default() };
+    let mut prepared = plan::prepare(&program, &sizes).map_err(|diags| rendered(common, &diags))?;
+    if prepared.unlowered {
+        return Ok(());
+    }
+    let expected = outputs(&program, &generated.set, sizes.streams)?;
+    let sizes = Sizes { devices: Some(prepared.ranks), ..sizes };
+    let mut texts = String::new();
+    for rank in 0..prepared.ranks {
+        let text = of_rank(rank)?;
+        others_compute_nothing(&text, rank)?;
+        let plan = plan::prepare_rank(&load(&text)?, &sizes, rank);
+        prepared.plans[rank as usize] = plan.map_err(|diags| rendered(&text, &diags))?;
+        texts += &format!("// rank {rank}\n{text}");
+    }
+    let found = values_of(&prepared, &texts)?;
+    if expected.values == found.values {
+        return Ok(());
+    }
+    Err(format!("common {:?}\nranks {:?}\n{common}\n{texts}", expected.values, found.values))
+}
+
+/// Whether the text of a rank computes on the rank only.
+fn others_compute_nothing(text: &str, rank: u32) -> Result<(), String> {
+    let program = load(text)?;
+    let mut foreign = None;
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        let elsewhere =
+            |tensor| program.tensor_mesh(tensor).is_some_and(|mesh| !mesh.contains(rank));
+        let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
+        let computes = matches!(op.kind.spec().effect, Effect::Pure);
+        if computes && tensors.peek().is_some() && tensors.all(elsewhere) {
+            foreign = foreign.or(Some(id));
+        }
+    });
+    match foreign {
+        Some(_) => Err(format!("rank {rank} computes what is none of its own\n{text}")),
+        None => Ok(()),
+    }
+}
+
 /// Runs a program.
 pub(crate) fn outputs(
     program: &Program,
@@ -133,21 +201,25 @@ pub(crate) fn outputs(
     let text = hostir::print::print(program);
     let sizes = Sizes { set: set.clone(), streams, ..Sizes::default() };
     let prepared = plan::prepare(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
-    let wholes: Vec<HostTensor> =
-        (0..prepared.inputs.len()).map(|k| values(&prepared, k)).collect();
+    values_of(&prepared, &text)
+}
+
+/// Runs all ranks.
+fn values_of(prepared: &Prepared, text: &str) -> Result<Ran, String> {
+    let wholes: Vec<HostTensor> = (0..prepared.inputs.len()).map(|k| values(prepared, k)).collect();
     let local = |rank: u32| {
         let parts = wholes.iter().enumerate();
-        parts.map(|(k, whole)| plan::shard(&prepared, k, rank, whole)).collect::<Vec<_>>()
+        parts.map(|(k, whole)| plan::shard(prepared, k, rank, whole)).collect::<Vec<_>>()
     };
     let parts = (0..prepared.ranks).map(local).collect();
-    let result = cpu::run(&prepared, parts)
-        .map_err(|diags| render::to_string("program.hir", &text, &diags))?;
+    let result = cpu::run(prepared, parts)
+        .map_err(|diags| render::to_string("program.hir", text, &diags))?;
     let mut values = Vec::new();
     for output in 0..prepared.outputs.len() {
         let ranks = result.outputs.iter().zip(0u32..);
         let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
-        let whole = plan::assemble(&prepared, output, parts.collect())
-            .map_err(|diag| render::to_string("program.hir", &text, &[diag]))?;
+        let whole = plan::assemble(prepared, output, parts.collect())
+            .map_err(|diag| render::to_string("program.hir", text, &[diag]))?;
         values.push((0..whole.len()).map(|index| whole.get_f64(index)).collect());
     }
     Ok(Ran { unlowered: prepared.unlowered, values })

@@ -17,7 +17,7 @@ const HINT: &str = "use a .safetensors file for it";
 /// # Errors
 /// If the file is damaged or holds something else than numbers.
 pub fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {
-    if shape_overflows(bytes) {
+    if shape_overflows(header_of(bytes)?) {
         return Err(DataError::new("its shape is too large"));
     }
     let file =
@@ -45,9 +45,28 @@ pub fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {
         .ok_or_else(|| DataError::new("its data does not fit its shape"))
 }
 
+/// The header's text. npyz asks for as much memory as the file says that it needs, which may be more
+/// than there is in the file.
+fn header_of(bytes: &[u8]) -> Result<&[u8], DataError> {
+    let (start, length) = match bytes {
+        [b'\x93', b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => {
+            (10, usize::from(u16::from_le_bytes([*a, *b])))
+        }
+        [b'\x93', b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
+            (12, u32::from_le_bytes([*a, *b, *c, *d]) as usize)
+        }
+        // npyz says what is wrong.
+        _ => return Ok(&[]),
+    };
+    let rest = &bytes[start..];
+    rest.get(..length).ok_or_else(|| {
+        let found = rest.len();
+        DataError::new(format!("its header is {length} bytes long, but {found} follow"))
+    })
+}
+
 /// Whether the shape's product leaves 64 bits: npyz 0.9.1 multiplies it unchecked.
-fn shape_overflows(bytes: &[u8]) -> bool {
-    let header = &bytes[..bytes.len().min(1 << 16)];
+fn shape_overflows(header: &[u8]) -> bool {
     let Some(at) = header.windows(5).position(|window| window == b"shape") else { return false };
     let shape = header[at..].split(|byte| *byte == b')').next().unwrap_or_default();
     let shape = String::from_utf8_lossy(shape);
@@ -268,6 +287,34 @@ mod tests {
         let data: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|value| value.to_be_bytes()).collect();
         let tensor = read(&file(">f4", false, "(2,)", &data)).unwrap();
         assert_eq!(tensor.as_slice::<f32>(), [1.5, -2.0]);
+    }
+
+    #[test]
+    fn headers_end_with_their_file() {
+        let rest = b"{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }\n";
+        for version in [1u8, 2, 3] {
+            let long = if version == 1 { vec![255; 2] } else { vec![255; 4] };
+            let right = (rest.len() as u32).to_le_bytes();
+            let right = right[..long.len()].to_vec();
+            for (length, fits) in [(long, false), (right, true)] {
+                let bytes = [b"\x93NUMPY", &[version, 0][..], &length, rest].concat();
+                let found = read(&bytes).map_err(|error| error.message);
+                match fits {
+                    true => assert_eq!(found.unwrap().shape(), [0]),
+                    false => assert!(found.unwrap_err().starts_with("its header is "), "{version}"),
+                }
+                // No part of a file is more than an error.
+                (0..bytes.len()).for_each(|end| assert!(read(&bytes[..end]).is_err()));
+            }
+        }
+        // A header of more than 64 KiB whose shape stands at its end.
+        let header = format!(
+            "{{'descr': '<f4', 'fortran_order': False,{} 'shape': (99999999999, 99999999999, 99), }}",
+            " ".repeat(70_000)
+        );
+        let length = (header.len() as u32).to_le_bytes();
+        let bytes = [b"\x93NUMPY\x02\x00", &length[..], header.as_bytes()].concat();
+        assert_eq!(read(&bytes).unwrap_err().message, "its shape is too large");
     }
 
     #[test]

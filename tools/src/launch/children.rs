@@ -8,6 +8,7 @@
 
 use super::token;
 use crate::io::{Io, Status};
+use crate::os_text;
 use crate::run::errors;
 use hostir::diag::Diag;
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
@@ -69,7 +70,8 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     let mut readers = Vec::new();
     let command = |rank: u32| {
         let mut command = Command::new(&program);
-        command.args(args.get(1..).unwrap_or_default()).current_dir(&io.cwd);
+        let args = args.iter().skip(1).map(|arg| os_text::unescape(&arg.to_string_lossy()));
+        command.args(args).current_dir(&io.cwd);
         command.env("HIR_PARENT", std::process::id().to_string());
         command.env("HIR_RANK", rank.to_string()).env("HIR_WORLD", world.to_string());
         command.env("HIR_LOCAL_RANK", rank.to_string());

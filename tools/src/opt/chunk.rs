@@ -53,10 +53,11 @@ impl Chunk<'_> {
         diags
     }
 
-    fn in_log(&self, span: Span, here: &[usize], there: &[usize]) -> Span {
+    fn in_log(&self, span: Span, here: &[u32], there: &[u32]) -> Span {
         let place = |offset: usize| {
-            let line = here.partition_point(|start| *start <= offset).saturating_sub(1);
+            let line = here.partition_point(|start| *start as usize <= offset).saturating_sub(1);
             let (Some(&from), Some(&to)) = (here.get(line), there.get(line)) else { return offset };
+            let (from, to) = (from as usize, to as usize);
             let line_of =
                 |text: &str, start: usize| text[start..].lines().next().unwrap_or("").len();
             let prefix = line_of(self.part, to).saturating_sub(line_of(&self.text, from));
@@ -72,6 +73,9 @@ fn shift(span: Span, by: usize) -> Span {
 }
 
 /// Where the lines of a text start.
-pub(super) fn line_starts(text: &str) -> Vec<usize> {
-    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
+pub(super) fn line_starts(text: &str) -> Vec<u32> {
+    let mut starts = Vec::with_capacity(memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1);
+    starts.push(0);
+    starts.extend(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at as u32 + 1));
+    starts
 }

@@ -76,8 +76,7 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            let _ = write!(io.stdout, "{}", error.render());
-            Err(Status::Ok)
+            Err(io.print(&error.render().to_string()))
         }
         Err(error) => {
             let _ = match other_spelling(&error) {

@@ -115,10 +115,9 @@ fn not_expected(kind: Kind, diag: &Diag) -> Diag {
 }
 
 /// A diagnostic and its notes, with their lines.
-fn said<'a>(diag: &'a Diag, starts: &[usize]) -> Vec<(Option<usize>, Said<'a>)> {
-    let line_of = |span: Span| {
-        starts.partition_point(|start| *start <= span.start as usize).saturating_sub(1)
-    };
+fn said<'a>(diag: &'a Diag, starts: &[u32]) -> Vec<(Option<usize>, Said<'a>)> {
+    let line_of =
+        |span: Span| starts.partition_point(|start| *start <= span.start).saturating_sub(1);
     let line = diag.primary.as_ref().map(|label| line_of(label.span));
     let kind = match diag.severity {
         Severity::Error => Kind::Error,

@@ -23,22 +23,25 @@ const CUT: &str = "…";
 /// Where the lines of a text start.
 pub(super) struct Lines<'a> {
     text: &'a str,
-    starts: Vec<usize>,
+    starts: Vec<u32>,
 }
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let ends =
-            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        Self { text, starts: std::iter::once(0).chain(ends).collect() }
+        let bytes = text.as_bytes();
+        // Texts are shorter than 4 GiB; one of line ends alone has as many starts as bytes.
+        let mut starts = Vec::with_capacity(memchr::memchr_iter(b'\n', bytes).count() + 1);
+        starts.push(0);
+        starts.extend(memchr::memchr_iter(b'\n', bytes).map(|at| at as u32 + 1));
+        Self { text, starts }
     }
     fn index(&self, offset: usize) -> usize {
-        self.starts.partition_point(|start| *start <= offset).saturating_sub(1)
+        self.starts.partition_point(|start| *start as usize <= offset).saturating_sub(1)
     }
     /// The line without its line break.
     fn range(&self, line: usize) -> Range<usize> {
-        let start = self.starts[line];
-        let end = self.starts.get(line + 1).copied().unwrap_or(self.text.len());
+        let start = self.starts[line] as usize;
+        let end = self.starts.get(line + 1).map_or(self.text.len(), |&start| start as usize);
         start..start + self.text[start..end].trim_end_matches(['\n', '\r']).len()
     }
     /// Whether the line of a place shows nothing.
@@ -49,7 +52,7 @@ impl<'a> Lines<'a> {
     pub(super) fn position(&self, offset: usize) -> (usize, usize) {
         let offset = floor(self.text, offset);
         let line = self.index(offset);
-        (line, self.text[self.starts[line]..offset].chars().count())
+        (line, self.text[self.starts[line] as usize..offset].chars().count())
     }
 }
 
@@ -74,7 +77,7 @@ struct Line {
 /// What is shown.
 pub(super) struct View<'a> {
     name: &'a str,
-    whole: Lines<'a>,
+    whole: &'a Lines<'a>,
     text: String,
     lines: Vec<Line>,
     pieces: Vec<Piece>,
@@ -82,8 +85,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     /// The view of a diagnostic, and the diagnostic with its places in the view.
-    pub(super) fn new(name: &'a str, text: &'a str, diag: &Diag) -> (Self, Diag) {
-        let whole = Lines::new(text);
+    pub(super) fn new(name: &'a str, whole: &'a Lines<'a>, diag: &Diag) -> (Self, Diag) {
         let mut view =
             Self { name, whole, text: String::new(), lines: Vec::new(), pieces: Vec::new() };
         let mut last = None;

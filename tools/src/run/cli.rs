@@ -82,6 +82,7 @@ pub(super) struct Options {
     pub(super) devices: Option<u32>,
     pub(super) backend: Backend,
     pub(super) streams: u32,
+    pub(super) plan_memory: Option<u64>,
     pub(super) shapes: Keyed<Vec<usize>>,
     pub(super) set: Keyed<Number>,
     /// `--set '*=8'`: of extents that nothing else gives a value.
@@ -209,8 +210,7 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Statu
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            let _ = write!(io.stdout, "{}", error.render());
-            Err(Status::Ok)
+            Err(io.print(&error.render().to_string()))
         }
         Err(error) => {
             let _ = match other_backend(&error) {
@@ -267,6 +267,14 @@ fn program_args() -> Vec<Arg> {
         value("streams", "N", "What numberOfStreams is")
             .value_parser(value_parser!(u32).range(1..))
             .default_value("4"),
+        value(
+            "timeout-ms",
+            "N",
+            "How long connecting to other ranks, or one run, may take [default: 60000]; on the CPU \
+             planning, or one run [default: no limit]",
+        )
+        .value_parser(value_parser!(u64).range(1..)),
+        value("plan-memory", "SIZE", "How much the plans of all ranks may take [default: 4G]"),
     ]
 }
 
@@ -337,12 +345,6 @@ fn gpu_args() -> Vec<Arg> {
             .value_parser(["UCC=NCCL", "UCC=CUDA", "NCCL=CUDA"]),
         group(flag("tf32", "Lets products of floats round their factors to TF32")),
         group(flag("graph", "Records the run as a CUDA graph and replays it")),
-        group(value(
-            "timeout-ms",
-            "N",
-            "How long connecting, or one run, may take [default: 60000]",
-        ))
-        .value_parser(value_parser!(u64).range(1..)),
     ]
 }
 
@@ -435,6 +437,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
             _ => Backend::Auto,
         },
         streams: matches.get_one("streams").copied().unwrap_or(4),
+        plan_memory: values.size("plan-memory"),
         shapes: values.keyed("shape", shape),
         set,
         every,
@@ -587,6 +590,17 @@ impl Values<'_> {
         }
         wanted
     }
+    /// A number of bytes, such as `512M`.
+    fn size(&mut self, flag: &str) -> Option<u64> {
+        let text = self.matches.get_one::<String>(flag)?;
+        let bytes = bytes(text);
+        if bytes.is_none() {
+            let message = format!("`--{flag} {text}`: `{text}` is no size");
+            let note = "a size is a number of bytes, or of K, M, G or T: `512M`, `8G`";
+            self.diags.push(Diag::global(errors::VALUE, message).note(note));
+        }
+        bytes
+    }
     fn tolerance(&mut self, flag: &str) -> Option<f64> {
         let value = self.matches.get_one::<f64>(flag).copied()?;
         if value.is_nan() || value < 0.0 {
@@ -595,6 +609,20 @@ impl Values<'_> {
         }
         Some(value)
     }
+}
+
+/// `4096`, `512M`, `8G`: powers of 1024.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
+    let unit = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << unit)
 }
 
 /// `4x8`, or `scalar` for a tensor without axes.

@@ -86,7 +86,6 @@ impl Engine {
             (gpu.graph, "--graph"),
             (gpu.tf32, "--tf32"),
             (gpu.routes != Routes::default(), "--map-backend"),
-            (gpu.timeout_ms.is_some() && matches!(self, Engine::Cpu), "--timeout-ms"),
         ];
         let unused: Vec<&str> =
             given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();

@@ -37,6 +37,8 @@ codes! {
         DTYPE = "H0606";
         /// A tensor that a safetensors file does not hold.
         ENTRY = "H0607";
+        /// A program or log that is longer than any text that is read.
+        LARGE = "H0650";
         /// Something that this build cannot do yet.
         NOT_YET = "H0621";
         /// The coordinator's address cannot be listened on.

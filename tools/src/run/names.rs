@@ -7,7 +7,7 @@ use super::files::DataFile;
 use hostir::analysis::names::{RUNTIME, parts};
 use hostir::diag::{Diag, nearest};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
-use hostir::plan::Sizes;
+use hostir::plan::{Limits, Sizes};
 use std::collections::BTreeMap;
 
 /// What the command line says about each tensor input and output.
@@ -36,6 +36,7 @@ impl Bound<'_> {
             devices: options.devices,
             processes: options.launch.world.is_some(),
             streams: options.streams,
+            limits: Limits { bytes: options.plan_memory.unwrap_or(Limits::BYTES), time: None },
             ..Sizes::default()
         }
     }

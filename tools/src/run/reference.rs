@@ -15,7 +15,8 @@ use hostir::analysis::{Definitions, logical_axes};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::Program;
-use hostir::plan::Sizes;
+use hostir::plan::{Limits, Sizes};
+use std::time::Duration;
 
 /// Runs the reference and compares all outputs by position. Gives a line for each comparison.
 pub(super) fn check(
@@ -31,7 +32,7 @@ pub(super) fn check(
     count(file, "inputs", names::tensors(loaded.program.inputs()).len(), whole.len())?;
     count(file, "outputs", names::tensors(loaded.program.outputs()).len(), prepared.results)?;
     same_axes(file, &loaded, &whole)?;
-    let reference = prepare(&loaded, &whole, options)?;
+    let reference = prepare(&loaded, &whole, options, prepared.time)?;
     for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(&whole) {
         if port.dtype != own.dtype() || port.shape() != own.shape() {
             let message = format!(
@@ -119,7 +120,12 @@ fn is_extent(program: &Program, name: &str) -> bool {
 }
 
 /// The reference's sizes are those of the inputs; scalar inputs of one name have one value.
-fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<Prepared, Failure> {
+fn prepare(
+    loaded: &Loaded,
+    whole: &[&HostTensor],
+    options: &Options,
+    time: Option<Duration>,
+) -> Result<Prepared, Failure> {
     let tensors = names::tensors(loaded.program.inputs());
     let shapes = tensors.into_iter().zip(whole);
     let shapes = shapes
@@ -134,7 +140,8 @@ fn prepare(loaded: &Loaded, whole: &[&HostTensor], options: &Options) -> Result<
     reals.retain(|name, _| is_scalar(name));
     let (shapes, streams) = (shapes.collect(), options.streams);
     let every = options.every;
-    let sizes = Sizes { set, reals, shapes, streams, every, ..Sizes::default() };
+    let limits = Limits { bytes: options.plan_memory.unwrap_or(Limits::BYTES), time };
+    let sizes = Sizes { set, reals, shapes, streams, every, limits, ..Sizes::default() };
     // An extent that is given by name means the one of that name here, unless that does not fit the inputs.
     let mut named = sizes.clone();
     for (name, value) in names::whole_numbers(&options.set) {

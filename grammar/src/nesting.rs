@@ -1,0 +1,81 @@
+//! How deeply expressions nest, counted as they are printed.
+//!
+//! Whatever follows the syntax tree (printing, hashing, evaluation) recurses, so depth has a limit. It
+//! is counted in brackets of the printed form, where every operator has parentheses of its own: what
+//! was read can be read again after it was printed.
+
+use crate::token::{Tok, Token};
+
+/// How many brackets may be open at once; more than [`MAX_DEPTH`] by what a statement puts around its
+/// expressions.
+pub(crate) const MAX_BRACKETS: usize = 500;
+/// How deeply an expression may nest.
+const MAX_DEPTH: u32 = 480;
+/// Brackets that a call, an index or a field is printed with.
+const POSTFIX: u32 = 2;
+
+/// The note of errors about depth.
+pub(crate) fn note() -> String {
+    format!(
+        "at most {MAX_BRACKETS} brackets may stand inside each other and {MAX_DEPTH} operators \
+         behind each other; a call, an index and a field count as two"
+    )
+}
+
+/// Follows the tokens of a statement.
+#[derive(Default)]
+pub(crate) struct Nesting {
+    /// Depth of the expression so far, in the innermost open bracket.
+    now: u32,
+    /// Depth of the deepest expression before the last comma there.
+    peak: u32,
+    /// For each open bracket the two numbers around it, and the brackets it adds.
+    open: Vec<(u32, u32, u32)>,
+}
+
+impl Nesting {
+    /// Starts again.
+    pub(crate) fn clear(&mut self) {
+        self.now = 0;
+        self.peak = 0;
+        self.open.clear();
+    }
+
+    /// Follows a token behind `before`; whether the statement is still within the limit.
+    pub(crate) fn follow(&mut self, tok: Tok, before: Tok) -> bool {
+        match tok {
+            Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_) => self.now += 1,
+            Tok::Field(_) => self.now += POSTFIX,
+            Tok::Comma => {
+                self.peak = self.peak.max(self.now);
+                self.now = 0;
+            }
+            Tok::LParen | Tok::LBrace | Tok::LBracket => {
+                let group = tok == Tok::LParen && !ends_operand(before);
+                let indexed = if tok == Tok::LBracket { POSTFIX } else { 0 };
+                self.open.push((self.now + indexed, self.peak, if group { 0 } else { POSTFIX }));
+                self.now = 0;
+                self.peak = 0;
+            }
+            Tok::RParen | Tok::RBrace | Tok::RBracket => {
+                let Some((now, peak, around)) = self.open.pop() else { return true };
+                self.now = now.max(self.now.max(self.peak) + around);
+                self.peak = peak;
+            }
+            _ => {}
+        }
+        self.now <= MAX_DEPTH && self.open.len() <= MAX_BRACKETS
+    }
+}
+
+/// Whether a parenthesis behind this token is that of a call.
+fn ends_operand(tok: Tok) -> bool {
+    matches!(tok, Tok::Word(_) | Tok::Int(_) | Tok::Tensor(_) | Tok::Field(_) | Tok::Cast(_))
+}
+
+/// Whether tokens that no [`Nesting`] has followed nest too deeply.
+pub(crate) fn too_deep(tokens: &[Token]) -> bool {
+    let mut nesting = Nesting::default();
+    let mut before = Tok::End;
+    tokens.iter().any(|token| !nesting.follow(token.tok, std::mem::replace(&mut before, token.tok)))
+}

@@ -1,0 +1,119 @@
+//! `rank=R`: the ops of one rank.
+//!
+//! As nvFuser's `involvedDevices(..).count(my_device)`: an op stays if a mesh of its tensors holds the rank.
+//! What stays may name tensors of other ranks (a root sends what a receiver never has), and the text still
+//! has to say what those are: their slices and allocations stay too, and an op that would have computed
+//! one becomes an allocation, which does nothing on a rank outside of the tensor's mesh.
+
+use crate::build::Build;
+use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
+use hostir::ops::{Effect, OpKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What becomes of the ops of a program for one rank.
+struct Filter {
+    kept: FxHashSet<OpId>,
+    /// Tensors that the text has to say something about.
+    named: FxHashSet<TensorId>,
+}
+
+/// Leaves the ops of `rank`. Returns how many others there were.
+pub(super) fn keep(build: &mut Build<'_, '_>, rank: u32) -> u64 {
+    let filter = Filter::new(build.program(), rank);
+    let body = build.program().body();
+    let mut declared = FxHashSet::default();
+    let mut dropped = 0;
+    block(build, &filter, body, &mut declared, &mut dropped);
+    dropped
+}
+
+impl Filter {
+    fn new(program: &Program, rank: u32) -> Self {
+        let mut posts = FxHashMap::default();
+        let mut ops = Vec::new();
+        program.walk(program.body(), &mut |id| {
+            posts.extend(program.op(id).number().map(|number| (number, id)));
+            ops.push(id);
+        });
+        let mut found = Self { kept: FxHashSet::default(), named: FxHashSet::default() };
+        found.named.extend(program.outputs().iter().filter_map(|output| output.tensor()));
+        for &id in &ops {
+            if is_involved(program, &posts, id, rank) {
+                found.keep(program, id);
+            }
+        }
+        // Backwards: a slice of a slice names its tensor in front of it.
+        for &id in ops.iter().rev() {
+            let op = program.op(id);
+            let says = op.kind == OpKind::Allocate || op.kind.spec().effect == Effect::Alias;
+            if says && op.output_tensors().any(|tensor| found.named.contains(&tensor)) {
+                found.keep(program, id);
+            }
+        }
+        found
+    }
+
+    fn keep(&mut self, program: &Program, id: OpId) {
+        let op = program.op(id);
+        self.kept.insert(id);
+        self.named.extend(op.input_tensors().chain(op.output_tensors()));
+    }
+}
+
+/// Whether the rank has a part in an op.
+fn is_involved(program: &Program, posts: &FxHashMap<u32, OpId>, id: OpId, rank: u32) -> bool {
+    let op = program.op(id);
+    match op.kind {
+        OpKind::Wait => op.operands.iter().all(|operand| match operand {
+            Value::Handle(number) => {
+                posts.get(number).is_none_or(|&post| is_involved(program, posts, post, rank))
+            }
+            _ => true,
+        }),
+        OpKind::Communication | OpKind::CollectivePermute => {
+            op.ints(AttrKey::Team).unwrap_or_default().contains(&i64::from(rank))
+        }
+        _ => {
+            let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
+            let holds = |tensor| program.tensor_mesh(tensor).is_none_or(|mesh| mesh.contains(rank));
+            tensors.peek().is_none() || tensors.any(holds)
+        }
+    }
+}
+
+/// Rewrites a block and those in it. `declared` are the tensors that an op before has said something about.
+fn block(
+    build: &mut Build<'_, '_>,
+    filter: &Filter,
+    id: BlockId,
+    declared: &mut FxHashSet<TensorId>,
+    dropped: &mut u64,
+) {
+    let ops = build.program().block(id).ops.clone();
+    let mut out = Vec::with_capacity(ops.len());
+    for &op in &ops {
+        let results: Vec<TensorId> = build.program().op(op).output_tensors().collect();
+        if filter.kept.contains(&op) {
+            let blocks = build.program().op(op).blocks.clone();
+            for &inner in &blocks {
+                block(build, filter, inner, declared, dropped);
+            }
+            declared.extend(results);
+            let empty = |&inner: &BlockId| build.program().block(inner).ops.is_empty();
+            if blocks.is_empty() || !blocks.iter().all(empty) {
+                out.push(op);
+            }
+            continue;
+        }
+        *dropped += 1;
+        for tensor in results {
+            if filter.named.contains(&tensor) && declared.insert(tensor) {
+                build.origin = op;
+                out.push(build.allocate(tensor));
+            }
+        }
+    }
+    if out != ops {
+        build.edit.set_block(id, out);
+    }
+}

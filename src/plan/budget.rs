@@ -1,0 +1,167 @@
+//! What plans may take: memory, which is known before it is used where loops say how often they go
+//! round, and time.
+
+use super::control::bounds;
+use super::{Inst, Iteration, Lowering};
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::ir::{BlockId, Op, OpId};
+use crate::ops::{Effect, OpKind};
+use std::time::{Duration, Instant};
+
+/// What the plans of a program may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of the plans of all ranks together.
+    pub bytes: u64,
+    /// Time for the planning, and on the CPU for each run.
+    pub time: Option<Duration>,
+}
+
+impl Limits {
+    /// Bytes that plans may take if nobody says otherwise: 4 GiB.
+    pub const BYTES: u64 = 4 << 30;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bytes: Self::BYTES, time: None }
+    }
+}
+
+/// When something has to be over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    end: Option<Instant>,
+    allowed: Duration,
+}
+
+impl Deadline {
+    /// From now on; without `allowed`, or where that is longer than clocks go, never.
+    pub(crate) fn after(allowed: Option<Duration>) -> Option<Self> {
+        let allowed = allowed?;
+        Some(Self { end: Instant::now().checked_add(allowed), allowed })
+    }
+    /// The note of an error, if the time is up.
+    pub(crate) fn passed(&self) -> Option<String> {
+        let over = self.end.is_some_and(|end| Instant::now() >= end);
+        over.then(|| format!("{} ms were allowed", self.allowed.as_millis()))
+    }
+}
+
+/// What one rank's plan may take, and has taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// Of all ranks.
+    all: u64,
+    /// Of this one.
+    most: u64,
+    used: u64,
+    deadline: Option<Deadline>,
+}
+
+impl Budget {
+    /// The share of one of `ranks`, which are planned side by side.
+    pub(super) fn share(limits: &Limits, ranks: u32, deadline: Option<Deadline>) -> Self {
+        let most = limits.bytes / u64::from(ranks.max(1));
+        Self { all: limits.bytes, most, used: 0, deadline }
+    }
+}
+
+impl Lowering<'_> {
+    /// Counts what the next element of the plan takes.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Diag> {
+        self.budget.used += bytes as u64;
+        if self.budget.used > self.budget.most {
+            return Err(self.too_long("more than", self.budget.most.into()));
+        }
+        self.check_time()
+    }
+
+    /// Refuses to go on once the time is up.
+    pub(super) fn check_time(&self) -> Result<(), Diag> {
+        let Some(note) = self.budget.deadline.and_then(|deadline| deadline.passed()) else {
+            return Ok(());
+        };
+        let message = "the program was not planned in time";
+        Err(self.error(codes::TIMEOUT, message).note(note).note("`--timeout-ms=N` allows more"))
+    }
+
+    /// Refuses an outermost loop, before its first iteration, if its plan is sure to take too much.
+    pub(super) fn check_loop(&mut self, id: OpId) -> Result<(), Diag> {
+        if self.is_in_loop() {
+            return Ok(());
+        }
+        let least = self.least_of_loop(self.program.op(id));
+        let bytes = least.saturating_add(self.budget.used.into());
+        if bytes <= self.budget.most.into() {
+            return Ok(());
+        }
+        Err(self.too_long("at least", bytes))
+    }
+
+    fn too_long(&self, than: &str, bytes: u128) -> Diag {
+        let ranks = self.env.ranks;
+        let rank = if ranks > 1 { "the plan of one rank" } else { "the plan" };
+        let share = match ranks {
+            0 | 1 => size_text(self.budget.all.into()),
+            _ => format!(
+                "{}, {} for all {ranks} ranks",
+                size_text(self.budget.most.into()),
+                size_text(self.budget.all.into())
+            ),
+        };
+        let message = format!(
+            "{rank} takes {than} {}: each iteration of a loop takes instructions of its own",
+            size_text(bytes)
+        );
+        self.error(codes::TOO_LARGE, message)
+            .note(format!("it may take {share}; `--plan-memory=SIZE` allows more"))
+    }
+
+    /// The fewest bytes that a loop's iterations take.
+    fn least_of_loop(&self, op: &Op) -> u128 {
+        let (Ok((start, stop, step)), Some(&body)) = (bounds(self, op), op.blocks.first()) else {
+            return 0;
+        };
+        if step < 1 || stop <= start {
+            return 0;
+        }
+        let count =
+            (i128::from(stop) - i128::from(start) + i128::from(step) - 1) / i128::from(step);
+        let one = (size_of::<Iteration>() as u128).saturating_add(self.least(body));
+        one.saturating_mul(count.unsigned_abs())
+    }
+
+    /// The fewest bytes that a block's ops take. A branch may not be taken, and an inner loop whose bounds
+    /// are not known yet may be empty.
+    fn least(&self, block: BlockId) -> u128 {
+        let of = |&id: &OpId| {
+            let op = self.program.op(id);
+            match op.kind {
+                _ if !self.runs_here(id) => 0,
+                OpKind::For | OpKind::ForRange => self.least_of_loop(op),
+                kind => match kind.spec().effect {
+                    Effect::Pure if op.output_tensors().next().is_some() => {
+                        size_of::<Inst>() as u128
+                    }
+                    _ => 0,
+                },
+            }
+        };
+        self.program.block(block).ops.iter().map(of).fold(0, u128::saturating_add)
+    }
+}
+
+/// `3.2 GiB`
+fn size_text(bytes: u128) -> String {
+    const UNITS: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut unit = 0;
+    let mut size = bytes as f64;
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 || size >= 1000.0 || size.fract() == 0.0 { 0 } else { 1 };
+    format!("{size:.digits$} {}", UNITS[unit])
+}
