@@ -120,7 +120,6 @@ fn other_eras() {
 fn ops_that_cannot_run_say_so() {
     for (file, set, code) in [
         ("other_eras/2025-06-kernels.hir", vec![("i0", 4), ("i2", 3)], "H0406"),
-        ("other_eras/2026-04-loop.hir", vec![("i0", 4), ("i2", 3), ("i4", 6)], "H0411"),
         ("other_eras/2026-04-shard-by-stream.hir", vec![("i0", 6)], "H0411"),
     ] {
         let text = std::fs::read_to_string(dumps::folder().join(file)).unwrap();

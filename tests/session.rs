@@ -48,7 +48,7 @@ fn one_program_of_a_text() {
     fails(Session::builder(&both).build(), "H0528", &["`program` holds 2 programs", "from 1 to 2"]);
     let third = Session::builder(&both).container(3).build();
     fails(third, "H0528", &["holds 2 programs, none is number 3"]);
-    fails(Session::builder("").build(), "H0008", &["holds no container"]);
+    fails(Session::builder("").build(), "H0008", &["holds no program"]);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn sizes_follow_from_tensors() {
     let twice = Session::builder(RELU).set("i0", 3).input("T0", &tensor(&[4, 8])).build();
     fails(twice, "H0402", &["3", "4"]);
     let other = Session::builder(RELU).input("T2", &tensor(&[4, 8])).build();
-    fails(other, "H0528", &["the program has no input `T2`", "there is `T0`"]);
+    fails(other, "H0528", &["the program has no input `T2`", "its inputs are T0"]);
     let second = Session::builder(RELU).input(1, &tensor(&[4, 8])).build();
     fails(second, "H0528", &["the program has no input number 1", "its inputs are T0"]);
     // A rank's part has extent 1 along the axis that is spread over devices.

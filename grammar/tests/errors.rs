@@ -75,7 +75,7 @@ fn blocks() {
     check("  FOR i from 0 to 8\n    StartCoalescing", "H0007", "");
     let deep: String = (0..300).map(|n| format!("{}FOR i from 0 to 8:\n", " ".repeat(n))).collect();
     assert_eq!(only(&deep).0, "H0016");
-    assert_eq!(only(&format!("  x = {}1{}", "(".repeat(300), ")".repeat(300))).0, "H0016");
+    assert_eq!(only(&format!("  x = {}1{}", "(".repeat(600), ")".repeat(600))).0, "H0016");
     assert_eq!(only(&format!("  x = 1{}", " + 1".repeat(600))).0, "H0016");
 }
 

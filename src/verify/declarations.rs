@@ -136,9 +136,6 @@ fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
     if a.axes != b.axes {
         parts.push("the order of their axes".to_owned());
     }
-    if a.logical != b.logical {
-        parts.push("their `logical=`".to_owned());
-    }
     if a.mesh != b.mesh {
         parts.push(format!(
             "mesh `{}` and `{}`",
@@ -146,7 +143,7 @@ fn difference(program: &Program, first: TensorId, second: TensorId) -> String {
             mesh_text(program, b.mesh)
         ));
     }
-    if a.logical != b.logical && parts.is_empty() {
+    if a.logical != b.logical {
         let text = |logical: &Option<Box<[ExprId]>>| match logical {
             None => "no `logical=`".to_owned(),
             Some(extents) => {

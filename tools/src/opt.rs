@@ -57,7 +57,7 @@ fn list(cli: &Cli, io: &mut Io<'_>) -> Status {
     let mut text = if cli.list_passes { lists::passes(width) } else { String::new() };
     match cli.list_ops.as_deref() {
         None => {}
-        Some("") => text += &lists::ops(),
+        Some("") => text += &lists::ops(width),
         Some(name) => match lists::op(name, width) {
             Ok(about) => text += &about,
             Err(message) => {

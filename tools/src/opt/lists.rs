@@ -36,9 +36,9 @@ fn one_option(option: &OptionSpec, width: usize) -> String {
     format!("  {}\n      {}\n", wrap(&head, 2, 6, width), wrap(option.help, 6, 6, width))
 }
 
-/// Every op, on a line each: how it is written.
-pub(super) fn ops() -> String {
-    let forms = OpKind::ALL.iter().map(|kind| form(*kind) + "\n");
+/// How every op is written, each from the start of a line.
+pub(super) fn ops(width: usize) -> String {
+    let forms = OpKind::ALL.iter().map(|kind| form_within(*kind, width) + "\n");
     forms.collect::<String>()
         + "\nA and B are operands, T is the result, N a number; `key=` is an argument, with\n\
            `?` one that may be left out. `--list-ops=NAME` says more about one.\n"
@@ -70,7 +70,7 @@ fn is_named(kind: OpKind, name: &str) -> bool {
 
 fn about(kind: OpKind, width: usize) -> String {
     let spec = kind.spec();
-    let mut out = format!("{}\n  {}\n", form(kind), wrap(spec.summary, 2, 2, width));
+    let mut out = format!("{}\n  {}\n", form_within(kind, width), wrap(spec.summary, 2, 2, width));
     let others: Vec<&str> = spec.spellings.iter().map(|(name, _)| *name).collect();
     if !others.is_empty() {
         let _ = writeln!(out, "  In other months: {}", others.join(", "));
@@ -106,6 +106,12 @@ fn function(name: &str) -> Option<String> {
     let forms: Vec<String> = found.into_iter().chain(cast).collect();
     (!forms.is_empty())
         .then(|| format!("{}\n  {}\n", forms.join("\n"), OpKind::Pointwise.spec().summary))
+}
+
+/// How an op is written, on several lines where one would be wider than `width`.
+fn form_within(kind: OpKind, width: usize) -> String {
+    let form = form(kind);
+    if form.chars().count() <= width { form } else { wrap(&form, 0, 4, width) }
 }
 
 /// How an op is written, on one line.
@@ -196,7 +202,7 @@ mod tests {
     #[test]
     fn lists_fit_80_columns() {
         fits(&passes(80));
-        fits(&ops());
+        fits(&ops(80));
         for kind in OpKind::ALL {
             fits(&about(*kind, 80));
         }
@@ -206,7 +212,7 @@ mod tests {
     #[test]
     fn lists_are_complete() {
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (list, forms) = (words(&passes(60)), ops());
+        let (list, forms) = (words(&passes(60)), ops(200));
         for pass in PASSES {
             assert!(list.contains(&words(pass.summary)), "{}", pass.name);
             for option in pass.options {
@@ -219,7 +225,7 @@ mod tests {
             let name = kind.spec().name;
             let named = matches!(kind, OpKind::Pointwise | OpKind::Define) || line.contains(name);
             assert!(named, "{name}: {line}");
-            let text = op(name, 80).unwrap();
+            let text = op(name, 200).unwrap();
             assert!(text.contains(line), "{text}");
         }
     }

@@ -168,6 +168,9 @@ fn replicas_that_differ() {
     assert!(status == 0 && out.contains("equal to the reference"), "{err}");
 }
 
+/// Looks a variable up.
+type Environment = fn(&str) -> Option<OsString>;
+
 /// Nothing is wider than the terminal; without one it is as wide as most are.
 #[test]
 fn help_fits_the_terminal() {
@@ -180,7 +183,7 @@ fn help_fits_the_terminal() {
     fn damaged(name: &str) -> Option<OsString> {
         (name == "COLUMNS").then(|| "wide".into())
     }
-    let cases: [(fn(&str) -> Option<OsString>, Option<usize>, usize); 6] = [
+    let cases: [(Environment, Option<usize>, usize); 6] = [
         (none, None, 80),
         (none, Some(80), 80),
         (none, Some(90), 90),
