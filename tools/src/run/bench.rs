@@ -74,13 +74,15 @@ pub(super) fn run(
     let times = match engine {
         Engine::Cpu => on_cpu(&entries, bench, options)?,
         Engine::Null { null, .. } => on_null(&entries, bench, null)?,
-        Engine::Cuda(cuda) => {
+        Engine::Cuda(cuda, _) => {
             let programs =
                 entries.iter().map(|entry| (&entry.loaded.source, &entry.prepared)).collect();
             let work = |io: &mut Io<'_>| {
                 on_cuda(&entries, bench, options, (cuda, profiler), here, &mut text, io)
             };
-            stuck::watched(engine, programs, options.format, here, io, work)?
+            let times = stuck::watched(engine, programs, options.format, here, io, work);
+            super::report_cache_warnings(engine, options, &entries[0].loaded.source, io);
+            times?
         }
     };
     if here.is_some_and(|here| !here.is_first()) {
