@@ -33,6 +33,7 @@ mod traced;
 use crate::io::{Io, Status};
 use crate::launch::Here;
 use crate::render;
+use crate::source::Source;
 use crate::staged::Staged;
 use cli::Options;
 use engine::Engine;
@@ -109,8 +110,9 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     };
     let programs = vec![(&loaded.source, &prepared)];
     let run = |io: &mut Io<'_>| compute(&engine, &prepared, parts, options, &ready, io);
-    let (run, trace) = stuck::watched(&engine, programs, options.format, here, io, run)
-        .map_err(|diags| loaded.fail(diags))?;
+    let run = stuck::watched(&engine, programs, options.format, here, io, run);
+    report_cache_warnings(&engine, options, &loaded.source, io);
+    let (run, trace) = run.map_err(|diags| loaded.fail(diags))?;
     // Timelines first: with the outputs rank 0 has all that it needs of the others.
     let trace =
         spread::collect_timeline(here, &prepared, trace).map_err(|diags| loaded.fail(diags))?;
@@ -213,7 +215,7 @@ fn prepare(
         // Nothing is allocated here, and a device says itself what it has.
         sizes.memory_limit = u64::MAX;
     }
-    if !matches!(engine, Engine::Cuda(_)) {
+    if !matches!(engine, Engine::Cuda(..)) {
         sizes.limits.time = options.gpu.timeout_ms.map(Duration::from_millis);
     }
     // What flags give every extent that is left open comes behind what files give.
@@ -254,6 +256,14 @@ fn announce(
     }
 }
 
+/// Writes the warnings about compiled kernels on disk.
+fn report_cache_warnings(engine: &Engine, options: &Options, source: &Source, io: &mut Io<'_>) {
+    let warnings = engine.take_warnings();
+    if !warnings.is_empty() {
+        render::report(io, options.format, source, &warnings);
+    }
+}
+
 /// Runs all ranks, with a timeline if one is wanted.
 fn compute(
     engine: &Engine,
@@ -282,10 +292,10 @@ fn compute(
                 Engine::Cpu if traced => exec::run_traced(prepared, parts).map(timed),
                 Engine::Cpu => exec::run(prepared, parts, &steps).map(plain),
                 Engine::Null { null, .. } => exec::run_on_null(prepared, null).map(plain),
-                Engine::Cuda(cuda) if traced => {
+                Engine::Cuda(cuda, _) if traced => {
                     exec::trace_on_gpus(prepared, &parts, cuda, &mut ready).map(timed)
                 }
-                Engine::Cuda(cuda) => {
+                Engine::Cuda(cuda, _) => {
                     exec::run_on_gpus(prepared, &parts, cuda, &mut ready).map(plain)
                 }
             }

@@ -24,6 +24,7 @@ use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::plan::{InstKind, Origin, Plan, Prepared};
+use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -356,8 +357,7 @@ fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Res
 /// Finds a kernel among those of this process or in the store, or compiles it.
 fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
     options.pool.image(architecture, text, || {
-        let (major, minor) = nvrtc::version()?;
-        let key = format!("{:016x}-sm{architecture}-{major}.{minor}", fingerprint(text));
+        let key = image_key(text, &nvrtc::options(architecture), nvrtc::version()?);
         if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
             return Ok(image);
         }
@@ -369,11 +369,18 @@ fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Er
     })
 }
 
-/// FNV-1a of a text.
-fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+/// Returns the key of a compiled kernel: SHA-256, in hexadecimal digits, over everything that its machine code
+/// depends on, which is this library's version, NVRTC's version, the compile options (the architecture is one of
+/// them) and the source. Each part is preceded by its length, so no two lists of parts give the same bytes.
+fn image_key(source: &str, options: &[String], nvrtc: (i32, i32)) -> String {
+    let compiler = format!("nvrtc {}.{}", nvrtc.0, nvrtc.1);
+    let fixed = ["hostir kernel", env!("CARGO_PKG_VERSION"), &compiler];
+    let mut digest = Sha256::new();
+    for part in fixed.into_iter().chain(options.iter().map(String::as_str)).chain([source]) {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part.as_bytes());
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn open<'p>(
@@ -626,5 +633,22 @@ mod tests {
             let found = ordinals(2, asked, true, || Ok(count));
             assert_eq!(found.unwrap_err().code, codes::DEVICE);
         }
+    }
+
+    #[test]
+    fn a_key_depends_on_source_options_and_compiler() {
+        let options = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
+        let key = |source: &str, all: &[&str], nvrtc| image_key(source, &options(all), nvrtc);
+        let first = key("text", &["-a", "-b"], (13, 0));
+        assert!(first.len() == 64 && first.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_eq!(first, key("text", &["-a", "-b"], (13, 0)));
+        let others = [
+            key("texts", &["-a", "-b"], (13, 0)),
+            key("text", &["-a", "-c"], (13, 0)),
+            key("text", &["-a-b"], (13, 0)),
+            key("-btext", &["-a"], (13, 0)),
+            key("text", &["-a", "-b"], (13, 1)),
+        ];
+        assert!(others.iter().all(|other| *other != first));
     }
 }

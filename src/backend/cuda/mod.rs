@@ -50,7 +50,8 @@ pub(crate) type Images = BTreeMap<String, Vec<u8>>;
 
 /// Keeps compiled kernels from one process to the next.
 pub trait ImageStore: Send + Sync {
-    /// The image of a key, if it was kept. Keys are short and fit file names.
+    /// Returns the image that was kept under a key, byte for byte, or `None`. A key is 64 hexadecimal digits and
+    /// stands for all that a kernel depends on; whoever can change what the store returns decides what code runs.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
     /// Keeps an image; what cannot be kept is compiled again.
     fn put(&self, key: &str, image: &[u8]);

@@ -79,7 +79,7 @@ pub(super) fn run(
         |line| match engine {
             Engine::Cpu => on_cpu(&entries, bench, options, &rounds),
             Engine::Null { null, .. } => on_null(&entries, bench, null, &rounds),
-            Engine::Cuda(cuda) => {
+            Engine::Cuda(cuda, _) => {
                 let programs =
                     entries.iter().map(|entry| (&entry.loaded.source, &entry.prepared)).collect();
                 let work = |io: &mut Io<'_>| {
@@ -89,7 +89,9 @@ pub(super) fn run(
                 stuck::watched(engine, programs, options.format, here, io, work)
             }
         },
-    )?;
+    );
+    super::report_cache_warnings(engine, options, &entries[0].loaded.source, io);
+    let times = times?;
     if here.is_some_and(|here| !here.is_first()) {
         return Ok(text);
     }

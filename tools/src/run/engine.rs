@@ -2,7 +2,7 @@
 
 use super::cli::{Backend, Options};
 use super::errors;
-use super::store::Kept;
+use super::store::KernelCache;
 use crate::io::Io;
 use crate::launch::Here;
 use hostir::backend::cuda::{self, Cuda, Routes, driver};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Engine {
     Cpu,
-    Cuda(Cuda),
+    /// GPUs, and where their kernels are kept.
+    Cuda(Cuda, Option<Arc<KernelCache>>),
     /// The null backend; not `asked` for where it stands in since nothing is to run.
     Null {
         null: Null,
@@ -62,7 +63,8 @@ impl Engine {
     }
 
     fn cuda(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
-        let store = Kept::open(io.env).map(|store| Arc::new(store) as Arc<dyn cuda::ImageStore>);
+        let cache = KernelCache::locate(io.env).map(Arc::new);
+        let store = cache.clone().map(|cache| cache as Arc<dyn cuda::ImageStore>);
         let options = cuda::Options {
             tf32: options.gpu.tf32,
             routes: options.gpu.routes,
@@ -76,7 +78,7 @@ impl Engine {
             pool: io.gpus.clone(),
             watch: Arc::default(),
         };
-        Engine::Cuda(Cuda { options })
+        Engine::Cuda(Cuda { options }, cache)
     }
 
     /// The warning about options that this backend has no use for.
@@ -90,7 +92,7 @@ impl Engine {
         let unused: Vec<&str> =
             given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();
         // Where nothing runs no option of a run has an effect, and nobody expects one.
-        let name = self.name().filter(|_| !matches!(self, Engine::Cuda(_)))?;
+        let name = self.name().filter(|_| !matches!(self, Engine::Cuda(..)))?;
         if unused.is_empty() {
             return None;
         }
@@ -100,11 +102,19 @@ impl Engine {
         Some(Diag::global(errors::UNUSED, message).note(note).warning())
     }
 
+    /// Returns the warnings about the kernel cache that came up since the last call.
+    pub(super) fn take_warnings(&self) -> Vec<Diag> {
+        match self {
+            Engine::Cuda(_, Some(cache)) => cache.take_warnings(),
+            Engine::Cuda(_, None) | Engine::Cpu | Engine::Null { .. } => Vec::new(),
+        }
+    }
+
     /// `CPU`, `CUDA`, `null`; `None` if nothing is to run.
     pub(super) fn name(&self) -> Option<&'static str> {
         match self {
             Engine::Cpu => Some("CPU"),
-            Engine::Cuda(_) => Some("CUDA"),
+            Engine::Cuda(..) => Some("CUDA"),
             Engine::Null { asked, .. } => asked.then_some("null"),
         }
     }

@@ -49,6 +49,8 @@ codes! {
         ENDED = "H0645";
         /// The coordinator refused a process: its token, version, rank or world.
         REFUSED = "H0646";
+        /// A compiled kernel on disk that cannot be used (warning).
+        KERNEL_CACHE = "H0657";
         /// A process of `--processes` that cannot be started.
         START = "H0649";
     }

@@ -42,7 +42,7 @@ pub(super) fn watched<T>(
     work: impl FnOnce(&mut Io<'_>) -> T,
 ) -> T {
     // Somebody else's process is not ended.
-    let (Engine::Cuda(cuda), true) = (engine, io.exe.is_some()) else { return work(io) };
+    let (Engine::Cuda(cuda, _), true) = (engine, io.exe.is_some()) else { return work(io) };
     let (watch, timeout) = (&*cuda.options.watch, cuda.options.timeout);
     let run = Run { programs, watch, timeout, alone: here.is_none() };
     let (color, terminal, over) = (io.color, io.terminal, Over::default());

@@ -21,6 +21,11 @@ pub fn version() -> Result<(i32, i32), Error> {
     Ok((major, minor))
 }
 
+/// Returns the compile options for an architecture (`90` for `sm_90`).
+pub fn options(architecture: u32) -> Vec<String> {
+    vec![format!("--gpu-architecture=sm_{architecture}"), "--std=c++17".to_owned()]
+}
+
 /// The cubin of a source for an architecture (`90` for `sm_90`).
 pub fn compile(source: &str, architecture: u32) -> Result<Vec<u8>, Error> {
     present()?;
@@ -29,9 +34,8 @@ pub fn compile(source: &str, architecture: u32) -> Result<Vec<u8>, Error> {
     let program = result::create_program(&text, None)
         .map_err(|error| failed("nvrtcCreateProgram", &error))?;
     let program = Program(program);
-    let options = [format!("--gpu-architecture=sm_{architecture}"), "--std=c++17".to_owned()];
     // SAFETY: the program was created above and lives until the end of this function.
-    let compiled = unsafe { result::compile_program(program.0, &options) };
+    let compiled = unsafe { result::compile_program(program.0, &options(architecture)) };
     if compiled.is_err() {
         return Err(Error::Compile { log: program.log() });
     }
