@@ -41,7 +41,7 @@ pub(super) fn runs(program: &Program, storage: &mut Storage, ops: &[OpId]) -> Ve
             runs.push(Run::Barrier(op));
             continue;
         }
-        if graph.overwrites(program, storage, op) {
+        if graph.overwrites(program, storage, op) || graph.reads_alias(program, storage, op) {
             runs.extend(graph.close());
         }
         graph.add(program, storage, op);
@@ -76,6 +76,16 @@ impl Graph {
     fn overwrites(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
         let mut results = program.op(op).output_tensors();
         results.any(|tensor| self.touched[storage.class(tensor)].0 == self.run)
+    }
+
+    /// Whether an op reads under another name what an earlier one has written. A unit has no aliases.
+    fn reads_alias(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
+        let mut operands = program.op(op).input_tensors();
+        operands.any(|tensor| {
+            let (run, writer) = self.touched[storage.class(tensor)];
+            let mut written = || program.op(self.ops[writer as usize]).output_tensors();
+            run == self.run && writer != NONE && written().all(|result| result != tensor)
+        })
     }
 
     fn add(&mut self, program: &Program, storage: &mut Storage, id: OpId) {
