@@ -143,8 +143,8 @@ fn file(
             continue;
         }
         let command = directives::substitute(&run.command, path, scratch.path())?;
-        // What goes wrong is to be seen here, not by FileCheck.
-        let command = command.replace("2>&1 |", "|");
+        // What goes wrong is to be seen here, not by FileCheck, which is left out.
+        let command = command.replace("2>&1 | FileCheck", "| FileCheck");
         let place = format!("{}:{}", tree::relative(path), run.line);
         tally.note(Some(format!("{place}: RUN: {}", run.command)));
         let done = exec::run_line(&command, &context);

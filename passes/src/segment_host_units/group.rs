@@ -83,7 +83,7 @@ impl Graph {
         let mut operands = program.op(op).input_tensors();
         operands.any(|tensor| {
             let (run, writer) = self.touched[storage.class(tensor)];
-            let mut written = || program.op(self.ops[writer as usize]).output_tensors();
+            let written = || program.op(self.ops[writer as usize]).output_tensors();
             run == self.run && writer != NONE && written().all(|result| result != tensor)
         })
     }
