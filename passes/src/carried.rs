@@ -135,9 +135,7 @@ impl Walk<'_> {
             Effect::Pure => self.written(result),
             // A view holds what it is a view of.
             Effect::Alias => op.input_tensors().map(|of| self.is(of)).min().unwrap_or(Is::Bound),
-            // New memory in any case holds nothing older.
-            Effect::Allocate if op.attr(AttrKey::Buffer).is_none() => Is::Written,
-            Effect::Allocate => self.is(result).max(Is::Bound),
+            Effect::Allocate => self.allocated(op, result),
             Effect::Opaque if op.posted_number().is_some() => self.written(result),
             Effect::Communicate => {
                 self.need(result, Is::Bound);
@@ -150,6 +148,16 @@ impl Walk<'_> {
             Effect::Free => Is::Left,
         };
         self.state.insert(result, is);
+    }
+
+    fn allocated(&self, op: &Op, result: TensorId) -> Is {
+        match op.attr(AttrKey::Alias) {
+            // Shared memory holds what its original does.
+            Some(AttrValue::Tensor(original)) => self.is(*original),
+            _ if op.keeps_memory() => self.is(result).max(Is::Bound),
+            // New memory in any case holds nothing older.
+            _ => Is::Written,
+        }
     }
 
     /// All of the tensor is written. What still is a view may be one of older memory, which others see.

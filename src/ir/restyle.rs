@@ -116,7 +116,10 @@ fn allocate(edit: &mut Edit<'_>, op: &mut Op, short: bool, same: bool) {
         }
         op.attrs.retain(|(key, _)| *key != AttrKey::Keep);
     }
-    op.attrs.push((AttrKey::Keep, AttrValue::Bool(keeps)));
+    // Shared memory is bound anew each time: there is nothing to keep.
+    if op.attr(AttrKey::Alias).is_none() {
+        op.attrs.push((AttrKey::Keep, AttrValue::Bool(keeps)));
+    }
 }
 
 /// The number of elements of a tensor over all devices: the product of the extents of its stored domains, from
@@ -127,8 +130,10 @@ pub fn stored_size(edit: &mut Edit<'_>, tensor: TensorId) -> ExprId {
     let mut product: Option<ExprId> = None;
     for domain in domains.iter().filter(|domain| !domain.is_reduction()) {
         let extent = domain.extent;
-        match (edit.program().exprs().as_int(extent), product) {
-            (Some(value), _) => literal = literal.wrapping_mul(value),
+        let value = edit.program().exprs().as_int(extent);
+        // What is too large to be folded stays a factor.
+        match (value.and_then(|value| literal.checked_mul(value)), product) {
+            (Some(folded), _) => literal = folded,
             (None, None) => product = Some(extent),
             (None, Some(before)) => {
                 product = Some(edit.expr(Expr::Binary(BinaryOp::Mul, before, extent)));

@@ -36,7 +36,10 @@ pub fn lower_allocate(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
 /// Binds a tensor to the first elements of the memory that another one has.
 fn share(cx: &mut Lowering<'_>, op: &Op, tensor: TensorId, original: TensorId) -> Result<(), Diag> {
     let (memory, shape) = (cx.input(original)?, cx.local_shape(tensor)?);
-    let elements = |shape: &[usize]| shape.iter().product::<usize>();
+    // More elements than can be counted are more than there are.
+    let elements = |shape: &[usize]| {
+        shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent)).unwrap_or(usize::MAX)
+    };
     let have = memory.shape();
     if memory.dims != super::row_major(&have) {
         let message = format!(

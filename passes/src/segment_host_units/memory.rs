@@ -4,7 +4,7 @@ use hostir::ir::{OpId, Program, TensorId};
 use hostir::ops::Effect;
 use rustc_hash::FxHashSet;
 
-/// What has memory behind the statements that have passed.
+/// What has memory behind the statements that have passed. Aliases are one memory, named by one of their tensors.
 pub(super) struct Memory {
     /// Tensors that have some for sure.
     has: FxHashSet<TensorId>,
@@ -15,8 +15,8 @@ pub(super) struct Memory {
 impl Memory {
     /// What has memory when a program begins.
     pub(super) fn of(program: &Program) -> Self {
-        let inputs: FxHashSet<TensorId> =
-            program.inputs().iter().filter_map(|value| value.tensor()).collect();
+        let inputs = program.inputs().iter().filter_map(|value| value.tensor());
+        let inputs: FxHashSet<TensorId> = inputs.map(|tensor| program.memory_of(tensor)).collect();
         Self { has: inputs.clone(), may: inputs }
     }
 
@@ -33,15 +33,17 @@ impl Memory {
         let op = program.op(id);
         match op.kind.spec().effect {
             Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
-                self.may.extend(op.output_tensors());
+                let results = || op.output_tensors().map(|tensor| program.memory_of(tensor));
+                self.may.extend(results());
                 if always {
-                    self.has.extend(op.output_tensors());
+                    self.has.extend(results());
                 }
             }
             Effect::Free => op.input_tensors().for_each(|tensor| {
-                self.has.remove(&tensor);
+                let memory = program.memory_of(tensor);
+                self.has.remove(&memory);
                 if always {
-                    self.may.remove(&tensor);
+                    self.may.remove(&memory);
                 }
             }),
             Effect::Stream | Effect::Communicate | Effect::Control => {}
@@ -51,9 +53,10 @@ impl Memory {
     /// The outputs of a post that need an ALLOCATE, since others have memory, or may have some.
     pub(super) fn missing(&self, program: &Program, post: OpId) -> Vec<TensorId> {
         let outputs = || program.op(post).output_tensors();
-        if !outputs().any(|tensor| self.may.contains(&tensor)) {
+        let memory = |tensor| program.memory_of(tensor);
+        if !outputs().any(|tensor| self.may.contains(&memory(tensor))) {
             return Vec::new();
         }
-        outputs().filter(|tensor| !self.has.contains(tensor)).collect()
+        outputs().filter(|&tensor| !self.has.contains(&memory(tensor))).collect()
     }
 }

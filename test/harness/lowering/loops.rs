@@ -231,9 +231,14 @@ impl Generator<'_> {
         let result = self.result(Shape::Row);
         let text = full(result);
         let zero = self.rng.bool();
-        out.push_str(&format!(
-            "{pad}{text} = ALLOCATE(buffer={text}, mem_type=global, size=2, zero_init={zero}, resets_to_zero=false)\n"
-        ));
+        let keep = ["", ", keep=true", ", keep=false"][self.rng.usize(..3)];
+        let form = match self.rng.bool() {
+            true => format!("mem_type=global, zero_init={zero}"),
+            false => format!(
+                "buffer={text}, mem_type=global, size=2, zero_init={zero}, resets_to_zero=false"
+            ),
+        };
+        out.push_str(&format!("{pad}{text} = ALLOCATE({form}{keep})\n"));
         if zero {
             self.made(result);
         }

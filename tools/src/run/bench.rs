@@ -72,7 +72,7 @@ pub(super) fn run(
     }
     spread::compare(here, &programs, &prepared, options)?;
     let (mut text, rounds) = (String::new(), Rounds::default());
-    let (wanted, all) = (progress::is_wanted(options, io), bench.warmup + bench.iterations);
+    let (wanted, all) = (progress::is_wanted(options, io), bench.rounds());
     let times = progress::shown(
         wanted,
         || rounds.text(all),
@@ -161,7 +161,7 @@ fn on_cpu(
 ) -> Result<Vec<Measured>, Failure> {
     let mut times = vec![Vec::new(); entries.len()];
     let mut first = None;
-    for round in 0..bench.warmup + bench.iterations {
+    for round in 0..bench.rounds() {
         rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
@@ -187,7 +187,7 @@ fn on_null(
     rounds: &Rounds,
 ) -> Result<Vec<Measured>, Failure> {
     let mut times = vec![Vec::new(); entries.len()];
-    for round in 0..bench.warmup + bench.iterations {
+    for round in 0..bench.rounds() {
         rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();

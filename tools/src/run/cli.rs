@@ -46,6 +46,13 @@ pub(super) struct Bench {
     pub(super) json: Option<String>,
 }
 
+impl Bench {
+    /// Runs of each program, those that warm up included.
+    pub(super) fn rounds(&self) -> u32 {
+        self.warmup.saturating_add(self.iterations)
+    }
+}
+
 /// What an input is made of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Content {
