@@ -7,10 +7,13 @@ use crate::codes;
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::rewrite;
 use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
+use hostir::analysis::names::loop_index;
+use hostir::analysis::renewed::{Renewed, Touches};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{Id, IdVec, OpId, Program, TensorId};
+use hostir::ir::{AttrKey, Id, IdVec, Op, OpId, Program, TensorId};
 use hostir::ops::Effect;
+use rustc_hash::FxHashSet;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -57,8 +60,72 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     cx.count("ops-removed", removed);
     let body = edit.program().body();
     rewrite::retain(edit, body, &|op| live[op]);
+    let named = named(edit.program());
+    edit.retain_aliases(|tensor| named.contains(&tensor));
     rewrite::drop_lost_comments(edit);
     Ok(())
+}
+
+/// The tensors that the program names outside of its aliases.
+fn named(program: &Program) -> FxHashSet<TensorId> {
+    let mut named: FxHashSet<TensorId> = described(program).collect();
+    let ports = program.inputs().iter().chain(program.outputs());
+    named.extend(ports.filter_map(|value| value.tensor()));
+    walk_all(program, &mut |id| {
+        accesses(program, id, &mut |tensor, _| {
+            named.insert(tensor);
+        });
+    });
+    named
+}
+
+/// Ops in loops that need what an earlier iteration left in a tensor that the loop also binds to memory of others.
+/// Without such an op the tensor has new memory in each iteration, and what is written to it is not seen there.
+fn carriers(program: &Program) -> Vec<OpId> {
+    let mut found = Vec::new();
+    let touches = Touches::of(program);
+    walk_all(program, &mut |looped| {
+        let op = program.op(looped);
+        if loop_index(program, op).is_none() {
+            return;
+        }
+        let shared = shared_and_written(program, op);
+        if shared.is_empty() {
+            return;
+        }
+        let renewed = Renewed::of(program, looped, &touches).tensors;
+        let carried = |tensor| {
+            let memory = program.memory_of(tensor);
+            shared.contains(&memory) && !renewed.contains(&memory)
+        };
+        for &block in &op.blocks {
+            program.walk(block, &mut |id| {
+                if program.op(id).input_tensors().any(carried) {
+                    found.push(id);
+                }
+            });
+        }
+    });
+    found
+}
+
+/// What the body of a loop both binds to memory of others and writes as a whole.
+fn shared_and_written(program: &Program, looped: &Op) -> FxHashSet<TensorId> {
+    let (mut bound, mut written) = (FxHashSet::default(), FxHashSet::default());
+    for &block in &looped.blocks {
+        program.walk(block, &mut |id| {
+            let op = program.op(id);
+            let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
+            match op.kind.spec().effect {
+                Effect::Alias => bound.extend(results),
+                Effect::Allocate if op.attr(AttrKey::Alias).is_some() => bound.extend(results),
+                Effect::Pure | Effect::Opaque => written.extend(results),
+                _ => {}
+            }
+        });
+    }
+    bound.retain(|tensor| written.contains(tensor));
+    bound
 }
 
 fn removal_remark(program: &Program, id: OpId) -> Diag {
@@ -108,6 +175,7 @@ impl<'a> Liveness<'a> {
         for tensor in interface(program).chain(described(program)) {
             liveness.read(tensor);
         }
+        carriers(program).into_iter().for_each(|op| liveness.keep(op));
         while let Some(op) = liveness.work.pop() {
             liveness.visit(op);
         }

@@ -121,7 +121,7 @@ enum Step {
     /// A `Set` for each of these operands, and a `Set` of the result.
     Around(Vec<TensorId>),
     /// Several reductions; each step's axes of the operand.
-    Reduce(Vec<Vec<u32>>),
+    Reduce,
 }
 
 /// The ops that need something, in order. Reports all that cannot be helped.
@@ -150,7 +150,7 @@ fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag>
             Some(steps) if steps.len() == 1 && !reduce::starts_elsewhere(program, id) => {
                 return Ok(None);
             }
-            Some(steps) => return Ok(Some(Step::Reduce(steps))),
+            Some(_) => return Ok(Some(Step::Reduce)),
             None => {}
         },
         _ => {}
@@ -290,7 +290,7 @@ fn count(cx: &mut PassCx<'_>, step: &Step) {
         Step::Before(operands) => cx.count("sets-inserted", operands.len() as u64),
         Step::After => cx.count("sets-inserted", 1),
         Step::Around(operands) => cx.count("sets-inserted", operands.len() as u64 + 1),
-        Step::Reduce(_) => cx.count("reductions-split", 1),
+        Step::Reduce => cx.count("reductions-split", 1),
     }
 }
 
@@ -312,7 +312,7 @@ fn apply(
             after(build, moved, form, id, out);
         }
         Step::After => after(build, moved, form, id, out),
-        Step::Reduce(steps) => reduce::split(build, moved, id, &steps, out),
+        Step::Reduce => reduce::split(build, moved, id, out),
     }
 }
 

@@ -16,7 +16,7 @@ use group::{Group, Run};
 use hostir::analysis::{is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{OpId, Program, TensorId};
+use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId};
 use hostir::ops::Effect;
 use memory::Memory;
 use unit::Uses;
@@ -108,7 +108,32 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
         }
     }
     edit.set_block(body, out);
+    settle_allocations(edit);
     Ok(())
+}
+
+/// Inputs and outputs of units are in global memory, and so is what the program allocates for them.
+fn settle_allocations(edit: &mut Edit<'_>) {
+    let mut moved = Vec::new();
+    let program = edit.program();
+    program.walk(program.body(), &mut |id| {
+        let op = program.op(id);
+        let memory = |tensor: TensorId| program.tensor(tensor).memory;
+        let need = op.output_tensors().next().map(memory);
+        let has =
+            op.word(AttrKey::MemType).and_then(|word| MemoryType::from_word(program.name(word)));
+        if has == Some(MemoryType::Local) && need == Some(MemoryType::Global) {
+            moved.push(id);
+        }
+    });
+    for id in moved {
+        let global = edit.name(MemoryType::Global.word());
+        let mut op = edit.program().op(id).clone();
+        for (_, value) in op.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::MemType) {
+            *value = AttrValue::Word(global);
+        }
+        edit.set_op(id, op);
+    }
 }
 
 /// Whether an op is a tensor op that does not stand by itself.

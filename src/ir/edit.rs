@@ -19,6 +19,7 @@ enum Undo {
     Domain(DomainId, IterDomain),
     Inputs(Vec<Value>),
     Outputs(Vec<Value>),
+    Aliases(Option<Vec<(TensorId, TensorId)>>),
     Unit(UnitId, HostUnit),
     Style(Style),
     Comments(Vec<Comment>),
@@ -145,6 +146,26 @@ impl<'a> Edit<'a> {
         let old = std::mem::replace(&mut self.program.outputs, outputs);
         self.journal.push(Undo::Outputs(old));
     }
+    /// Keeps the entries of the `Aliases:` section whose names `keep` wants. An entry that leads over a name that
+    /// goes leads to the memory behind it, and a section without entries goes.
+    pub fn retain_aliases(&mut self, keep: impl Fn(TensorId) -> bool) {
+        let entries = self.program.aliases().unwrap_or_default();
+        let kept: Vec<(TensorId, TensorId)> = entries
+            .iter()
+            .filter(|(new, _)| keep(*new))
+            .map(|&(new, original)| {
+                let leads_on = keep(original);
+                (new, if leads_on { original } else { self.program.memory_of(new) })
+            })
+            .collect();
+        if kept == entries {
+            return;
+        }
+        let kept = (!kept.is_empty()).then_some(kept);
+        let old = std::mem::replace(&mut self.program.aliases, kept);
+        self.program.resolve_aliases();
+        self.journal.push(Undo::Aliases(old));
+    }
     /// Replaces a HostUnit's declaration (not the ops of its body).
     pub fn set_unit(&mut self, id: UnitId, unit: HostUnit) {
         let old = std::mem::replace(&mut self.program.units[id], unit);
@@ -169,6 +190,10 @@ impl<'a> Edit<'a> {
             Undo::Domain(id, domain) => self.program.domains[id] = domain,
             Undo::Inputs(inputs) => self.program.inputs = inputs,
             Undo::Outputs(outputs) => self.program.outputs = outputs,
+            Undo::Aliases(aliases) => {
+                self.program.aliases = aliases;
+                self.program.resolve_aliases();
+            }
             Undo::Unit(id, unit) => self.program.units[id] = unit,
             Undo::Style(style) => self.program.style = style,
             Undo::Comments(comments) => self.program.source.comments = comments,

@@ -262,6 +262,7 @@ impl Program {
     }
     /// Follows chains of aliases to their ends. One that ends nowhere keeps its own memory.
     pub(crate) fn resolve_aliases(&mut self) {
+        self.memory.clear();
         let pairs = self.aliases.as_deref().unwrap_or_default();
         let next: FxHashMap<TensorId, TensorId> = pairs.iter().copied().collect();
         for &(new, original) in pairs {

@@ -74,9 +74,23 @@ pub(super) fn fold(cx: &Lowering<'_>, op: &Op, how: RedOp, dtype: DType) -> Resu
 
 /// Integers start from integers; a minimum or maximum also from an infinity, which stands for the type's end.
 fn check(cx: &Lowering<'_>, how: RedOp, dtype: DType, value: Scalar) -> Result<(), Diag> {
-    let Scalar::Float(real) = value else { return Ok(()) };
-    let end = real.is_infinite() && matches!(how, RedOp::Min | RedOp::Max);
-    if dtype.is_float() || end || (real.fract() == 0.0 && real.abs() < 9.3e18) {
+    // What is beyond the type's end and changes nothing stands for that end.
+    let [low, high] = range(dtype).map(Scalar::as_i64);
+    let held = match value {
+        _ if dtype.is_float() => true,
+        Scalar::Bool(_) => true,
+        Scalar::Int(value) => {
+            dtype == DType::Bool
+                || (low..=high).contains(&value)
+                || how.is_identity(dtype, Scalar::Int(value))
+        }
+        Scalar::Float(real) => {
+            let end = real.is_infinite() && matches!(how, RedOp::Min | RedOp::Max);
+            let whole = real.fract() == 0.0 && real.abs() < 9.3e18;
+            end || (whole && (low..=high).contains(&(real as i64)))
+        }
+    };
+    if held {
         return Ok(());
     }
     let message = format!("the initial value {value} is no value of type `{}`", dtype.name());

@@ -46,13 +46,12 @@ pub(super) fn starts_elsewhere(program: &Program, id: OpId) -> bool {
 
 /// Replaces a reduction by its steps. All but the last compute tensors that are sharded like the
 /// operand. An initial value that changes the result is joined with what the steps leave.
-pub(super) fn split(
-    build: &mut Build<'_, '_>,
-    moved: &mut Moved,
-    id: OpId,
-    steps: &[Vec<u32>],
-    out: &mut Vec<OpId>,
-) {
+pub(super) fn split(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, out: &mut Vec<OpId>) {
+    // Of the operand as it is now: an op in front may have taken its reduced axes.
+    let Some(steps) = steps(build.program(), id) else {
+        out.push(id);
+        return;
+    };
     let mut op: Op = build.program().op(id).clone();
     let (Some(operand), Some(result)) = (op.input_tensors().next(), op.output_tensors().next())
     else {

@@ -65,13 +65,15 @@ fn header_of(bytes: &[u8]) -> Result<&[u8], DataError> {
     })
 }
 
-/// Whether the shape's product leaves 64 bits: npyz 0.9.1 multiplies it unchecked.
+/// Whether the shape's product leaves 64 bits: npyz 0.9.1 multiplies it unchecked, from either end, so that a zero
+/// need not come first.
 fn shape_overflows(header: &[u8]) -> bool {
     let Some(at) = header.windows(5).position(|window| window == b"shape") else { return false };
     let shape = header[at..].split(|byte| *byte == b')').next().unwrap_or_default();
     let shape = String::from_utf8_lossy(shape);
     let mut extents = shape.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
-    let product = extents.try_fold(16u64, |product, word| product.checked_mul(word.parse().ok()?));
+    let product = extents
+        .try_fold(16u64, |product, word| product.checked_mul(word.parse::<u64>().ok()?.max(1)));
     product.is_none()
 }
 
