@@ -69,7 +69,7 @@ struct Around {
     renewed: Option<FxHashSet<TensorId>>,
 }
 
-/// A walk in text order.
+/// A walk in text order. An alias counts as its original, as in [`Renewed`].
 struct Walk<'a> {
     program: &'a Program,
     before: &'a Iterations,
@@ -89,16 +89,17 @@ impl<'a> Walk<'a> {
         program.walk(program.body(), &mut |id| {
             let op = program.op(id);
             if op.kind.spec().effect == Effect::Alias {
-                viewed.extend(op.input_tensors());
+                viewed.extend(op.input_tensors().map(|tensor| program.memory_of(tensor)));
             }
         });
+        let inputs = program.inputs().iter().filter_map(|value| value.tensor());
         Self {
             program,
             before,
             wanted: made.iter().copied().collect(),
             touches: Touches::of(program),
             loops: Vec::new(),
-            made: program.inputs().iter().filter_map(|value| value.tensor()).collect(),
+            made: inputs.map(|tensor| program.memory_of(tensor)).collect(),
             viewed,
             found: Vec::new(),
         }
@@ -110,9 +111,11 @@ impl<'a> Walk<'a> {
                 self.decide(id);
             }
             let op = self.program.op(id);
+            let program = self.program;
+            let made = op.output_tensors().map(|tensor| program.memory_of(tensor));
             match self.loops.last_mut() {
-                Some(around) => around.made.extend(op.output_tensors()),
-                None => self.made.extend(op.output_tensors()),
+                Some(around) => around.made.extend(made),
+                None => self.made.extend(made),
             }
             if is_loop(self.program, id) {
                 self.enter(id);
@@ -127,7 +130,8 @@ impl<'a> Walk<'a> {
         let blocks = &program.op(looped).blocks;
         let freed = blocks.iter().flat_map(|&block| &program.block(block).ops);
         let freed = freed.filter(|id| program.op(**id).kind.spec().effect == Effect::Free);
-        let freed = freed.flat_map(|id| program.op(*id).input_tensors()).collect();
+        let freed = freed.flat_map(|id| program.op(*id).input_tensors());
+        let freed = freed.map(|tensor| program.memory_of(tensor)).collect();
         self.loops.push(Around { looped, made: FxHashSet::default(), freed, renewed: None });
         blocks.iter().for_each(|&block| self.block(block));
         let Some(around) = self.loops.pop() else { return };
@@ -146,6 +150,7 @@ impl<'a> Walk<'a> {
     fn decide(&mut self, id: OpId) {
         let op = self.program.op(id);
         let Some(tensor) = op.output_tensors().next() else { return };
+        let tensor = self.program.memory_of(tensor);
         let has =
             self.made.contains(&tensor) || self.loops.iter().any(|l| l.made.contains(&tensor));
         let (program, touches, before) = (self.program, &self.touches, self.before);

@@ -6,30 +6,45 @@
 //! wait for each other, or for one that waits for them, is left alone, and so is a buffer that is used between
 //! two communications only.
 
-use crate::analysis::names::{loop_index, parts};
+use crate::analysis::Definitions;
+use crate::analysis::names::loop_index;
 use crate::analysis::renewed::{Renewed, Touches};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::{AttrKey, BlockId, Expr, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
+use crate::ir::{AttrKey, AttrValue, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
 use crate::ops::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks all loops of the host program.
 pub(super) fn check(program: &Program, diags: &mut Diags) {
     let mut loops = Vec::new();
+    let mut position = 0;
     program.walk(program.body(), &mut |id| {
+        position += 1;
         let op = program.op(id);
         if super::is_loop(op.kind) && repeats(program, op) && keeps_on_streams(program, op) {
-            loops.push(id);
+            loops.push((id, position));
         }
     });
     if loops.is_empty() {
         return;
     }
-    let touches = Touches::of(program);
-    for looped in loops {
-        one_loop(program, looped, &touches, diags);
+    let about = About {
+        touches: Touches::of(program),
+        definitions: Definitions::new(program),
+        made: first_made(program),
+    };
+    for (looped, position) in loops {
+        one_loop(program, (looped, position), &about, diags);
     }
+}
+
+/// What the check of every loop needs of the program.
+struct About {
+    touches: Touches,
+    definitions: Definitions,
+    /// Where each memory is made first, counted in ops from 1; inputs at 0.
+    made: FxHashMap<TensorId, u32>,
 }
 
 /// Whether a loop sets streams and allocates what stays.
@@ -58,25 +73,29 @@ fn repeats(program: &Program, op: &Op) -> bool {
     }
 }
 
-fn one_loop(program: &Program, looped: OpId, touches: &Touches, diags: &mut Diags) {
+fn one_loop(program: &Program, looped: (OpId, u32), about: &About, diags: &mut Diags) {
+    let (looped, position) = looped;
     let op = program.op(looped);
     let (Some(index), Some(&body)) = (loop_index(program, op), op.blocks.first()) else { return };
-    let mut iteration = Iteration::new(program, index, None);
+    let definitions = &about.definitions;
+    let mut iteration = Iteration::new(program, definitions, index, None);
     iteration.block(body);
     if iteration.stream.is_some() {
         // The next iteration begins on the stream on which this one ends.
-        iteration = Iteration::new(program, index, iteration.stream);
+        iteration = Iteration::new(program, definitions, index, iteration.stream);
         iteration.block(body);
     }
-    if iteration.is_ordered() {
+    if iteration.is_ordered() || iteration.kept.is_empty() {
         return;
     }
-    let renewed = Renewed::of(program, looped, touches).tensors;
-    let before = made_before(program, looped);
+    let renewed = Renewed::of(program, looped, &about.touches).tensors;
+    let renewed: FxHashSet<TensorId> = renewed.into_iter().collect();
     for &(tensor, allocate) in &iteration.kept {
-        if !renewed.contains(&tensor)
-            && !before.contains(&tensor)
-            && let Some(used) = iteration.uses.get(&tensor)
+        let memory = program.memory_of(tensor);
+        let before = about.made.get(&memory).is_some_and(|&made| made < position);
+        if !before
+            && !renewed.contains(&memory)
+            && let Some(used) = iteration.uses.get(&memory)
             && let Some(race) = iteration.race(used)
         {
             diags.push(shared(program, tensor, allocate, race));
@@ -84,15 +103,16 @@ fn one_loop(program: &Program, looped: OpId, touches: &Touches, diags: &mut Diag
     }
 }
 
-/// Inputs, and what the program makes before a loop.
-fn made_before(program: &Program, looped: OpId) -> FxHashSet<TensorId> {
-    let mut made: FxHashSet<TensorId> =
-        program.inputs().iter().filter_map(|value| value.tensor()).collect();
-    let mut before = true;
+/// Where each memory is made first, in one walk for all loops.
+fn first_made(program: &Program) -> FxHashMap<TensorId, u32> {
+    let inputs = program.inputs().iter().filter_map(|value| value.tensor());
+    let mut made: FxHashMap<TensorId, u32> =
+        inputs.map(|tensor| (program.memory_of(tensor), 0)).collect();
+    let mut position = 0;
     program.walk(program.body(), &mut |id| {
-        before &= id != looped;
-        if before {
-            made.extend(program.op(id).output_tensors());
+        position += 1;
+        for tensor in program.op(id).output_tensors() {
+            made.entry(program.memory_of(tensor)).or_insert(position);
         }
     });
     made
@@ -109,9 +129,10 @@ struct Used {
     steps: (u32, u32),
 }
 
-/// A walk over one iteration.
+/// A walk over one iteration. Tensors that are aliases count as their original, but for those in `kept`.
 struct Iteration<'p> {
     program: &'p Program,
+    definitions: &'p Definitions,
     /// The loop's index and what is computed from it.
     names: FxHashSet<Symbol>,
     /// The iteration's own stream where that is current, and the op that made it so.
@@ -136,9 +157,15 @@ struct Iteration<'p> {
 }
 
 impl<'p> Iteration<'p> {
-    fn new(program: &'p Program, index: Symbol, stream: Option<(ExprId, OpId)>) -> Self {
+    fn new(
+        program: &'p Program,
+        definitions: &'p Definitions,
+        index: Symbol,
+        stream: Option<(ExprId, OpId)>,
+    ) -> Self {
         Self {
             program,
+            definitions,
             names: [index].into_iter().collect(),
             stream,
             step: 0,
@@ -191,19 +218,24 @@ impl<'p> Iteration<'p> {
         if !op.blocks.is_empty() {
             self.control(op);
         }
-        self.bound.extend(op.output_tensors());
+        self.bound.extend(op.output_tensors().map(|tensor| self.program.memory_of(tensor)));
     }
 
     fn effect(&mut self, id: OpId, op: &Op) {
+        let program = self.program;
         match op.kind.spec().effect {
-            Effect::Alias => self.alias(op),
+            Effect::Alias => self.alias(op, op.input_tensors().next()),
+            Effect::Allocate if op.attr(AttrKey::Alias).is_some() => {
+                self.alias(op, shared_memory(op));
+            }
             Effect::Allocate if op.keeps_memory() => {
-                let tensors = op.output_tensors().filter(|tensor| !self.bound.contains(tensor));
+                let bound = |tensor: &TensorId| self.bound.contains(&program.memory_of(*tensor));
+                let tensors = op.output_tensors().filter(|tensor| !bound(tensor));
                 self.kept.extend(tensors.map(|tensor| (tensor, id)));
             }
             Effect::Communicate => {
                 let on_stream =
-                    op.word(AttrKey::Backend).is_some_and(|word| self.program.name(word) == "CUDA")
+                    op.word(AttrKey::Backend).is_some_and(|word| program.name(word) == "CUDA")
                         && op.kind == OpKind::P2PCommunication;
                 if !on_stream {
                     self.posted = self.step;
@@ -212,7 +244,9 @@ impl<'p> Iteration<'p> {
             }
             Effect::Pure | Effect::Stream | Effect::Opaque => self.touches(id, op, true),
             Effect::Free => {
-                self.kept.retain(|(tensor, _)| !op.input_tensors().any(|freed| freed == *tensor));
+                let freed: FxHashSet<TensorId> =
+                    op.input_tensors().map(|tensor| program.memory_of(tensor)).collect();
+                self.kept.retain(|(tensor, _)| !freed.contains(&program.memory_of(*tensor)));
             }
             Effect::Allocate | Effect::Control => {}
         }
@@ -229,18 +263,23 @@ impl<'p> Iteration<'p> {
     fn synchronize(&mut self, op: &Op) {
         let Some(other) = stream_of(op) else { return };
         match self.stream {
-            Some((current, _)) if self.varies(other) => self.chained |= other != current,
+            Some((current, _)) if self.varies(other) => {
+                let stream = |expr| self.definitions.expand(self.program, expr);
+                self.chained |= stream(other) != stream(current);
+            }
             Some(_) => self.follows = true,
             None => self.joined |= self.varies(other),
         }
     }
 
-    fn alias(&mut self, op: &Op) {
-        let Some(from) = op.input_tensors().next() else { return };
+    /// The results of an op are parts of `from`.
+    fn alias(&mut self, op: &Op, from: Option<TensorId>) {
+        let Some(from) = from.map(|tensor| self.program.memory_of(tensor)) else { return };
         let index = op.expr(AttrKey::Index).or_else(|| op.expr(AttrKey::StreamIndex));
         let own = index.is_some_and(|index| self.varies(index));
         let whole = self.parts.get(&from).copied().unwrap_or(Some(from)).filter(|_| !own);
-        self.parts.extend(op.output_tensors().map(|part| (part, whole)));
+        let parts = op.output_tensors().map(|part| self.program.memory_of(part));
+        self.parts.extend(parts.filter(|&part| part != from).map(|part| (part, whole)));
     }
 
     /// Notes what an op reads and writes while the iteration's stream is current.
@@ -248,6 +287,7 @@ impl<'p> Iteration<'p> {
         let Some((_, set)) = self.stream else { return };
         let reads = op.input_tensors().map(|tensor| (tensor, false));
         for (tensor, writes) in reads.chain(op.output_tensors().map(|tensor| (tensor, true))) {
+            let tensor = self.program.memory_of(tensor);
             let Some(whole) = self.parts.get(&tensor).copied().unwrap_or(Some(tensor)) else {
                 continue;
             };
@@ -274,12 +314,20 @@ impl<'p> Iteration<'p> {
         self.stream = end;
     }
 
-    /// Whether a scalar differs between iterations.
+    /// Whether a scalar differs between iterations, by way of `Index definitions:` too.
     fn varies(&self, expr: ExprId) -> bool {
-        match self.program.expr(expr) {
-            Expr::Name(name) => self.names.contains(name),
-            other => parts(other).iter().any(|&part| self.varies(part)),
-        }
+        let mut found = false;
+        let mut visit = |name| found |= self.names.contains(&name);
+        self.definitions.names(self.program, expr, &mut visit);
+        found
+    }
+}
+
+/// The tensor whose memory an allocation shares.
+fn shared_memory(op: &Op) -> Option<TensorId> {
+    match op.attr(AttrKey::Alias)? {
+        AttrValue::Tensor(tensor) => Some(*tensor),
+        _ => None,
     }
 }
 

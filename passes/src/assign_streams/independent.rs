@@ -2,8 +2,9 @@
 
 use crate::codes;
 use crate::storage::{Access, Storage, accesses};
+use hostir::analysis::Definitions;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
+use hostir::ir::{AttrKey, AttrValue, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
 use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -25,13 +26,16 @@ pub(super) fn check(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), D
     let mut storage = Storage::of(program);
     let mut roles = IdVec::filled(Role::Shared, program.tensors().len());
     let outside = made_outside(program);
+    let definitions = Definitions::new(program);
     let mut diags = Diags::default();
     for &(op, index) in loops {
         let mut ops = Vec::new();
         for &block in &program.op(op).blocks {
             program.walk(block, &mut |op| ops.push(op));
         }
-        let named = assign(program, &ops, index, &outside, &mut roles);
+        let slices =
+            |op: &Op| sliced(op).is_some_and(|expr| definitions.expand(program, expr) == index);
+        let named = assign(program, &ops, &slices, &outside, &mut roles);
         one_loop(program, &ops, &mut storage, &roles, &mut diags);
         for tensor in named {
             roles[tensor] = Role::Shared;
@@ -40,40 +44,59 @@ pub(super) fn check(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), D
     if diags.has_errors() { Err(diags) } else { Ok(()) }
 }
 
-/// Sets the roles of the tensors that a loop makes or binds; returns them.
+/// Sets the roles of the tensors that a loop makes or binds; returns them. `slices` says whether an op selects
+/// by the loop's index. An alias has the role of its original, as everywhere here.
 fn assign(
     program: &Program,
     ops: &[OpId],
-    index: ExprId,
+    slices: &dyn Fn(&Op) -> bool,
     outside: &FxHashSet<TensorId>,
     roles: &mut IdVec<TensorId, Role>,
 ) -> Vec<TensorId> {
-    let mut named = Vec::new();
+    let (mut named, mut sharing) = (Vec::new(), Vec::new());
+    let memory = |tensor: TensorId| program.memory_of(tensor);
     for &id in ops {
         let op = program.op(id);
         let effect = op.kind.spec().effect;
-        let from_slice = || op.input_tensors().any(|tensor| roles[tensor] != Role::Shared);
+        let from_slice = || op.input_tensors().any(|tensor| roles[memory(tensor)] != Role::Shared);
+        let shared = shared_memory(op).map(memory);
         let role = match effect {
-            Effect::Alias if sliced(op) == Some(index) || from_slice() => Role::Slice,
+            Effect::Alias if slices(op) || from_slice() => Role::Slice,
             Effect::Allocate if !op.keeps_memory() => Role::Own,
             Effect::Pure | Effect::Allocate | Effect::Opaque => Role::Kept,
             _ => Role::Shared,
         };
-        for tensor in op.output_tensors() {
-            if roles[tensor] == Role::Shared && role != Role::Shared && !outside.contains(&tensor) {
+        let role = shared.map_or(role, |original| roles[original]);
+        for tensor in op.output_tensors().map(memory).filter(|tensor| !outside.contains(tensor)) {
+            if shared.is_some() || (roles[tensor] == Role::Shared && role != Role::Shared) {
                 roles[tensor] = role;
                 named.push(tensor);
             }
+            sharing.extend(shared.map(|original| (tensor, original)));
         }
         if effect == Effect::Free {
-            for tensor in
-                op.input_tensors().filter(|&tensor| roles[tensor] == Role::Kept).collect::<Vec<_>>()
-            {
-                roles[tensor] = Role::Own;
+            for tensor in op.input_tensors().map(memory) {
+                if roles[tensor] == Role::Kept {
+                    roles[tensor] = Role::Own;
+                }
             }
         }
     }
+    // What shares memory that the iteration frees later is freed with it.
+    for (tensor, original) in sharing {
+        if roles[tensor] == Role::Kept {
+            roles[tensor] = roles[original];
+        }
+    }
     named
+}
+
+/// The tensor whose memory an ALLOCATE shares.
+fn shared_memory(op: &Op) -> Option<TensorId> {
+    match op.attr(AttrKey::Alias)? {
+        AttrValue::Tensor(tensor) => Some(*tensor),
+        _ => None,
+    }
 }
 
 /// The index that a view selects.
@@ -85,7 +108,8 @@ fn sliced(op: &Op) -> Option<ExprId> {
 fn made_outside(program: &Program) -> FxHashSet<TensorId> {
     let ops = program.block(program.body()).ops.iter();
     let made = ops.flat_map(|&op| program.op(op).output_tensors());
-    program.inputs().iter().filter_map(|value| value.tensor()).chain(made).collect()
+    let inputs = program.inputs().iter().filter_map(|value| value.tensor());
+    inputs.chain(made).map(|tensor| program.memory_of(tensor)).collect()
 }
 
 /// How the iterations of one loop use one storage class.
@@ -115,7 +139,7 @@ fn one_loop(
                 let found = uses.entry(storage.class(tensor)).or_default();
                 let axis = (tensor, op.domain(AttrKey::Axis));
                 let known = found.axes.iter().any(|&(_, tensor, domain)| (tensor, domain) == axis);
-                if roles[tensor] == Role::Shared && !known {
+                if roles[program.memory_of(tensor)] == Role::Shared && !known {
                     found.axes.push((id, axis.0, axis.1));
                 }
             }
@@ -130,7 +154,7 @@ fn one_loop(
                 Access::Bind | Access::Free | Access::Name => (false, false),
             };
             let found = uses.entry(storage.class(tensor)).or_default();
-            match roles[tensor] {
+            match roles[program.memory_of(tensor)] {
                 Role::Own => {}
                 Role::Slice => found.slice_write |= writes,
                 Role::Shared | Role::Kept => {
@@ -158,7 +182,7 @@ fn report(program: &Program, roles: &IdVec<TensorId, Role>, found: &Use, diags: 
         diags.push(diag.note(note));
     };
     if let Some(at) = found.shared_write {
-        if roles[at.1] == Role::Kept {
+        if roles[program.memory_of(at.1)] == Role::Kept {
             let what = "keeps its memory from one iteration to the next, so that these cannot run on different streams";
             error(at, what, "free it in the loop: --pass=allocate-and-deallocate before this pass");
         } else {
