@@ -249,13 +249,12 @@ impl<'t> Builder<'t> {
 
     /// A statement's number as 32 bits.
     fn small(&mut self, number: i64, span: Span) -> u32 {
-        // The largest stands for no number.
-        let known = u32::try_from(number).ok().filter(|&number| number != u32::MAX);
+        let known = u32::try_from(number).ok().filter(|&number| number <= crate::MAX_NUMBER);
         known.unwrap_or_else(|| {
             let text = format!("the number {number} is too large here");
             self.error(
                 SyntaxError::new(Code::Number, span, text)
-                    .note(format!("numbers of statements end at {}", u32::MAX - 1)),
+                    .note(format!("numbers of statements end at {}", crate::MAX_NUMBER)),
             );
             u32::MAX
         })

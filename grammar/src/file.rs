@@ -278,8 +278,11 @@ impl Parser<'_> {
     /// Reads a `HostUnitN:` section if one starts here.
     pub(crate) fn section_starts(&mut self, token: Token) -> bool {
         let Tok::Word(word) = token.tok else { return false };
-        let Some(number) = self.b.ast.str(word).strip_prefix("HostUnit") else { return false };
-        let Ok(number) = number.parse::<u32>() else { return false };
+        let Some(digits) = self.b.ast.str(word).strip_prefix("HostUnit") else { return false };
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return false;
+        }
+        let digits = digits.to_owned();
         if self.peek(1).tok != Tok::Colon {
             return false;
         }
@@ -301,6 +304,7 @@ impl Parser<'_> {
         let body = self.frames[0].block;
         self.comments.place(CommentPlace::EndOf(body), &mut self.b.ast);
         self.last = CommentPlace::EndOf(body);
+        let number = crate::tensor::number(&mut self.b, &digits, token.span);
         self.unit(token, number);
         true
     }

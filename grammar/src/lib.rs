@@ -72,6 +72,9 @@ pub struct Parsed {
 pub const MAX_TEXT: usize = 256 << 20;
 /// How many errors of one text are recorded; the rest of the text is not read then.
 pub const MAX_ERRORS: usize = 10_000;
+/// The largest number of a tensor, domain, device, HostUnit or statement. 32 bits hold more: numbers
+/// can be counted on from it, and the largest of 32 bits stands for none.
+pub(crate) const MAX_NUMBER: u32 = i32::MAX as u32;
 /// How many tokens and comments one text may have.
 const MAX_TOKENS: usize = 1 << 24;
 

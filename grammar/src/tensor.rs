@@ -151,12 +151,14 @@ pub(crate) fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
 
 /// A number of 32 bits.
 pub(crate) fn number(b: &mut Builder<'_>, digits: &str, span: Span) -> u32 {
-    // The largest stands for no number.
-    let known = digits.parse().ok().filter(|&number| number != u32::MAX);
+    let known = digits.parse().ok().filter(|&number| number <= crate::MAX_NUMBER);
     known.unwrap_or_else(|| {
         b.error(
             SyntaxError::new(Code::Number, span, format!("the number `{digits}` is too large"))
-                .note(format!("numbers of tensors, domains and devices end at {}", u32::MAX - 1)),
+                .note(format!(
+                    "numbers of tensors, domains, devices and HostUnits end at {}",
+                    crate::MAX_NUMBER
+                )),
         );
         u32::MAX
     })

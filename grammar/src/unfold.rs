@@ -27,6 +27,9 @@ const HEADS: &[&str] = &[
 ];
 /// Words that start one if a number and an argument list follow.
 const NUMBERED: &[&str] = &["Communication", "P2PCommunication", "CollectivePermute"];
+/// Starts of what may stand behind the name of a tensor.
+const ATTACHED: &[&str] =
+    &["[", "(DeviceMesh", "{logical", "{axes", "ca_pos", "produce_pos", "maybe_produce_pos"];
 
 /// Whether a line holds a whole container with something in it.
 pub(crate) fn is_folded(line: &str) -> bool {
@@ -140,9 +143,7 @@ fn behind_name(text: &str) -> &str {
     let mut rest = &text[end..];
     loop {
         let next = rest.trim_start();
-        let attached =
-            ["[", "(DeviceMesh", "{logical", "ca_pos", "produce_pos", "maybe_produce_pos"];
-        if !attached.iter().any(|start| next.starts_with(start)) {
+        if !ATTACHED.iter().any(|start| next.starts_with(start)) {
             return next;
         }
         let mut brackets = Brackets::default();

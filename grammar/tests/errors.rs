@@ -84,6 +84,23 @@ fn numbers_and_characters() {
     check("  x = 99999999999999999999", "H0009", "99999999999999999999");
     check("  Wait Communication 4294967296", "H0009", "Communication 4294967296");
     check("  Wait Communication 4294967295", "H0009", "Communication 4294967295");
+    check("  Wait Communication 2147483648", "H0009", "Communication 2147483648");
+    check("  EndCoalescing 2147483648", "H0009", "EndCoalescing");
+    check("  Set( T2147483648 )", "H0009", "2147483648");
+    check("  Set( T2147483648_g_float[iS0{8}] )", "H0009", "2147483648");
+    check("  Set( T1_g_float[iS2147483648{8}] )", "H0009", "2147483648");
+    check("  Set( T1_g_float[iS0{8}] (DeviceMesh{2147483648}) )", "H0009", "2147483648");
+    let unit = |number: &str| {
+        let section = format!("HostUnit{number}: Inputs={{}} -> Outputs={{}}Inputs:\nOutputs:\n");
+        codes(&format!(
+            "%HostIrContainer {{ () -> () :\n\n{section}\n%kernel {{\n}} // %kernel\n}}"
+        ))
+    };
+    assert_eq!(unit("2147483648"), ["H0009"]);
+    assert_eq!(unit("99999999999999999999"), ["H0009"]);
+    assert!(unit("2147483647").is_empty());
+    let largest = "  Set( T2147483647_g_float[iS2147483647{8}] )\n  Wait Communication 2147483647";
+    assert!(codes(&format!("%HostIrContainer {{ () -> () :\n{largest}\n}}")).is_empty());
     check("  x = a $$ b", "H0020", "$$");
 }
 

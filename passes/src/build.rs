@@ -1,6 +1,7 @@
 //! New ops, tensors and scalars, as lowering makes them.
 
 use hostir::ir::edit::Edit;
+use hostir::ir::order::first_free_number;
 use hostir::ir::{
     AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain, MemoryType,
     Op, OpId, ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
@@ -8,7 +9,7 @@ use hostir::ir::{
 use hostir::ops::OpKind;
 use hostir::plan::RedOp;
 
-/// Makes ops in an edit and numbers what it makes after everything the program has.
+/// Makes ops in an edit and gives what it makes numbers that the program does not have.
 pub(crate) struct Build<'e, 'p> {
     pub(crate) edit: &'e mut Edit<'p>,
     /// The op that new ops come from: they inherit its place in the text.
@@ -41,15 +42,11 @@ pub(crate) struct Collective<'a> {
 impl<'e, 'p> Build<'e, 'p> {
     pub(crate) fn new(edit: &'e mut Edit<'p>) -> Self {
         let program = edit.program();
-        let known = |number: u32| number.checked_add(1);
-        let tensors = program.tensors().iter().filter_map(|(_, tensor)| known(tensor.number));
-        let next_tensor = tensors.max().unwrap_or(0);
-        let domains = program.all_domains().filter_map(|domain| known(domain.number));
-        let next_domain = domains.max().unwrap_or(0);
-        let numbers = program.ops().iter().filter_map(|(_, op)| known(op.number));
-        let next_number = numbers.max().unwrap_or(0);
-        let units = program.units().iter().filter_map(|(_, unit)| known(unit.number));
-        let next_unit = units.max().unwrap_or(0);
+        let tensors = program.tensors().iter().map(|(_, tensor)| tensor.number);
+        let next_tensor = first_free_number(tensors);
+        let next_domain = first_free_number(program.all_domains().map(|domain| domain.number));
+        let next_number = first_free_number(program.ops().iter().map(|(_, op)| op.number));
+        let next_unit = first_free_number(program.units().iter().map(|(_, unit)| unit.number));
         let next_stream = next_stream(program);
         let origin = OpId(0);
         Self { edit, origin, next_tensor, next_domain, next_number, next_unit, next_stream }
@@ -88,7 +85,7 @@ impl<'e, 'p> Build<'e, 'p> {
 
     /// A new number for a domain.
     pub(crate) fn domain_number(&mut self) -> u32 {
-        self.next_domain += 1;
+        self.next_domain = self.next_domain.saturating_add(1);
         self.next_domain - 1
     }
     /// A new tensor of the type and mesh of `like`, with these domains under new numbers.
@@ -117,7 +114,7 @@ impl<'e, 'p> Build<'e, 'p> {
             logical: None,
             unit: old.unit,
         };
-        self.next_tensor += 1;
+        self.next_tensor = self.next_tensor.saturating_add(1);
         let span = self.program().op_span(self.origin);
         self.edit.tensor(tensor, &domains, span)
     }
@@ -164,7 +161,7 @@ impl<'e, 'p> Build<'e, 'p> {
         AttrValue::Word(self.edit.name(text))
     }
     fn number(&mut self) -> u32 {
-        self.next_number += 1;
+        self.next_number = self.next_number.saturating_add(1);
         self.next_number - 1
     }
     /// `T = ALLOCATE(...)` in global memory (in the tensor's, where that is symmetric).
@@ -301,7 +298,7 @@ impl<'e, 'p> Build<'e, 'p> {
     }
     /// A new number for a HostUnit.
     pub(crate) fn unit_number(&mut self) -> u32 {
-        self.next_unit += 1;
+        self.next_unit = self.next_unit.saturating_add(1);
         self.next_unit - 1
     }
     /// `PostOnStream (HostUnit0, Inputs:{..}, Outputs:{..})`
@@ -319,7 +316,7 @@ impl<'e, 'p> Build<'e, 'p> {
     }
     /// A name for the stream that a GetCurrentStream binds.
     pub(crate) fn user_stream(&mut self) -> ExprId {
-        self.next_stream += 1;
+        self.next_stream = self.next_stream.saturating_add(1);
         self.int(self.next_stream - 1)
     }
     pub(crate) fn get_current_stream(&mut self, stream: ExprId) -> OpId {

@@ -86,7 +86,7 @@ pub fn logical_axes(program: &Program, tensor: TensorId) -> Axes {
         return Axes { axes: logical.iter().map(|&extent| given(extent)).collect(), split: false };
     }
     let domains = program.domains(tensor);
-    if let Some(axes) = before_stream_split(program, domains) {
+    if let Some(axes) = before_stream_split(program, tensor) {
         return Axes { axes, split: false };
     }
     let split = program.tensor(tensor).split || is_split(program, domains);
@@ -123,8 +123,10 @@ pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
     }
     let inner = domains.iter().position(|domain| half(program, domain.extent, parts).is_some())?;
     let whole = half(program, domains[inner].extent, parts)?;
+    let order = program.logical_axes(tensor);
     // Of several axes of one extent the one in the place of the domain.
-    let place = domains[..inner].iter().filter(|domain| !on_stream(domain)).count();
+    let before = order.iter().map(|&at| at as usize).take_while(|&at| at != inner);
+    let place = before.filter(|&at| !on_stream(&&domains[at])).count();
     let same = |axis: &Axis| axis.extent == whole;
     let axis = match axes.get(place).is_some_and(same) {
         true => Some(place as u32),
@@ -134,7 +136,8 @@ pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
 }
 
 /// The axes of which one was split over streams, outer part first, and no other was split.
-fn before_stream_split(program: &Program, domains: &[IterDomain]) -> Option<SmallVec<[Axis; 8]>> {
+fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[Axis; 8]>> {
+    let domains = program.domains(tensor);
     let at = domains.iter().position(|domain| domain.parallel == ParallelType::Stream)?;
     let outer = &domains[at];
     let inner =
@@ -147,10 +150,14 @@ fn before_stream_split(program: &Program, domains: &[IterDomain]) -> Option<Smal
         return None;
     }
     let mut axes = SmallVec::new();
-    for (k, domain) in domains.iter().enumerate().filter(|(k, _)| *k != at) {
-        let mut axis = Axis::of(domain, k as u32);
-        if k == inner {
-            axis.extent = half(program, domain.extent, outer.extent)?;
+    for printed in program.logical_axes(tensor) {
+        let place = printed as usize;
+        if place == at {
+            continue;
+        }
+        let mut axis = Axis::of(&domains[place], printed);
+        if place == inner {
+            axis.extent = half(program, axis.extent, outer.extent)?;
         }
         axes.push(axis);
     }

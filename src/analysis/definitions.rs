@@ -31,9 +31,20 @@ impl Definitions {
     pub fn get(&self, name: Symbol) -> Option<OpId> {
         self.ops.get(&name).copied()
     }
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.ops.is_empty()
+    /// The names whose definitions use a name themselves, not by way of another definition.
+    pub(crate) fn users(&self, program: &Program) -> FxHashMap<Symbol, Vec<Symbol>> {
+        let mut users: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
+        let mut stack = Vec::new();
+        for (&name, &id) in &self.ops {
+            stack.extend(program.op(id).operands.iter().filter_map(|value| value.scalar()));
+            while let Some(expr) = stack.pop() {
+                match program.expr(expr) {
+                    Expr::Name(used) => users.entry(*used).or_default().push(name),
+                    other => stack.extend(super::names::parts(other)),
+                }
+            }
+        }
+        users
     }
     /// What an expression stands for: the definition of a name that has one, else the expression itself.
     pub fn expand(&self, program: &Program, expr: ExprId) -> ExprId {

@@ -10,6 +10,7 @@
 
 use super::axes::{Axes, logical_axes};
 use crate::diag::codes;
+use crate::ir::order::first_free_number;
 use crate::ir::{AttrKey, AttrValue, IterDomain, Op, OpId, Program, TensorId};
 use crate::ops::{AxisLink, name_of};
 use crate::print::{domain_text, mesh_text};
@@ -218,10 +219,8 @@ pub fn pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> Rela
 
 /// The `broadcast` that gives an operand the leading axes that it lacks.
 fn broadcast_note(program: &Program, from: &Side, rank: usize) -> String {
-    let tensors = program.tensors().iter().filter(|(_, tensor)| tensor.number != u32::MAX);
-    let number = tensors.map(|(_, tensor)| tensor.number).max().map_or(0, |last| last + 1);
-    let domains = program.all_domains().filter(|domain| domain.number != u32::MAX);
-    let free = domains.map(|domain| domain.number).max().map_or(0, |last| last + 1);
+    let number = first_free_number(program.tensors().iter().map(|(_, tensor)| tensor.number));
+    let free = first_free_number(program.all_domains().map(|domain| domain.number));
     let missing = rank - from.stored().len();
     let stored = program.domains(from.tensor).iter().filter(|domain| !domain.is_reduction());
     let all = (0..missing).map(|_| None).chain(stored.map(Some));

@@ -134,20 +134,22 @@ impl Bindings {
 
     /// Definitions that are computed from the index of a loop are bound in the loop only.
     fn definitions(&mut self, program: &Program) {
-        let definitions = Definitions::new(program);
-        let block = program.index_definitions().map(|block| &program.block(block).ops);
-        let mut found = Vec::new();
-        for &id in block.into_iter().flatten() {
-            for result in program.op(id).results.iter().filter_map(|value| value.scalar()) {
-                let Some(name) = program.exprs().as_name(result) else { continue };
-                let mut needs = SmallVec::new();
-                definitions.names(program, result, &mut |used| {
-                    if self.index[used.0 as usize] && !self.bound[used.0 as usize] {
-                        needs.push(used);
+        let users = Definitions::new(program).users(program);
+        if users.is_empty() {
+            return;
+        }
+        // From each index to what is computed from it: as many steps as there are needs.
+        let mut found: FxHashMap<Symbol, SmallVec<[Symbol; 2]>> = FxHashMap::default();
+        for k in (0..self.index.len()).filter(|&k| self.index[k] && !self.bound[k]) {
+            let index = Symbol(k as u32);
+            let mut stack = vec![index];
+            while let Some(name) = stack.pop() {
+                for &user in users.get(&name).into_iter().flatten() {
+                    let needs = found.entry(user).or_default();
+                    if needs.last() != Some(&index) {
+                        needs.push(index);
+                        stack.push(user);
                     }
-                });
-                if !needs.is_empty() {
-                    found.push((name, needs));
                 }
             }
         }

@@ -66,6 +66,20 @@ pub fn looks_split(domains: &[IterDomain]) -> bool {
     })
 }
 
+/// Where new numbers start: behind those in use, or in the widest gap between them if they are so large
+/// that what is numbered behind them could not be read again. `u32::MAX` is no number.
+pub fn first_free_number(numbers: impl Iterator<Item = u32>) -> u32 {
+    let mut used: Vec<u32> = numbers.filter(|&number| number != u32::MAX).collect();
+    let Some(&last) = used.iter().max() else { return 0 };
+    if last < 1 << 30 {
+        return last + 1;
+    }
+    used.sort_unstable();
+    let gaps = used.windows(2).map(|pair| (pair[1] - pair[0], pair[0].saturating_add(1)));
+    let first = used.first().map(|&first| (first, 0));
+    gaps.chain(first).max().map_or(0, |(_, start)| start)
+}
+
 /// By tensor: whether an op of the program permutes into it.
 pub fn permuted_results(program: &Program) -> Vec<bool> {
     let mut permuted = vec![false; program.tensors().len()];

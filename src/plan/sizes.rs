@@ -600,6 +600,7 @@ impl Solver<'_> {
     /// The axes whose extents are computed from a name.
     fn holders(&self, name: &str) -> Vec<(TensorId, u32)> {
         let mut found = Vec::new();
+        let Some(name) = self.program.names().find(name) else { return found };
         for tensor in self.program.tensors().ids() {
             for (axis, index) in self.axes.of(tensor).iter().zip(0..) {
                 let extents = [Some(axis.extent), axis.expanded];
@@ -626,14 +627,10 @@ impl Solver<'_> {
     }
 }
 
-fn mentions(program: &Program, expr: ExprId, name: &str) -> bool {
-    program.names().find(name).is_some_and(|name| mentions_symbol(program, expr, name))
-}
-
-fn mentions_symbol(program: &Program, expr: ExprId, name: Symbol) -> bool {
+fn mentions(program: &Program, expr: ExprId, name: Symbol) -> bool {
     match program.expr(expr) {
         Expr::Name(found) => *found == name,
-        other => parts(other).iter().any(|&part| mentions_symbol(program, part, name)),
+        other => parts(other).iter().any(|&part| mentions(program, part, name)),
     }
 }
 

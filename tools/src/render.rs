@@ -11,6 +11,7 @@ use crate::source::Source;
 use codespan_reporting::term;
 use hostir::diag::{Diag, Severity};
 use std::io::{self, Write};
+pub(crate) use view::line_starts;
 use view::{Lines, View};
 
 /// Diagnostics a person is shown of one text; the rest is counted.

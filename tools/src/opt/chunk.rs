@@ -1,5 +1,6 @@
 //! Cuts the input into texts that are run on their own, and moves diagnostics back.
 
+use crate::render::line_starts;
 use hostir::diag::{Diag, Diags, Span};
 use std::borrow::Cow;
 
@@ -70,12 +71,4 @@ impl Chunk<'_> {
 
 fn shift(span: Span, by: usize) -> Span {
     Span::new(span.start as usize + by, span.end as usize + by)
-}
-
-/// Where the lines of a text start.
-pub(super) fn line_starts(text: &str) -> Vec<u32> {
-    let mut starts = Vec::with_capacity(memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1);
-    starts.push(0);
-    starts.extend(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at as u32 + 1));
-    starts
 }

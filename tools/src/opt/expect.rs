@@ -6,7 +6,7 @@
 //! code, the message or the text at the place. Notes are the second places and the notes of a
 //! diagnostic; they may be left out, diagnostics may not.
 
-use super::chunk::line_starts;
+use crate::render::line_starts;
 use hostir::diag::{Diag, Diags, Severity, Span};
 use hostir_passes::codes;
 use regex::Regex;

@@ -21,6 +21,16 @@ const TAIL: usize = 1;
 const CUT: &str = "…";
 
 /// Where the lines of a text start.
+pub(crate) fn line_starts(text: &str) -> Vec<u32> {
+    let breaks = || memchr::memchr_iter(b'\n', text.as_bytes());
+    // Texts are shorter than 4 GiB; one of line ends alone has as many starts as bytes.
+    let mut starts = Vec::with_capacity(breaks().count() + 1);
+    starts.push(0);
+    starts.extend(breaks().map(|at| at as u32 + 1));
+    starts
+}
+
+/// A text by its lines.
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<u32>,
@@ -28,12 +38,7 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        let bytes = text.as_bytes();
-        // Texts are shorter than 4 GiB; one of line ends alone has as many starts as bytes.
-        let mut starts = Vec::with_capacity(memchr::memchr_iter(b'\n', bytes).count() + 1);
-        starts.push(0);
-        starts.extend(memchr::memchr_iter(b'\n', bytes).map(|at| at as u32 + 1));
-        Self { text, starts }
+        Self { text, starts: line_starts(text) }
     }
     fn index(&self, offset: usize) -> usize {
         self.starts.partition_point(|start| *start as usize <= offset).saturating_sub(1)
