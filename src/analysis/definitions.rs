@@ -35,7 +35,9 @@ impl Definitions {
     pub(crate) fn users(&self, program: &Program) -> FxHashMap<Symbol, Vec<Symbol>> {
         let mut users: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
         let mut stack = Vec::new();
-        for (&name, &id) in &self.ops {
+        let mut ops: Vec<(Symbol, OpId)> = self.ops.iter().map(|(&name, &id)| (name, id)).collect();
+        ops.sort_by_key(|(_, id)| id.0);
+        for (name, id) in ops {
             stack.extend(program.op(id).operands.iter().filter_map(|value| value.scalar()));
             while let Some(expr) = stack.pop() {
                 match program.expr(expr) {

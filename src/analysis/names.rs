@@ -139,23 +139,23 @@ impl Bindings {
             return;
         }
         // From each index to what is computed from it: as many steps as there are needs.
-        let mut found: FxHashMap<Symbol, SmallVec<[Symbol; 2]>> = FxHashMap::default();
+        let mut unbound = Vec::new();
         for k in (0..self.index.len()).filter(|&k| self.index[k] && !self.bound[k]) {
             let index = Symbol(k as u32);
             let mut stack = vec![index];
             while let Some(name) = stack.pop() {
                 for &user in users.get(&name).into_iter().flatten() {
-                    let needs = found.entry(user).or_default();
+                    let needs = self.needs.entry(user).or_default();
                     if needs.last() != Some(&index) {
                         needs.push(index);
                         stack.push(user);
+                        unbound.push(user);
                     }
                 }
             }
         }
-        for (name, needs) in found {
+        for name in unbound {
             self.bound[name.0 as usize] = false;
-            self.needs.insert(name, needs);
         }
     }
 
