@@ -94,7 +94,7 @@ impl OpKind {
         TABLE[self as usize]
     }
     /// Whether the op permutes the axes of its operand, and so has a permutation
-    /// ([`AttrKey::Perm`](crate::ir::AttrKey::Perm)).
+    /// ([`AttrKey::Perm`]).
     pub fn permutes(self) -> bool {
         matches!(self, Self::SetPermute | Self::SegmenterSetPermute)
     }
