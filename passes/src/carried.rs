@@ -151,9 +151,9 @@ impl Walk<'_> {
     }
 
     fn allocated(&self, op: &Op, result: TensorId) -> Is {
-        match op.attr(AttrKey::Alias) {
+        match op.shared_memory() {
             // Shared memory holds what its original does.
-            Some(AttrValue::Tensor(original)) => self.is(*original),
+            Some(original) => self.is(original),
             _ if op.keeps_memory() => self.is(result).max(Is::Bound),
             // New memory in any case holds nothing older.
             _ => Is::Written,

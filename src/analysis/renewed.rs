@@ -65,7 +65,7 @@ fn visit(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Touch)) {
     let effect = op.kind.spec().effect;
     // An alias is its original; an allocation that shares memory binds its result, as a slice does.
     let touch = &mut |tensor, how| touch(program.memory_of(tensor), how);
-    let shares = shared_memory(op).is_some();
+    let shares = op.shared_memory().is_some();
     let manages = matches!(effect, Effect::Allocate | Effect::Free) && !shares;
     // Communications and kernels write into memory that is there.
     let writes = match effect {
@@ -87,14 +87,6 @@ fn visit(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Touch)) {
         }
     }
     op.output_tensors().for_each(|tensor| touch(tensor, of(writes)));
-}
-
-/// The tensor whose memory an allocation shares.
-fn shared_memory(op: &Op) -> Option<TensorId> {
-    match op.attr(AttrKey::Alias)? {
-        AttrValue::Tensor(tensor) => Some(*tensor),
-        _ => None,
-    }
 }
 
 fn touches(program: &Program) -> FxHashMap<TensorId, u32> {
@@ -146,7 +138,7 @@ impl<'p> Body<'p> {
 
     fn op(&mut self, op: &Op) {
         let program = self.program;
-        let shares = shared_memory(op).is_some();
+        let shares = op.shared_memory().is_some();
         let allocates = op.kind.spec().effect == Effect::Allocate && !shares;
         visit(program, op, &mut |tensor, touch| {
             *self.touches.entry(tensor).or_default() += 1;
@@ -181,7 +173,7 @@ impl<'p> Body<'p> {
 
     fn tie(&mut self, op: &Op) {
         let program = self.program;
-        let shared = shared_memory(op);
+        let shared = op.shared_memory();
         let alias = op.kind.spec().effect == Effect::Alias || shared.is_some();
         let others = op.input_tensors().filter(|_| alias).chain(shared);
         let first = op.output_tensors().next().map(|tensor| program.memory_of(tensor));
@@ -271,7 +263,8 @@ fn dependents(program: &Program, looped: OpId, index: Symbol, found: &mut Vec<Te
             });
             let by_scalar =
                 scalars.chain(attrs).any(|expr| definitions.depends(program, expr, index));
-            let by_alias = shared_memory(op).is_some_and(|tensor| depend.contains(&memory(tensor)));
+            let by_alias =
+                op.shared_memory().is_some_and(|tensor| depend.contains(&memory(tensor)));
             let by_tensor = || op.input_tensors().any(|tensor| depend.contains(&memory(tensor)));
             if by_scalar || by_alias || by_tensor() {
                 depend.extend(op.output_tensors().map(memory));

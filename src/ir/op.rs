@@ -244,6 +244,13 @@ impl Op {
             _ => None,
         }
     }
+    /// The tensor whose memory an ALLOCATE shares (`.alias=`).
+    pub fn shared_memory(&self) -> Option<TensorId> {
+        match self.attr(AttrKey::Alias)? {
+            AttrValue::Tensor(tensor) => Some(*tensor),
+            _ => None,
+        }
+    }
     /// Whether an ALLOCATE keeps the memory that its tensor has, of the iteration before for example: the
     /// long form does, the short form of 2026 makes new memory each time, unless `keep=` says otherwise.
     pub fn keeps_memory(&self) -> bool {

@@ -19,8 +19,8 @@ pub fn lower_allocate(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     if !cx.in_mesh(tensor) {
         return Ok(());
     }
-    if let Some(AttrValue::Tensor(original)) = op.attr(AttrKey::Alias) {
-        return share(cx, op, tensor, *original);
+    if let Some(original) = op.shared_memory() {
+        return share(cx, op, tensor, original);
     }
     // An iteration's part of an axis on streams is new with the iteration: the last one may be shorter.
     if op.keeps_memory() && cx.binding(tensor).is_some() && !cx.is_stream_part(tensor) {

@@ -11,7 +11,7 @@ use crate::analysis::names::loop_index;
 use crate::analysis::renewed::{Renewed, Touches};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
-use crate::ir::{AttrKey, AttrValue, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
+use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
 use crate::ops::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -226,7 +226,7 @@ impl<'p> Iteration<'p> {
         match op.kind.spec().effect {
             Effect::Alias => self.alias(op, op.input_tensors().next()),
             Effect::Allocate if op.attr(AttrKey::Alias).is_some() => {
-                self.alias(op, shared_memory(op));
+                self.alias(op, op.shared_memory());
             }
             Effect::Allocate if op.keeps_memory() => {
                 let bound = |tensor: &TensorId| self.bound.contains(&program.memory_of(*tensor));
@@ -320,14 +320,6 @@ impl<'p> Iteration<'p> {
         let mut visit = |name| found |= self.names.contains(&name);
         self.definitions.names(self.program, expr, &mut visit);
         found
-    }
-}
-
-/// The tensor whose memory an allocation shares.
-fn shared_memory(op: &Op) -> Option<TensorId> {
-    match op.attr(AttrKey::Alias)? {
-        AttrValue::Tensor(tensor) => Some(*tensor),
-        _ => None,
     }
 }
 

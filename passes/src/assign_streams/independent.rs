@@ -4,7 +4,7 @@ use crate::codes;
 use crate::storage::{Access, Storage, accesses};
 use hostir::analysis::Definitions;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::{AttrKey, AttrValue, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
+use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
 use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -59,7 +59,7 @@ fn assign(
         let op = program.op(id);
         let effect = op.kind.spec().effect;
         let from_slice = || op.input_tensors().any(|tensor| roles[memory(tensor)] != Role::Shared);
-        let shared = shared_memory(op).map(memory);
+        let shared = op.shared_memory().map(memory);
         let role = match effect {
             Effect::Alias if slices(op) || from_slice() => Role::Slice,
             Effect::Allocate if !op.keeps_memory() => Role::Own,
@@ -89,14 +89,6 @@ fn assign(
         }
     }
     named
-}
-
-/// The tensor whose memory an ALLOCATE shares.
-fn shared_memory(op: &Op) -> Option<TensorId> {
-    match op.attr(AttrKey::Alias)? {
-        AttrValue::Tensor(tensor) => Some(*tensor),
-        _ => None,
-    }
 }
 
 /// The index that a view selects.

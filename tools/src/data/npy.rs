@@ -317,6 +317,8 @@ mod tests {
         let length = (header.len() as u32).to_le_bytes();
         let bytes = [b"\x93NUMPY\x02\x00", &length[..], header.as_bytes()].concat();
         assert_eq!(read(&bytes).unwrap_err().message, "its shape is too large");
+        let bytes = file("<f4", false, "(0, 4294967296, 4294967296)", &[]);
+        assert_eq!(read(&bytes).unwrap_err().message, "its shape is too large");
     }
 
     #[test]
