@@ -31,6 +31,22 @@ impl Gate {
     pub(super) fn open(&self) {
         self.broken.store(true, Ordering::Release);
     }
+
+    /// Opens the gate if the thread panics while the guard is there.
+    pub(super) fn guard(&self) -> GateGuard<'_> {
+        GateGuard(self)
+    }
+}
+
+/// See [`Gate::guard`].
+pub(super) struct GateGuard<'a>(&'a Gate);
+
+impl Drop for GateGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.open();
+        }
+    }
 }
 
 /// Turns that the ranks take: number 0 first.

@@ -4,6 +4,7 @@
 //! plans all ranks (that is cheap, and the same everywhere), but only its own rank is opened, tuned,
 //! joined, rehearsed and run. Each step ends on all processes by [`Joint::end`].
 
+use super::pool::{Pool, Waiting};
 use super::sys::blas::Shape;
 use super::sys::driver::Device;
 use super::{Options, load};
@@ -13,12 +14,15 @@ use crate::backend::null;
 use crate::diag::{Diag, codes};
 use crate::plan::Prepared;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// This process among those of the run.
 #[derive(Clone)]
 pub(super) struct Joint {
     exchange: Option<Arc<dyn Exchange>>,
     device: Option<usize>,
+    /// Whether the others were told of a failure of this process.
+    told: Arc<AtomicBool>,
 }
 
 /// The device of this process, as all agreed.
@@ -32,12 +36,17 @@ pub(super) struct Placed {
     pub(super) apart: bool,
     /// Whether all ranks' devices multiply 8-bit floats.
     pub(super) fp8: bool,
+    /// Room on this process's device for blocks that wait for other ranks.
+    pub(super) waiting: Waiting,
+    /// The least room of all processes.
+    pub(super) blocks: usize,
 }
 
 impl Joint {
     /// The processes of these options, whose number has to be the program's number of ranks.
     pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, Vec<Diag>> {
-        let joint = Self { exchange: options.exchange.clone(), device: options.device };
+        let (exchange, device) = (options.exchange.clone(), options.device);
+        let joint = Self { exchange, device, told: Arc::default() };
         null::world(prepared, joint.exchange.as_deref())?;
         Ok(joint)
     }
@@ -59,7 +68,23 @@ impl Joint {
 
     /// Ends a step on all processes.
     pub(super) fn end<T>(&self, what: &str, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
-        exchange::agree(self.exchange.as_deref(), what, result)
+        match &result {
+            Err(diags) => {
+                self.tell(diags);
+                result
+            }
+            Ok(_) => exchange::agree(self.exchange.as_deref(), what, result),
+        }
+    }
+
+    /// Tells the other processes, once, that this one gives up and why. What came from one of them is known to
+    /// all already.
+    pub(super) fn tell(&self, diags: &[Diag]) {
+        let ours = diags.first().is_some_and(|diag| diag.code != codes::PROCESS);
+        let Some(exchange) = self.exchange.as_ref().filter(|_| ours) else { return };
+        if !self.told.swap(true, Ordering::AcqRel) {
+            exchange.fail(&exchange::report(diags));
+        }
     }
 
     /// Everybody's message in rank order; without an exchange the own one.
@@ -84,7 +109,12 @@ impl Joint {
 
     /// Opens the device of this process: the one that was asked for, else the one whose number is this
     /// process's place among those of its host. Ranks that `talk` over NCCL need a device each.
-    pub(super) fn place(&self, found: usize, talk: bool) -> Result<Placed, Vec<Diag>> {
+    pub(super) fn place(
+        &self,
+        found: usize,
+        talk: bool,
+        (pool, beside): (&Arc<Pool>, bool),
+    ) -> Result<Placed, Vec<Diag>> {
         // Everybody asks, whoever needs to know: the steps are the same on all processes.
         let on_host = self.place_on_host()?;
         let ordinal = self.device.unwrap_or(on_host);
@@ -103,6 +133,8 @@ impl Joint {
         let mut message = uuid.to_vec();
         message.extend(own.to_le_bytes());
         message.push(u8::from(fp8));
+        let waiting = load::room(pool, ordinal, own, beside);
+        message.extend((waiting.blocks() as u32).to_le_bytes());
         let all = self.gather("devices", &message)?;
         let shared = shared(&all);
         let apart = shared.is_ok();
@@ -112,7 +144,9 @@ impl Joint {
         let multiprocessors = all.first().and_then(|first| first.get(16..20)?.try_into().ok());
         let multiprocessors = multiprocessors.map_or(own, u32::from_le_bytes);
         let fp8 = all.iter().all(|one| one.get(20) == Some(&1));
-        Ok(Placed { device, ordinal, multiprocessors, fp8, apart })
+        let room = |one: &Vec<u8>| Some(u32::from_le_bytes(one.get(21..25)?.try_into().ok()?));
+        let blocks = all.iter().filter_map(room).min().unwrap_or(0) as usize;
+        Ok(Placed { device, ordinal, multiprocessors, fp8, apart, waiting, blocks })
     }
 
     /// The host of this process; empty if there is only one.
@@ -217,7 +251,7 @@ mod tests {
         std::thread::scope(|scope| {
             let start = |exchange: Threads| {
                 let exchange: Option<Arc<dyn Exchange>> = Some(Arc::new(exchange));
-                let joint = Joint { exchange, device: None };
+                let joint = Joint { exchange, device: None, told: Arc::default() };
                 let work = &work;
                 scope.spawn(move || work(&joint))
             };

@@ -2,9 +2,11 @@
 
 pub(super) mod bound;
 mod connect;
+mod each;
 mod traced;
 mod tune;
 
+use super::alarm::Alarm;
 use super::bind::route;
 use super::comm::{self, Team};
 use super::gate::{Gate, Turns};
@@ -12,13 +14,13 @@ use super::joint::{Joint, Placed};
 use super::memory::Layout;
 use super::messages::{self, Messages};
 use super::peers;
-use super::pool::{Link, Pool};
+use super::pool::{Link, Pool, Waiting};
 use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings, order};
 use super::sys::driver::{self, Device};
 use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
-use super::{Failure, Images, Options};
+use super::{Failure, Images, Options, Reached};
 use crate::backend::{RunResult, Stats, cpu};
 use crate::data::HostTensor;
 use crate::diag::Diag;
@@ -43,6 +45,9 @@ pub struct Loaded<'p> {
     world: Option<Link>,
     /// Whether everything went well so far.
     sound: bool,
+    /// Room on its devices for blocks that wait.
+    #[allow(dead_code, reason = "held for its Drop only")]
+    waiting: Vec<Waiting>,
 }
 
 /// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
@@ -108,7 +113,7 @@ fn opened<'p>(
     clock: &mut Clock,
 ) -> Result<(Loaded<'p>, Wiring), Vec<Diag>> {
     let over_nccl = messages::over_nccl(teams, options.routes);
-    let site = site(prepared, joint, options, over_nccl)?;
+    let site = site(prepared, joint, options, (over_nccl, callers))?;
     clock.lap("devices");
     let about = about(&site).map_err(|error| vec![global(&error)])?;
     let messages = messages::messages(prepared, options.routes);
@@ -124,11 +129,14 @@ fn opened<'p>(
     clock.lap("plan");
     let images = compile(&own, &site.devices[0], options).map_err(|error| vec![global(&error)])?;
     clock.lap("compile");
-    let ordinals = site.ordinals.clone();
-    drop(site);
+    let Site { ordinals, mut waiting, .. } = site;
+    let blocks = own.iter().map(|(_, schedule)| schedule.blocks).max().unwrap_or(0);
+    waiting.iter_mut().for_each(|waiting| waiting.shrink(blocks));
     let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options)?;
     let program = options.watch.program();
+    let alarm = Arc::new(Alarm::default());
     for rank in &mut ranks {
+        rank.alarm = alarm.clone();
         rank.peers = joint.exchange();
         rank.watched = Some(options.watch.rank(program, rank.plan.rank));
     }
@@ -147,6 +155,7 @@ fn opened<'p>(
         lent: Vec::new(),
         world: None,
         sound: false,
+        waiting,
     };
     Ok((loaded, wiring))
 }
@@ -218,6 +227,25 @@ struct Site {
     count: usize,
     /// Whether every rank has a device of its own.
     apart: bool,
+    /// By device: room for blocks that wait for other ranks.
+    waiting: Vec<Waiting>,
+    /// The least room of all devices of the run.
+    blocks: usize,
+}
+
+/// Most blocks of one program that wait for other ranks, as a rule.
+const BLOCKS: usize = 64;
+
+/// Room for a program's blocks on a device: at most half of its multiprocessors. Programs that run `beside` each
+/// other have three quarters together. What other ranks wait for runs on the rest.
+pub(super) fn room(
+    pool: &Arc<Pool>,
+    ordinal: usize,
+    multiprocessors: u32,
+    beside: bool,
+) -> Waiting {
+    let all = multiprocessors as usize;
+    pool.waiting(ordinal, all / 2, if beside { all * 3 / 4 } else { usize::MAX })
 }
 
 impl Site {
@@ -239,14 +267,15 @@ fn site(
     prepared: &Prepared,
     joint: &Joint,
     options: &Options,
-    over_nccl: bool,
+    (over_nccl, beside): (bool, bool),
 ) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
         let found = found().map_err(|diag| vec![diag])?;
-        let Placed { device, ordinal, multiprocessors, fp8, apart } =
-            joint.place(found, over_nccl)?;
+        let Placed { device, ordinal, multiprocessors, fp8, apart, waiting, blocks } =
+            joint.place(found, over_nccl, (&options.pool, beside))?;
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
-        return Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart });
+        let waiting = vec![waiting];
+        return Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart, waiting, blocks });
     }
     let ordinals = ordinals(prepared.plans.len(), &options.devices, over_nccl, found)
         .map_err(|diag| vec![diag])?;
@@ -255,7 +284,10 @@ fn site(
     let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
     let count = devices.len();
     let apart = are_apart(&ordinals, prepared.plans.len());
-    Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart })
+    let room = |ordinal: &usize| room(&options.pool, *ordinal, multiprocessors, beside);
+    let waiting: Vec<Waiting> = ordinals.iter().map(room).collect();
+    let blocks = waiting.iter().map(Waiting::blocks).min().unwrap_or(0);
+    Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart, waiting, blocks })
 }
 
 /// Whether so many ranks, which take these devices in turn, have one each.
@@ -325,21 +357,34 @@ fn schedules(
     site: &Site,
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
-    let Site { multiprocessors, fp8, apart, .. } = *site;
-    let push = site.pushes(options);
+    let Site { multiprocessors, fp8, apart, blocks: blocks_at_most, .. } = *site;
+    let (push, blocks) = (site.pushes(options), blocks_at_most.min(BLOCKS));
     let routes = options.routes;
-    let settings = Settings { tf32: options.tf32, fp8, multiprocessors, routes, apart, push };
+    let settings = Settings {
+        tf32: options.tf32,
+        fp8,
+        multiprocessors,
+        blocks,
+        blocks_at_most,
+        routes,
+        apart,
+        push,
+    };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;
         let message = format!("the CUDA backend cannot run {}", refusal.what);
         let place = prepared.labels.origin(plan, origin);
-        vec![
-            Diag::error(codes::BACKEND_TYPE, prepared.labels.span(origin.op), message)
-                .note(format!("rank {}, in {place}; `--backend=cpu` runs it", plan.rank)),
-        ]
+        let diag = Diag::error(codes::BACKEND_TYPE, prepared.labels.span(origin.op), message);
+        let instead = refusal.instead.unwrap_or("`--backend=cpu` runs it");
+        vec![diag.note(format!("rank {}, in {place}; {instead}", plan.rank))]
     };
-    prepared.plans.iter().map(|plan| of(plan).map_err(|refusal| refused(plan, refusal))).collect()
+    let marked = |plan| {
+        let mut schedule = of(plan).map_err(|refusal| refused(plan, refusal))?;
+        schedule.mark_waits();
+        Ok(schedule)
+    };
+    prepared.plans.iter().map(marked).collect()
 }
 
 /// Compiles every distinct kernel of these ranks, or finds it in the store.
@@ -412,9 +457,12 @@ fn open<'p>(
 
 /// The result of a thread; one that panicked is a failure like any other.
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Diag>>) -> Result<T, Diag> {
-    let broken =
-        |_| Diag::global(codes::DEVICE_CALL, "a rank's thread ended with an internal error");
-    thread.join().map_err(broken).and_then(|result| result)
+    thread.join().map_err(|_| broken()).and_then(|result| result)
+}
+
+/// What is told of a thread that panicked.
+fn broken() -> Diag {
+    Diag::global(codes::DEVICE_CALL, "a rank's thread ended with an internal error")
 }
 
 /// All results, or the distinct failures.
@@ -458,46 +506,6 @@ impl Loaded<'_> {
         self.ranks.iter().map(Rank::bytes).max().unwrap_or(0)
     }
 
-    /// Does something on all ranks, each in a thread of its own; what failed comes back by rank. After a
-    /// failure all communication is aborted: the others would wait for it.
-    fn each<F>(&mut self, work: F) -> Result<(), Vec<Diag>>
-    where
-        F: Fn(&mut Rank<'_>) -> Result<(), Failure> + Sync,
-    {
-        let (prepared, timeout) = (self.prepared, self.timeout);
-        let work = &work;
-        let results: Vec<Result<(), Diag>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = self
-                .ranks
-                .iter_mut()
-                .map(|rank| {
-                    scope.spawn(move || {
-                        let _guard = rank.guard();
-                        rank.device
-                            .make_current()
-                            .map_err(Failure::from)
-                            .and_then(|()| work(rank))
-                            .map_err(|failure| {
-                                let failure = rank.blame(failure);
-                                rank.abort();
-                                failure.diag(prepared, rank.plan, timeout)
-                            })
-                    })
-                })
-                .collect();
-            threads.into_iter().map(joined).collect()
-        });
-        let result = self.joint.end("step", sort(results).map(|_| ()));
-        if result.is_err() {
-            self.spoil();
-        }
-        if result.is_err() && self.joint.is_several() {
-            // A communicator that waits for a process which is gone must not be left in peace either.
-            self.ranks.iter_mut().for_each(Rank::abort);
-        }
-        result
-    }
-
     /// Tells the ranks where all memory lies, and lets devices reach each other's.
     fn address(&mut self, wiring: Wiring) -> Result<(), Vec<Diag>> {
         let map = peers::map(&self.ranks, &self.joint, wiring.layouts, wiring.messages)?;
@@ -527,6 +535,7 @@ impl Loaded<'_> {
 
     /// The outputs of the last run, `[rank][output]`; those of other processes' ranks are `None`.
     pub fn results(&mut self) -> Result<RunResult, Vec<Diag>> {
+        self.check()?;
         let outputs: Result<Vec<_>, Diag> = self
             .ranks
             .iter()
@@ -566,9 +575,10 @@ impl Loaded<'_> {
         let joint = self.joint.clone();
         let most = Mutex::new(vec![0.0f64; count]);
         self.each(|rank| {
+            let _panic = gate.guard();
             for round in 0..=count {
                 gate.wait();
-                joint.meet().map_err(Failure::peer)?;
+                joint.meet().map_err(|error| Failure::peer(error).within(Reached::Before))?;
                 let figure = work(rank, timeout).inspect_err(|_| gate.open())?;
                 let Some(round) = round.checked_sub(1) else { continue };
                 if let Ok(mut most) = most.lock() {
@@ -583,8 +593,19 @@ impl Loaded<'_> {
 
 impl Drop for Loaded<'_> {
     fn drop(&mut self) {
-        if self.sound && self.ranks.iter().all(Rank::is_quiet) {
+        if self.has_failed() {
+            self.give_up();
+        } else if self.sound && self.ranks.iter().all(Rank::is_quiet) {
             self.leave();
+        }
+        // Together: what a member of a communicator does at its end may take the others.
+        match self.ranks.len() {
+            1 => self.ranks.drain(..).for_each(Rank::retire),
+            _ => std::thread::scope(|scope| {
+                for rank in self.ranks.drain(..) {
+                    scope.spawn(|| rank.retire());
+                }
+            }),
         }
     }
 }

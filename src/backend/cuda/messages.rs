@@ -25,7 +25,7 @@ use super::memory::ALIGNMENT;
 use crate::plan::{
     BufferId, Collective, CollectiveKind, CommSlot, InstKind, Plan, Prepared, RedOp, View,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An Allreduce of at least so many bytes goes in two rounds.
 const TWO_ROUNDS: usize = 256 << 10;
@@ -200,9 +200,25 @@ impl Messages {
         }
     }
 
-    /// Bytes of a rank's flags.
+    /// Bytes of a rank's flags. The last word is no message's: a rank of another process that gives up sets it
+    /// ([`Messages::poison`]).
     pub(super) fn flag_bytes(&self, rank: u32) -> usize {
-        self.flags.get(&rank).map_or(0, |count| count * FLAG)
+        self.flags.get(&rank).map_or(0, |count| (count + 1) * FLAG)
+    }
+
+    /// The number of that last word, if the rank has flags.
+    pub(super) fn poison(&self, rank: u32) -> Option<usize> {
+        self.flags.get(&rank).copied()
+    }
+
+    /// The ranks that data of a rank may come to, over any number of messages: all that are connected with it.
+    pub(super) fn reachable(&self, rank: u32) -> Vec<u32> {
+        let mut found = BTreeSet::from([rank]);
+        let mut next = vec![rank];
+        while let Some(rank) = next.pop() {
+            next.extend(self.peers(rank).into_iter().filter(|peer| found.insert(*peer)));
+        }
+        found.into_iter().filter(|other| *other != rank).collect()
     }
 
     /// The ranks that read or write each other's memory.

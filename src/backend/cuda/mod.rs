@@ -8,6 +8,7 @@
 //! indexes and calls the driver. Ranks are threads of one process, or, with an
 //! [`Exchange`], processes (`joint`).
 
+mod alarm;
 mod bind;
 pub mod codegen;
 mod comm;
@@ -23,6 +24,7 @@ mod rank;
 mod schedule;
 mod shortage;
 mod sys;
+mod teardown;
 mod traced;
 mod watch;
 
@@ -166,10 +168,12 @@ pub(crate) struct Failure {
 enum Reached {
     /// The first instruction that is not known to be done.
     Inst(usize),
-    /// Nobody knows: the run was replayed as a whole.
-    Recorded,
+    /// All that waits for other ranks is done; the rank's own work is not.
+    Own,
     /// Nobody knows: several runs are under way, and marks are those of the last.
     Queued,
+    /// The run has not begun: the rank waits for the others to start it with them.
+    Before,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -178,6 +182,10 @@ enum Cause {
     Nccl(nccl_rs::Error),
     Timeout,
     Peer(ExchangeError),
+    /// Another rank of this process failed.
+    Sibling(u32),
+    /// A rank of another process gave up while this one worked, and has not said why.
+    Poisoned(u32),
 }
 
 impl From<Error> for Failure {
@@ -201,6 +209,14 @@ impl Failure {
         Self::of(Cause::Timeout)
     }
 
+    fn sibling(rank: u32) -> Self {
+        Self::of(Cause::Sibling(rank))
+    }
+
+    fn poisoned(rank: u32) -> Self {
+        Self::of(Cause::Poisoned(rank))
+    }
+
     fn peer(error: ExchangeError) -> Self {
         Self::of(Cause::Peer(error))
     }
@@ -211,11 +227,13 @@ impl Failure {
 
     /// In the instruction that was reached, if that is known.
     fn within(self, reached: Reached) -> Self {
-        let graph = "the run was recorded as a CUDA graph, which does not tell how far it came: without `graph` the op is named";
+        let own = "every communication of the rank had ended: what had not is work of its own";
         let queued = "several runs were enqueued, and which of them did not end is not known: with a wait after each the op is named";
+        let before = "the rank was between two runs, and waited for the others before the next one";
         match reached {
             Reached::Inst(inst) => self.at(inst),
-            Reached::Recorded => Self { hint: Some(graph), ..self },
+            Reached::Own => Self { hint: Some(own), ..self },
+            Reached::Before => Self { hint: Some(before), ..self },
             Reached::Queued => Self { hint: Some(queued), ..self },
         }
     }
@@ -245,6 +263,19 @@ impl Failure {
                 (codes::TIMEOUT, format!("the run did not end within {} ms", timeout.as_millis()))
             }
             Cause::Peer(error) => return self.of_peer(error.diag(), prepared, plan),
+            Cause::Sibling(rank) => {
+                let diag = Diag::global(codes::PROCESS, format!("rank {rank} failed"));
+                return self.of_peer(diag, prepared, plan);
+            }
+            Cause::Poisoned(other) => {
+                let message = format!(
+                    "rank {other} gave up before the run of rank {} had ended, whose results are not to be used",
+                    plan.rank
+                );
+                let diag = Diag::global(codes::PROCESS, message)
+                    .note("look at what that rank printed last");
+                return self.of_peer(diag, prepared, plan);
+            }
         };
         let labels = &prepared.labels;
         match self.inst.and_then(|inst| plan.insts.get(inst)) {
@@ -312,13 +343,13 @@ mod tests {
     }
 
     #[test]
-    fn recorded_runs_do_not_tell_how_far_they_came() {
+    fn how_far_runs_came() {
         let prepared = prepared();
         let plan = &prepared.plans[0];
-        let failure = Failure::timeout().within(Reached::Recorded);
+        let failure = Failure::timeout().within(Reached::Own);
         let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
         assert_eq!(diag.message, "rank 0: the run did not end within 1500 ms");
-        assert!(diag.primary.is_none() && diag.notes[0].contains("without `graph`"));
+        assert!(diag.primary.is_none() && diag.notes[0].contains("work of its own"));
         let queued = Failure::timeout().within(Reached::Queued);
         let diag = queued.diag(&prepared, plan, Duration::from_millis(1500));
         assert!(diag.notes[0].starts_with("several runs were enqueued"));
@@ -341,6 +372,15 @@ mod tests {
         let (code, message, _) = told(error.into());
         assert_eq!(code, "H0520");
         assert_eq!(message, "NCCL cannot be opened (searched: /nowhere/libnccl.so)");
+    }
+
+    #[test]
+    fn ranks_that_gave_up_are_named() {
+        let (code, message, notes) = told(Failure::poisoned(2));
+        assert_eq!(code, "H0530");
+        assert!(message.starts_with("rank 2 gave up before the run of rank 0"), "{message}");
+        assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
+        assert_eq!(told(Failure::sibling(1)).1, "rank 1 failed");
     }
 
     /// Where there is no GPU, a program is refused before anything else happens.

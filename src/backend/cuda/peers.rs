@@ -49,6 +49,11 @@ impl Peers {
         self.element(rank, &part.view, part.start)
     }
 
+    /// Address of the word by which a rank is told that another one gave up; `None` if its memory is not open.
+    pub(super) fn poison(&self, rank: u32) -> Option<u64> {
+        self.flag(rank, self.messages.poison(rank)?).ok()
+    }
+
     /// Address of a flag.
     pub(super) fn flag(&self, rank: u32, flag: usize) -> Result<u64, Error> {
         Ok(self.base(rank)? + (flag * FLAG) as u64)
@@ -93,7 +98,8 @@ fn reach(ranks: &[Rank<'_>], messages: &Messages) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens the memory of the ranks that this process's ranks exchange messages with.
+/// Opens the memory of the ranks that this process's ranks exchange messages with, and of those that these
+/// exchange messages with and so on: a rank that gives up tells all of them ([`Peers::poison`]).
 fn open(
     ranks: &[Rank<'_>],
     joint: &Joint,
@@ -112,7 +118,7 @@ fn open(
     let all = joint.gather("memory", &own)?;
     let mut opened = Vec::new();
     for rank in ranks {
-        for other in messages.peers(rank.plan.rank) {
+        for other in messages.reachable(rank.plan.rank) {
             let (handle, host) = all
                 .get(other as usize)
                 .and_then(|message| message.split_first_chunk::<{ Handle::BYTES }>())

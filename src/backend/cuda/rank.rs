@@ -2,27 +2,32 @@
 
 mod addresses;
 pub(super) mod connect;
+mod ending;
 pub(super) mod ports;
 mod ranges;
 mod rehearse;
 mod traced;
 mod tune;
 
+use super::alarm::Alarm;
 use super::gate::{Guard, Turns};
 use super::memory::{self, Layout};
 use super::peers::Peers;
 use super::pool::{Arena, Handle, Pool};
+use super::schedule::marks::{self, WaitMark};
 use super::schedule::{Call, Schedule};
 use super::sys::Error;
 use super::sys::blas::{Operands, Product};
 use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
 use super::sys::peer::WordOp;
+use super::teardown::Ending;
 use super::watch::Watched;
-use super::{Failure, Images, Reached};
+use super::{Failure, Images};
 use crate::backend::exchange::Exchange;
 use crate::data::HostTensor;
 use crate::plan::{Plan, View};
 use nccl_rs::{Communicator, DataType};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,8 +41,6 @@ const WORKSPACE: usize = 32 << 20;
 const CANDIDATES: usize = 8;
 /// Memory that another process opens is a multiple of this, and so not shared with other allocations.
 const SHARED: usize = 2 << 20;
-/// How long a failed run's streams may take to end once all flags are raised.
-const RELEASE: Duration = Duration::from_secs(2);
 
 /// A message or collective with its addresses.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -70,6 +73,8 @@ pub(super) struct Rank<'p> {
     pub(super) plan: &'p Plan,
     // Dropped in this order: what is used before what it uses.
     graph: Option<Graph>,
+    /// Recorded runs with old addresses; they may still be going on.
+    retired: Vec<Graph>,
     pub(super) comms: Vec<(usize, Communicator)>,
     /// The communicator of all ranks, while others are split off it.
     pub(super) world: Option<Communicator>,
@@ -79,10 +84,14 @@ pub(super) struct Rank<'p> {
     products: Vec<Product>,
     modules: Vec<Arc<Module>>,
     events: Vec<Event>,
+    /// What a recorded run sets in the place of these events, for who asks from outside.
+    outside: BTreeMap<usize, Event>,
     timers: Vec<Event>,
     /// The end of what was issued.
     end: Event,
     streams: Vec<Stream>,
+    /// For flags and their release while the other streams wait; none if there are no flags.
+    aside: Option<Stream>,
     blas: Option<Handle>,
     memory: Arena,
     /// Room that buffers of a caller's stand in until the caller binds them.
@@ -100,15 +109,21 @@ pub(super) struct Rank<'p> {
     queued: usize,
     /// The other ranks, if they are processes.
     pub(super) peers: Option<Arc<dyn Exchange>>,
-    /// Whether its communication was ended after a failure.
-    aborted: bool,
+    /// Which rank of this process failed first.
+    pub(super) alarm: Arc<Alarm>,
+    /// The end of what was under way when it failed.
+    ending: Option<Ending>,
+    /// Instructions that wait for other ranks.
+    waits: Vec<WaitMark>,
+    /// Whether what is issued is recorded.
+    recording: bool,
     /// Who looks whether its runs end.
     pub(super) watched: Option<Watched>,
     /// Its place among ranks that share devices.
     pub(super) turns: Option<Turns>,
     /// Where all ranks' memory lies.
     pub(super) map: Option<Arc<Peers>>,
-    /// Bytes of its flags, at the start of its memory.
+    /// Bytes of its flags, at the start of its memory. The last one is set by a rank that gives up.
     flags: usize,
     functions: Vec<Function>,
     words: Vec<WordOp>,
@@ -154,19 +169,24 @@ impl<'p> Rank<'p> {
         let events: Vec<Event> = events.collect::<Result<_, _>>()?;
         let timers = [Event::new(&device, true)?, Event::new(&device, true)?];
         let end = Event::new(&device, false)?;
+        let aside = (flags > 0).then(|| Stream::new(&device, Priority::High)).transpose()?;
+        let waits = marks::waits(&schedule.steps);
         let blas = if schedule.shapes.is_empty() { None } else { Some(pool.handle(&device)?) };
         let mut rank = Self {
             plan,
             graph: None,
+            retired: Vec::new(),
             comms: Vec::new(),
             world: None,
             lent: false,
             products: Vec::new(),
             modules: Vec::new(),
             events,
+            outside: BTreeMap::new(),
             timers: timers.into(),
             end,
             streams,
+            aside,
             blas,
             memory,
             spare,
@@ -180,7 +200,10 @@ impl<'p> Rank<'p> {
             raw: Vec::new(),
             queued: 0,
             peers: None,
-            aborted: false,
+            alarm: Arc::default(),
+            ending: None,
+            waits,
+            recording: false,
             watched: None,
             together: None,
             turns: None,
@@ -192,8 +215,12 @@ impl<'p> Rank<'p> {
         };
         // Memory of an earlier program must not look like results of this one.
         rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.bytes())?;
-        rank.streams[0].set_bytes(rank.memory.address(), 0, flags)?;
         rank.streams[0].synchronize()?;
+        if let Some(aside) = &rank.aside {
+            // A stream that was used once takes no more preparation when it is needed.
+            aside.set_bytes(rank.memory.address(), 0, flags)?;
+            aside.synchronize()?;
+        }
         rank.bases = rank.first_bases();
         rank.load(images)?;
         Ok(rank)
@@ -305,6 +332,7 @@ impl<'p> Rank<'p> {
 
     fn step(&mut self, at: usize) -> Result<(), Failure> {
         let stream = self.ready[at].1;
+        self.look_while_issuing(at)?;
         self.is_at(Some(self.schedule.steps[at].inst));
         self.enter(at);
         let issued = self.issue(at, stream);
@@ -316,8 +344,11 @@ impl<'p> Rank<'p> {
     pub(super) fn capture(&mut self) -> Result<(), Failure> {
         self.device.make_current()?;
         self.graph = None;
+        self.make_outside_marks()?;
         self.streams[0].begin_capture()?;
+        self.recording = true;
         let issued = self.start();
+        self.recording = false;
         let graph = self.streams[0].end_capture();
         self.over();
         issued?;
@@ -341,7 +372,12 @@ impl<'p> Rank<'p> {
                     self.products[*product].run(blas, operands, stream)?;
                 }
             }
-            Ready::Record { event } => stream.record(&self.events[*event])?,
+            Ready::Record { event } => {
+                stream.record(&self.events[*event])?;
+                if self.recording {
+                    self.mark_outside(*event, stream)?;
+                }
+            }
             Ready::Wait { event } => stream.wait(&self.events[*event])?,
             Ready::Communicate { comm, calls } => {
                 let entry = self.schedule.members[*comm].0;
@@ -354,145 +390,9 @@ impl<'p> Rank<'p> {
         Ok(())
     }
 
-    /// Waits for the end of what was issued. After `timeout` the communicators are aborted.
-    ///
-    /// It asks an event rather than the stream: asked about a stream with a recorded run that waits for
-    /// another device, the driver does not answer before the run ends.
-    pub(super) fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
-        self.wait_in(timeout, Self::unfinished)
-    }
-
-    /// [`Rank::wait`], where `reached` says what a failure belongs to.
-    fn wait_in(
-        &mut self,
-        timeout: Duration,
-        reached: impl Fn(&Self) -> Reached,
-    ) -> Result<(), Failure> {
-        self.poll(timeout, reached).inspect_err(|failure| self.is_at(failure.inst))
-    }
-
-    /// Looks at the end of what was issued until it is there or something failed.
-    fn poll(
-        &mut self,
-        timeout: Duration,
-        reached: impl Fn(&Self) -> Reached,
-    ) -> Result<(), Failure> {
-        let deadline = Instant::now() + timeout;
-        let mut looks = 0u32;
-        self.is_at(None);
-        self.begin();
-        self.streams[0].record(&self.end)?;
-        while !self.end.is_reached()? {
-            looks += 1;
-            if looks.is_multiple_of(64) {
-                for (_, comm) in &self.comms {
-                    comm.in_progress("an NCCL communication")
-                        .map_err(|error| Failure::from(error).within(reached(self)))?;
-                }
-                if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
-                    return Err(Failure::peer(error).within(reached(self)));
-                }
-                if Instant::now() > deadline {
-                    return Err(Failure::timeout().within(reached(self)));
-                }
-            }
-            std::thread::yield_now();
-        }
-        self.queued = 0;
-        self.over();
-        Ok(())
-    }
-
-    /// Lets others see that no run is under way.
-    fn over(&self) {
-        if let Some(watched) = &self.watched {
-            watched.end();
-        }
-    }
-
-    /// Lets others see that a run begins.
-    pub(super) fn begin(&self) {
-        if let Some(watched) = &self.watched {
-            watched.begin();
-        }
-    }
-
-    /// Lets others see where the run is.
-    fn is_at(&self, inst: Option<usize>) {
-        if let Some(watched) = &self.watched {
-            watched.at(inst);
-        }
-    }
-
-    /// The instruction of the first mark that is not reached. Marks of a recorded run are its own.
-    fn unfinished(&self) -> Reached {
-        if self.graph.is_some() {
-            return Reached::Recorded;
-        }
-        if self.queued > 1 {
-            return Reached::Queued;
-        }
-        let open = self.schedule.steps.iter().find(|step| match step.call {
-            Call::Record { event } => !self.events[event].is_reached().unwrap_or(true),
-            _ => false,
-        });
-        Reached::Inst(open.map_or(0, |step| step.inst))
-    }
-
     /// Nobody waits for the turns of a rank whose thread panics while this is there.
     pub(super) fn guard(&self) -> Option<Guard> {
         self.turns.as_ref().map(Turns::guard)
-    }
-
-    /// Ends all communication, on the device too. Nobody waits for this rank's turns any more. A second time
-    /// does nothing.
-    pub(super) fn abort(&mut self) {
-        if std::mem::replace(&mut self.aborted, true) {
-            return;
-        }
-        if let Some(turns) = &self.turns {
-            turns.open();
-        }
-        let _ = self.device.make_current();
-        let together = self.together.take().map(|together| together.comm);
-        let mut world = self.world.take();
-        if self.lent {
-            std::mem::forget(world.take());
-        }
-        let others = together.into_iter().chain(world);
-        for comm in self.comms.drain(..).map(|(_, comm)| comm).chain(others) {
-            let _ = comm.abort();
-        }
-        let _ = self.release();
-        if let Some(watched) = &self.watched {
-            watched.give_up();
-        }
-    }
-
-    /// Raises all flags until nothing waits for one any more: what the streams then do with data that
-    /// never came is of no consequence, but the driver could not free what a waiting stream uses. The words
-    /// that kernels count in are set too, which nothing waits for. As [`Rank::wait`] it asks events.
-    fn release(&mut self) -> Result<(), Error> {
-        if self.flags == 0 {
-            return Ok(());
-        }
-        let aside = Stream::new(&self.device, Priority::High)?;
-        let deadline = Instant::now() + RELEASE;
-        let raised: Vec<WordOp> = (0..self.flags)
-            .step_by(super::messages::FLAG)
-            .map(|offset| WordOp::write(self.memory.address() + offset as u64, 1))
-            .collect();
-        let ends = self.streams.iter().map(|_| Event::new(&self.device, false));
-        let mut ends: Vec<Event> = ends.collect::<Result<_, _>>()?;
-        for (stream, end) in self.streams.iter().zip(&ends) {
-            stream.record(end)?;
-        }
-        while Instant::now() < deadline && !ends.is_empty() {
-            aside.words(&raised)?;
-            aside.synchronize()?;
-            ends.retain(|end| !end.is_reached().unwrap_or(true));
-        }
-        Ok(())
     }
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.
@@ -517,14 +417,6 @@ impl<'p> Rank<'p> {
     /// Bytes of device memory.
     pub(super) fn bytes(&self) -> usize {
         bytes(&self.layout)
-    }
-
-    /// Whether nothing of it is under way any more, on its device and in its communicators.
-    pub(super) fn is_quiet(&self) -> bool {
-        let ready = |comm: &Communicator| comm.in_progress("ncclCommGetAsyncError") == Ok(false);
-        self.device.make_current().is_ok()
-            && self.streams.iter().all(|stream| stream.is_done() == Ok(true))
-            && self.comms.iter().all(|(_, comm)| ready(comm))
     }
 
     /// Lets the next programs have its memory and its handle when it is dropped. It is quiet.

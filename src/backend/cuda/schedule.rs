@@ -10,6 +10,7 @@
 mod copies;
 mod exchange;
 mod gathered;
+pub(super) mod marks;
 pub(super) mod order;
 mod products;
 
@@ -127,12 +128,16 @@ pub(super) struct Schedule {
     pub(super) scratch: Vec<usize>,
     /// Communicators of the table that this rank is a member of, with its place in the team.
     pub(super) members: Vec<(usize, usize)>,
+    /// Blocks of its exchanges that may wait on the device at the same time.
+    pub(super) blocks: usize,
 }
 
 /// What cannot run, and which instruction it is of.
 pub(super) struct Refusal {
     pub(super) inst: usize,
     pub(super) what: String,
+    /// How it runs after all, where that is not on the CPU alone.
+    pub(super) instead: Option<&'static str>,
 }
 
 /// What a schedule depends on besides the plan.
@@ -144,6 +149,10 @@ pub(super) struct Settings {
     pub(super) fp8: bool,
     /// Multiprocessors of the device.
     pub(super) multiprocessors: u32,
+    /// Blocks that may wait on the device for other ranks at the same time; each takes at most a multiprocessor.
+    pub(super) blocks: usize,
+    /// The most where nothing but such blocks will do.
+    pub(super) blocks_at_most: usize,
     /// What carries communications.
     pub(super) routes: Routes,
     /// Whether no two ranks share a device: a kernel may wait for another rank's. Otherwise all ranks' calls
@@ -167,11 +176,15 @@ pub(super) fn schedule(
     let items = codegen::fuse(plan);
     for item in &items {
         builder.at = memory::place(item);
-        builder.item(item).map_err(|what| Refusal { inst: builder.at, what: clause(what) })?;
+        builder.item(item).map_err(|what| Refusal {
+            inst: builder.at,
+            what: clause(what),
+            instead: None,
+        })?;
     }
     builder.join();
     builder.settle();
-    builder.exchanges();
+    builder.exchanges()?;
     Ok(Schedule { items, ..builder.schedule })
 }
 

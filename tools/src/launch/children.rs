@@ -4,14 +4,18 @@
 //! their rank. Children learn their place from `HIR_RANK` and its kin, and rank 0 gets the socket that it
 //! listens on as standard input, so no port can be taken in between. A child is killed by the system when
 //! its parent ends, whatever ends it. When the first child fails, the others, which hear of it from each
-//! other, have a moment to say what they were doing; then they are killed.
+//! other, have a moment to say what they were doing; then they are killed. Children that are stopped are killed
+//! as soon as no other one is left.
 
 use super::token;
 use crate::io::{Io, Status};
 use crate::os_text;
 use crate::run::errors;
 use hostir::diag::Diag;
-use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal,
+    waitid,
+};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, PipeReader, Read as _, Write as _};
@@ -217,7 +221,7 @@ impl Family {
             }
             if end.first.is_some() || end.signal > 0 {
                 let until = *deadline.get_or_insert_with(|| Instant::now() + GRACE);
-                if Instant::now() > until {
+                if Instant::now() > until || self.all_are_stopped() {
                     let left = self.children.iter().position(|(_, ended)| ended.is_none());
                     end.killed = end.killed.or(left.map(|rank| rank as u32));
                     self.kill();
@@ -250,6 +254,17 @@ impl Family {
                 let _ = kill_process(pid, signal);
             }
         }
+    }
+
+    /// Whether all children that are left are stopped (SIGSTOP): none of them will say or do anything.
+    fn all_are_stopped(&self) -> bool {
+        let stopped = |(child, ended): &(Child, Option<ExitStatus>)| {
+            let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
+            let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            ended.is_some()
+                || matches!(waitid(WaitId::Pid(pid), options), Ok(Some(status)) if status.stopped())
+        };
+        self.children.iter().all(stopped)
     }
 
     fn kill(&mut self) {

@@ -2,21 +2,19 @@
 //!
 //! Whatever is done here leaves the calling thread's current context as it was.
 
-use super::{Loaded, image, joined, sort};
+use super::each::{RankError, Telling, joined, merged};
+use super::{Loaded, image};
 use crate::backend::cuda::bind::{DeviceTensor, Side};
 use crate::backend::cuda::rank::Rank;
 use crate::backend::cuda::rank::ports::{Ports, Trouble};
 use crate::backend::cuda::sys::context::{CallerStream, Current};
 use crate::backend::cuda::sys::driver::{self, Stream};
 use crate::backend::cuda::{Failure, Options};
-use crate::backend::exchange;
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::plan::Prepared;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// A program on its devices, ready to run on tensors that a caller binds.
 pub struct Bound<'p> {
@@ -26,8 +24,6 @@ pub struct Bound<'p> {
     options: Arc<Options>,
     architecture: u32,
     ran: bool,
-    /// Whether a call failed: communicators are gone and the devices' state is not known.
-    failed: bool,
     restore: Option<Current>,
 }
 
@@ -55,7 +51,7 @@ pub(in crate::backend::cuda) fn load<'p>(
         .collect();
     let ports = loaded.joint.end("ports", ports)?;
     let options = Arc::new(options.clone());
-    Ok(Bound { loaded, ports, options, architecture, ran: false, failed: false, restore: None })
+    Ok(Bound { loaded, ports, options, architecture, ran: false, restore: None })
 }
 
 impl Bound<'_> {
@@ -118,6 +114,7 @@ impl Bound<'_> {
                     .note("give one stream for each rank of this process, or none"),
             ]);
         }
+        check_streams(streams)?;
         let (architecture, options) = (self.architecture, self.options.clone());
         let prepared = self.loaded.prepared;
         self.each(|ports, rank, at| {
@@ -127,12 +124,11 @@ impl Bound<'_> {
             let image = |text: &str| image(text, architecture, &options);
             ports.settle(rank, prepared, &image)
         })?;
-        self.each(|ports, rank, _| {
-            if options.graph && rank.lacks_graph() {
-                rank.capture()?;
-            }
-            Ok(ports.enqueue(rank)?)
-        })?;
+        if options.graph && self.loaded.ranks.iter().any(Rank::lacks_graph) {
+            // All record before any runs: the driver may not get a graph ready while another rank's device waits.
+            self.each(|_, rank, _| if rank.lacks_graph() { Ok(rank.capture()?) } else { Ok(()) })?;
+        }
+        self.each(|ports, rank, _| Ok(ports.enqueue(rank)?))?;
         self.ran = true;
         Ok(())
     }
@@ -188,8 +184,9 @@ impl Bound<'_> {
         rank: u32,
         work: impl FnOnce(&mut Ports, &mut Rank<'_>, &Prepared) -> Result<(), Trouble>,
     ) -> Result<(), Vec<Diag>> {
-        self.check()?;
+        self.loaded.check()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
+        let telling = Telling { prepared, joint: &self.loaded.joint, timeout };
         let mut ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports);
         let Some((rank, ports)) = ranks.find(|(one, _)| one.plan.rank == rank) else {
             let message = format!("rank {rank} is none of this session's");
@@ -200,33 +197,19 @@ impl Bound<'_> {
         let _current = Current::save();
         let done = rank.device.make_current().map_err(Trouble::from);
         let done = done.and_then(|()| work(ports, rank, prepared));
-        let failed = &AtomicBool::new(false);
-        let done = done.map_err(|trouble| vec![told(trouble, rank, prepared, timeout, failed)]);
-        self.ended(done, failed)
+        let done = merged(vec![done.map_err(|trouble| told(trouble, rank, telling))]);
+        self.ended(done)
     }
 
-    /// Notes a failure, and tells it to the other processes of the run.
-    fn ended(&mut self, done: Result<(), Vec<Diag>>, failed: &AtomicBool) -> Result<(), Vec<Diag>> {
+    /// After a failure all ranks give up. Whether it was one or not: nothing of this program is for others now.
+    fn ended(&mut self, done: Result<(), Vec<Diag>>) -> Result<(), Vec<Diag>> {
         let Err(diags) = &done else { return done };
-        // Whether it was a failure or not: nothing of this program is for others now.
         self.loaded.sound = false;
-        if failed.load(Ordering::Acquire) {
-            self.failed = true;
-            self.loaded.spoil();
-            let ours = diags.first().is_some_and(|diag| diag.code != codes::PROCESS);
-            if let Some(exchange) = self.loaded.joint.exchange().filter(|_| ours) {
-                exchange.fail(&exchange::report(diags));
-            }
+        if self.loaded.has_failed() {
+            self.loaded.joint.tell(diags);
+            self.loaded.give_up();
         }
         done
-    }
-
-    /// Refuses everything after a failure.
-    fn check(&self) -> Result<(), Vec<Diag>> {
-        if !self.failed {
-            return Ok(());
-        }
-        Err(vec![failed_before()])
     }
 
     /// Does something on all ranks: one in this thread, several each in a thread of its own.
@@ -234,37 +217,48 @@ impl Bound<'_> {
     where
         F: Fn(&mut Ports, &mut Rank<'_>, usize) -> Result<(), Trouble> + Sync,
     {
-        self.check()?;
+        self.loaded.check()?;
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
-        let failed = &AtomicBool::new(false);
+        let telling = Telling { prepared, joint: &self.loaded.joint, timeout };
         let one = |ports: &mut Ports, rank: &mut Rank<'_>, at: usize| {
-            let _guard = rank.guard();
+            let (alarm, _turns) = (rank.alarm.clone(), rank.guard());
+            let _panic = alarm.guard(rank.plan.rank);
             let done = rank.device.make_current().map_err(Trouble::from);
             let done = done.and_then(|()| work(ports, rank, at));
-            done.map_err(|trouble| told(trouble, rank, prepared, timeout, failed))
+            done.map_err(|trouble| told(trouble, rank, telling))
         };
         if let ([rank], [ports]) = (self.loaded.ranks.as_mut_slice(), self.ports.as_mut_slice()) {
             let _current = Current::save();
-            let done = one(ports, rank, 0).map_err(|diag| vec![diag]);
-            return self.ended(done, failed);
+            let done = merged(vec![one(ports, rank, 0)]);
+            return self.ended(done);
         }
         let one = &one;
         let ranks = self.loaded.ranks.iter_mut().zip(&mut self.ports).enumerate();
-        let results: Vec<Result<(), Diag>> = std::thread::scope(|scope| {
+        let results = std::thread::scope(|scope| {
             let threads: Vec<_> = ranks
                 .map(|(at, (rank, ports))| scope.spawn(move || one(ports, rank, at)))
                 .collect();
             threads.into_iter().map(joined).collect()
         });
-        self.ended(sort(results).map(|_| ()), failed)
+        self.ended(merged(results))
     }
 }
 
 impl Drop for Bound<'_> {
+    /// Waits for what is enqueued, which uses memory that is freed next; after a failure for less than two
+    /// seconds. What a device does not let go of is never freed.
     fn drop(&mut self) {
         self.restore = Some(Current::save());
-        // What is enqueued uses memory that is freed next. An error was or can be told nobody.
+        // An error was or can be told nobody.
         let _ = self.wait();
+        if self.loaded.has_failed() {
+            self.loaded.give_up();
+        }
+        for (rank, ports) in self.loaded.ranks.iter().zip(self.ports.drain(..)) {
+            if !rank.is_quiet() {
+                std::mem::forget(ports);
+            }
+        }
     }
 }
 
@@ -286,38 +280,36 @@ fn stream(rank: &Rank<'_>, stream: Option<&CallerStream>) -> Result<Option<Strea
     }
 }
 
-/// Trouble of a rank as a diagnostic. After a failure its communication is aborted: the others would
-/// wait for it.
-fn told(
-    trouble: Trouble,
-    rank: &mut Rank<'_>,
-    prepared: &Prepared,
-    timeout: Duration,
-    failed: &AtomicBool,
-) -> Diag {
+/// Trouble of a rank as an error; what is refused leaves the rank as it was.
+fn told(trouble: Trouble, rank: &mut Rank<'_>, telling: Telling<'_>) -> RankError {
     match trouble {
-        Trouble::Refused(diag) => diag,
-        Trouble::Failed(failure) => {
-            failed.store(true, Ordering::Release);
-            rank.abort();
-            failure.diag(prepared, rank.plan, timeout)
-        }
+        Trouble::Refused(diag) => RankError { diag, follows: false },
+        Trouble::Failed(failure) => telling.failed(rank, failure),
     }
 }
 
-/// What every call gets after a failure.
-fn failed_before() -> Diag {
-    let message = "an earlier run of this session failed, and its communicators were aborted";
-    let note = "build a new session; what the caller holds in other memory is as it was";
-    Diag::global(codes::FAILED_BEFORE, message).note(note)
+/// Refuses streams that are other ones in other threads: with several ranks each is issued from a thread of its
+/// own.
+fn check_streams(streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
+    if streams.len() < 2 || !streams.iter().any(|stream| stream.is_per_thread()) {
+        return Ok(());
+    }
+    let message = "a per-thread default stream was given for a session of several ranks";
+    let note = "each rank is issued from a thread of its own, where `CU_STREAM_PER_THREAD` is another stream: give streams that were created, or the legacy default stream";
+    Err(vec![Diag::global(codes::SESSION, message).note(note)])
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn after_a_failure() {
-        let diag = super::failed_before();
-        assert_eq!(diag.code, "H0529");
-        assert!(diag.notes[0].starts_with("build a new session"));
+    fn streams_of_threads() {
+        let (legacy, per_thread, other) =
+            (CallerStream::numbered(1), CallerStream::numbered(2), CallerStream::numbered(4096));
+        assert!(check_streams(&[legacy, other]).is_ok());
+        assert!(check_streams(&[per_thread]).is_ok());
+        let diags = check_streams(&[other, per_thread]).unwrap_err();
+        assert_eq!(diags[0].code, "H0528");
     }
 }

@@ -46,6 +46,7 @@ impl Loaded<'_> {
         let joint = self.joint.clone();
         let found: Mutex<Vec<Found>> = Mutex::default();
         self.each(|rank| {
+            let _panic = gate.guard();
             let mut traced = || -> Result<(Part, u64), Failure> {
                 let probes = rank.probes()?;
                 joint.meet().map_err(Failure::peer)?;

@@ -17,9 +17,7 @@ use crate::backend::cuda::memory;
 use crate::backend::cuda::messages::Messages;
 use crate::backend::cuda::pool::Pool;
 use crate::backend::cuda::schedule::Call;
-use crate::backend::cuda::sys::driver::{
-    self, Device, Event, Function, Graph, Memory, Module, Stream,
-};
+use crate::backend::cuda::sys::driver::{self, Device, Event, Function, Memory, Module, Stream};
 use crate::backend::cuda::sys::{Error, context};
 use crate::data::HostTensor;
 use crate::diag::Diag;
@@ -99,8 +97,6 @@ pub(in crate::backend::cuda) struct Ports {
     kernels: BTreeMap<String, (Module, Function)>,
     /// Memory of the session's own, by buffer.
     own: Vec<Option<Memory>>,
-    /// Recorded runs that hold old addresses; they may still be going on.
-    retired: Vec<Graph>,
     /// The stream that the next run goes on, if it is one of the caller's.
     pub(in crate::backend::cuda) caller: Option<Stream>,
     /// The ends of what the caller enqueued before a run, and of the run.
@@ -127,7 +123,6 @@ impl Ports {
             touching: Touching::new(&rank.schedule, &outside),
             kernels: BTreeMap::new(),
             own: outside.iter().map(|_| None).collect(),
-            retired: Vec::new(),
             caller: None,
             marks: [Event::new(&rank.device, false)?, Event::new(&rank.device, false)?],
             changed: true,
@@ -311,7 +306,7 @@ impl Ports {
                 None => self.own_base(rank, buffer)?,
             };
             if rank.rebase(buffer, base, &self.touching)? {
-                self.retired.extend(rank.graph.take());
+                rank.retired.extend(rank.graph.take());
             }
         }
         Ok(())
@@ -401,9 +396,10 @@ impl Ports {
     }
 
     /// Reports what failed since the last call, and lets go of what was only kept for it.
-    pub(in crate::backend::cuda) fn look(&mut self, rank: &Rank<'_>) -> Result<(), Failure> {
+    pub(in crate::backend::cuda) fn look(&self, rank: &mut Rank<'_>) -> Result<(), Failure> {
         if rank.look()? {
-            self.retired.clear();
+            rank.retired.clear();
+            rank.queued = 0;
         }
         Ok(())
     }
@@ -499,12 +495,7 @@ impl Rank<'_> {
 
     /// Whether everything that was enqueued is done; fails if something of it is known to have failed.
     fn look(&self) -> Result<bool, Failure> {
-        for (_, comm) in &self.comms {
-            comm.in_progress("an NCCL communication")?;
-        }
-        if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
-            return Err(Failure::peer(error));
-        }
+        self.look_at_others().map_err(|failure| failure.within(self.unfinished()))?;
         // As in `Rank::wait`, the event is asked and not the stream.
         Ok(self.end.is_reached()?)
     }

@@ -4,7 +4,7 @@
 //! apart, which a device would spend waiting in its first communication. So all devices meet once more,
 //! in an exchange of one number, before the clock starts.
 
-use super::super::{Cause, Failure};
+use super::super::{Cause, Failure, Reached};
 use super::Rank;
 use crate::backend::cuda::sys::Error;
 use crate::backend::cuda::sys::driver::Memory;
@@ -40,6 +40,11 @@ impl Rank<'_> {
         Ok(())
     }
 
+    /// The communicator and its number, of a rank that gives up. To free the number would wait for the device.
+    pub(super) fn give_up_together(&mut self) -> (Option<Communicator>, Option<Memory>) {
+        self.together.take().map(|together| (together.comm, together.number)).unzip()
+    }
+
     /// What is to blame for a failure of this rank.
     pub(in super::super) fn blame(&self, failure: Failure) -> Failure {
         blamed(self.peers.as_deref(), failure)
@@ -51,14 +56,15 @@ impl Rank<'_> {
         let Some(Together { comm, number }) = &mut self.together else { return Ok(()) };
         let (at, stream) = (number.address(), self.streams[0].nccl());
         comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream)?;
-        self.wait(timeout)
+        self.wait_in(timeout, |_| Reached::Before)
     }
 }
 
-/// NCCL notices too when a process is gone, but not which one, and why it went. The other processes may
-/// say so in a moment.
+/// NCCL notices too when a process is gone, but not which one, and why it went; poison is there before the words of
+/// whoever set it. The other processes may say so in a moment.
 fn blamed(peers: Option<&dyn Exchange>, failure: Failure) -> Failure {
-    let Some(peers) = peers.filter(|_| matches!(failure.cause, Cause::Nccl(_))) else {
+    let hearsay = matches!(failure.cause, Cause::Nccl(_) | Cause::Poisoned(_));
+    let Some(peers) = peers.filter(|_| hearsay) else {
         return failure;
     };
     let deadline = Instant::now() + HEARSAY;

@@ -4,16 +4,17 @@
 //! its flags and for the handover between engines than for its bytes (some 25 us; a kernel takes 6), so
 //! exchanges of up to [`SMALL`] bytes a message are kernels. Such a kernel waits on the device for other
 //! ranks. So that the work which they wait for always finds room there, all exchanges of a rank together
-//! take at most [`BLOCKS`] blocks, and none at all where ranks share a device.
+//! take at most so many blocks as [`Settings::blocks`] says, and none at all where ranks share a device.
+//!
+//! [`Settings::blocks`]: super::Settings::blocks
 
 use super::super::messages;
-use super::{Builder, Call, Exchange, Move, Pace, Signal, Step};
+use super::{Builder, Call, Exchange, Move, Pace, Refusal, Signal, Step};
 use crate::backend::cuda::codegen;
+use std::collections::BTreeMap;
 
 /// Bytes of the largest message that a kernel copies.
 const SMALL: usize = 4 << 20;
-/// Blocks of all exchanges that may run at the same time. They take at most as many multiprocessors.
-const BLOCKS: usize = 64;
 /// Bytes that one block copies, at most; below [`LEAST`] one block is enough.
 const EACH: usize = 128 << 10;
 /// Bytes for which a second block is worth while.
@@ -46,6 +47,16 @@ impl Exchange {
     }
 }
 
+/// More pulls at the same time than may wait on the device.
+fn too_many(count: usize, inst: usize) -> Refusal {
+    let what = format!(
+        "{count} messages at the same time that read other GPUs, in one CUDA graph of several GPUs, where each takes a part of the GPU while it waits"
+    );
+    let instead =
+        "a run without `--graph`, `--processes`, fewer `--streams` or `protocol=put` carries them";
+    Refusal { inst, what, instead: Some(instead) }
+}
+
 impl Builder<'_> {
     /// Adds to what an instruction exchanges on a stream.
     pub(super) fn exchange(&mut self, new: Exchange, stream: usize) {
@@ -62,9 +73,11 @@ impl Builder<'_> {
 
     /// Decides which exchanges are kernels, joins those that follow each other, and turns the others
     /// into operations of their streams.
-    pub(super) fn exchanges(&mut self) {
+    pub(super) fn exchanges(&mut self) -> Result<(), Refusal> {
         let steps = std::mem::take(&mut self.schedule.steps);
         let blocks = if self.settings.apart { self.share(&steps) } else { 0 };
+        // By stream: the most blocks of one of its exchanges.
+        let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         for step in self.joined(steps, blocks) {
             let Step { call: Call::Exchange(mut exchange), stream, inst } = step else {
                 self.schedule.steps.push(step);
@@ -72,15 +85,27 @@ impl Builder<'_> {
             };
             self.at = inst;
             if !self.fits(&exchange, blocks) {
+                if self.may_not_pull(&exchange) {
+                    return Err(too_many(exchange.moves.len(), inst));
+                }
                 self.expand(*exchange, stream);
                 continue;
             }
             let (raises, moves) = (exchange.raises.len(), exchange.moves.len());
             exchange.text = self.text(codegen::exchange(raises, moves, exchange.awaits.len()));
             let wanted = self.largest(&exchange).div_ceil(LEAST).max(1);
-            exchange.blocks = wanted.min(blocks / moves) as u32;
+            let each = wanted.min((blocks / moves).max(1));
+            exchange.blocks = each as u32;
+            let most = taken.entry(stream).or_default();
+            *most = (*most).max(each * moves);
             self.schedule.steps.push(Step { call: Call::Exchange(exchange), stream, inst });
         }
+        self.schedule.blocks = taken.values().sum();
+        if self.schedule.blocks > self.settings.blocks_at_most {
+            // Only pulls that nothing else may carry take more than their share.
+            return Err(too_many(self.schedule.blocks, self.at));
+        }
+        Ok(())
     }
 
     /// How many blocks an exchange may have if all streams with small ones exchange at the same time.
@@ -88,22 +113,22 @@ impl Builder<'_> {
         let mut streams: Vec<usize> = steps
             .iter()
             .filter(|step| match &step.call {
-                Call::Exchange(exchange) => self.fits(exchange, BLOCKS),
+                Call::Exchange(exchange) => self.fits(exchange, self.settings.blocks),
                 _ => false,
             })
             .map(|step| step.stream)
             .collect();
         streams.sort_unstable();
         streams.dedup();
-        BLOCKS / streams.len().max(1)
+        self.settings.blocks / streams.len().max(1)
     }
 
     /// Whether an exchange is a kernel of so many blocks.
     fn fits(&self, exchange: &Exchange, blocks: usize) -> bool {
         let each = blocks.checked_div(exchange.moves.len()).unwrap_or(0);
+        let is_small = each > 0 && self.largest(exchange) <= SMALL.min(each * EACH);
         exchange.moves.iter().any(|one| matches!(one, Move::Message(_)))
-            && each > 0
-            && (self.largest(exchange) <= SMALL.min(each * EACH) || self.may_not_pull(exchange))
+            && (is_small || self.may_not_pull(exchange))
             && exchange.words() <= WORDS
     }
 

@@ -55,6 +55,18 @@ impl CallerStream {
         Self { handle: handle.cast() }
     }
 
+    /// One of which nothing is asked.
+    #[cfg(test)]
+    pub(crate) fn numbered(handle: usize) -> Self {
+        Self { handle: handle as sys::CUstream }
+    }
+
+    /// Whether it names the default stream of whichever thread uses it (`CU_STREAM_PER_THREAD`).
+    pub(crate) fn is_per_thread(self) -> bool {
+        const PER_THREAD: usize = 2;
+        self.handle as usize == PER_THREAD
+    }
+
     /// The stream for work on a device, which is current. Refuses streams of other contexts.
     pub(crate) fn on(self, device: &Arc<Device>) -> Result<Option<Stream>, Error> {
         let mut context = std::ptr::null_mut();

@@ -233,6 +233,11 @@ impl Stream {
         Self { device: device.clone(), handle, owned: false }
     }
 
+    /// The same stream, which is destroyed by the other one: that has to live as long.
+    pub(crate) fn lent(&self) -> Self {
+        Self::borrowed(&self.device, self.handle)
+    }
+
     /// The driver's handle.
     pub fn raw(&self) -> *mut c_void {
         self.handle.cast()
@@ -252,6 +257,15 @@ impl Stream {
     pub fn record(&self, event: &Event) -> Result<(), Error> {
         // SAFETY: both are alive and of this device.
         done("cuEventRecord", unsafe { result::event::record(event.handle, self.handle) })
+    }
+
+    /// In a run that is being recorded: marks this point for who asks the event from outside while the run is
+    /// replayed. An event within the run ([`Stream::record`]) only orders its streams.
+    pub fn record_outside(&self, event: &Event) -> Result<(), Error> {
+        let flags = sys::CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
+        // SAFETY: both are alive and of this device.
+        let recorded = unsafe { sys::cuEventRecordWithFlags(event.handle, self.handle, flags) };
+        done("cuEventRecordWithFlags", recorded.result())
     }
 
     /// Goes on when the mark is reached.
@@ -290,6 +304,14 @@ impl Stream {
     pub fn transfer(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: as in `copy`; the driver tells from the addresses whose memory they are.
         done("cuMemcpyAsync", unsafe { sys::cuMemcpyAsync(to, from, bytes, self.handle) }.result())
+    }
+
+    /// Copies from the device behind what the stream has to do, and waits for it.
+    pub fn download(&self, bytes: &mut [u8], from: u64) -> Result<(), Error> {
+        // SAFETY: as in `copy`; the bytes are borrowed until the copy has ended.
+        let copied = unsafe { result::memcpy_dtoh_async(bytes, from, self.handle) };
+        done("cuMemcpyDtoHAsync", copied)?;
+        self.synchronize()
     }
 
     /// Sets every byte.

@@ -11,6 +11,8 @@ const SETTINGS: Settings = Settings {
     tf32: false,
     fp8: true,
     multiprocessors: 132,
+    blocks: 64,
+    blocks_at_most: 66,
     routes: Routes { nccl: Route::Nccl, ucc: None },
     apart: true,
     push: false,

@@ -31,6 +31,8 @@ fn scheduled(prepared: &Prepared) -> Schedule {
         tf32: false,
         fp8: true,
         multiprocessors: 132,
+        blocks: 64,
+        blocks_at_most: 66,
         routes: Routes::default(),
         apart: true,
         push: false,

@@ -78,6 +78,20 @@ impl Communicator {
         self.library.check("ncclCommAbort", status, std::ptr::null_mut())
     }
 
+    /// Ends everything that these communicators do, as one group: all of their kernels are told to end before any
+    /// of them is waited for. They are of one rank. The first error comes back, after all of them.
+    pub fn abort_together(communicators: Vec<Self>) -> Result<(), Error> {
+        let Some(library) = communicators.first().map(|first| first.library.clone()) else {
+            return Ok(());
+        };
+        let opened = library.group_start();
+        let mut result = Ok(());
+        for communicator in communicators {
+            result = result.and(communicator.abort());
+        }
+        opened.and(result).and(library.group_end())
+    }
+
     /// Every rank's `count` elements, one after the other, to every rank.
     pub fn all_gather(
         &mut self,

@@ -1,0 +1,174 @@
+//! Work on all ranks of a process, and what becomes of it when one of them fails.
+//!
+//! A failure is told before anything is given up: first the threads of the other ranks ([`Alarm`]), then the other
+//! processes ([`Joint::tell`]). Only then the rank lets go of what its device waits for, after which nobody can
+//! take what others see of it for a result.
+//!
+//! [`Alarm`]: crate::backend::cuda::alarm::Alarm
+
+use super::Loaded;
+use crate::backend::cuda::joint::Joint;
+use crate::backend::cuda::rank::Rank;
+use crate::backend::cuda::{Cause, Failure};
+use crate::diag::{Diag, codes};
+use crate::plan::Prepared;
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+/// Why a rank did not do its part.
+#[derive(Debug)]
+pub(super) struct RankError {
+    pub(super) diag: Diag,
+    /// Whether it only gave up because another rank of the process failed.
+    pub(super) follows: bool,
+}
+
+/// What a failing rank needs to tell it.
+#[derive(Clone, Copy)]
+pub(super) struct Telling<'a> {
+    pub(super) prepared: &'a Prepared,
+    pub(super) joint: &'a Joint,
+    pub(super) timeout: Duration,
+}
+
+impl Telling<'_> {
+    /// Tells everybody of a rank's failure, and gives up what the rank has under way.
+    pub(super) fn failed(self, rank: &mut Rank<'_>, failure: Failure) -> RankError {
+        rank.alarm.raise(rank.plan.rank);
+        let failure = rank.blame(failure);
+        let follows = matches!(failure.cause, Cause::Sibling(_));
+        let diag = failure.diag(self.prepared, rank.plan, self.timeout);
+        if !follows {
+            self.joint.tell(std::slice::from_ref(&diag));
+        }
+        rank.abort();
+        RankError { diag, follows }
+    }
+}
+
+impl Loaded<'_> {
+    /// Does something on all ranks, each in a thread of its own. After a failure of one of them all give up what
+    /// they have under way: the others would wait for it.
+    pub(super) fn each<F>(&mut self, work: F) -> Result<(), Vec<Diag>>
+    where
+        F: Fn(&mut Rank<'_>) -> Result<(), Failure> + Sync,
+    {
+        self.check()?;
+        let telling =
+            Telling { prepared: self.prepared, joint: &self.joint, timeout: self.timeout };
+        let work = &work;
+        let one = |rank: &mut Rank<'_>| {
+            let (alarm, _turns) = (rank.alarm.clone(), rank.guard());
+            let _panic = alarm.guard(rank.plan.rank);
+            let current = rank.device.make_current().map_err(Failure::from);
+            let done = current.and_then(|()| work(rank));
+            done.map_err(|failure| telling.failed(rank, failure))
+        };
+        let results = std::thread::scope(|scope| {
+            let one = &one;
+            let threads: Vec<_> =
+                self.ranks.iter_mut().map(|rank| scope.spawn(move || one(rank))).collect();
+            threads.into_iter().map(joined).collect()
+        });
+        let result = self.joint.end("step", merged(results));
+        if result.is_err() {
+            self.give_up();
+        }
+        result
+    }
+
+    /// Refuses everything after a failure.
+    pub(super) fn check(&self) -> Result<(), Vec<Diag>> {
+        if self.has_failed() { Err(vec![failed_before()]) } else { Ok(()) }
+    }
+
+    /// Whether a rank failed or gave up.
+    pub(super) fn has_failed(&self) -> bool {
+        self.ranks.iter().any(|rank| rank.alarm.first().is_some())
+    }
+
+    /// Ends the work of all ranks, of those too that did not fail themselves: a communication that waits for one
+    /// that is gone must not be left in peace. Nothing of this program is for others any more.
+    pub(super) fn give_up(&mut self) {
+        self.spoil();
+        match self.ranks.as_mut_slice() {
+            [only] => only.abort(),
+            ranks => std::thread::scope(|scope| {
+                for rank in ranks {
+                    scope.spawn(|| rank.abort());
+                }
+            }),
+        }
+    }
+}
+
+/// The result of a rank's thread; one that panicked is a failure like any other.
+pub(super) fn joined(thread: ScopedJoinHandle<'_, Result<(), RankError>>) -> Result<(), RankError> {
+    thread.join().unwrap_or_else(|_| Err(RankError { diag: super::broken(), follows: false }))
+}
+
+/// The distinct causes; what those who followed were doing is told with the first one.
+pub(super) fn merged(results: Vec<Result<(), RankError>>) -> Result<(), Vec<Diag>> {
+    let (mut causes, mut followers): (Vec<Diag>, Vec<Diag>) = (Vec::new(), Vec::new());
+    for RankError { diag, follows } in results.into_iter().filter_map(Result::err) {
+        let same = |old: &Diag| old.code == diag.code && old.primary == diag.primary;
+        match follows {
+            true => followers.push(diag),
+            false if !causes.iter().any(same) => causes.push(diag),
+            false => {}
+        }
+    }
+    let Some(first) = causes.first_mut() else {
+        return if followers.is_empty() { Ok(()) } else { Err(followers) };
+    };
+    for follower in followers {
+        first.labels.extend(follower.primary);
+        first.notes.extend(follower.notes);
+    }
+    if first.primary.is_none() && !first.labels.is_empty() {
+        first.primary = Some(first.labels.remove(0));
+    }
+    Err(causes)
+}
+
+/// What every call gets after a failure.
+fn failed_before() -> Diag {
+    let message = "an earlier run of this program failed, and its communications were aborted";
+    let note = "load the program anew, or build a new session; what the caller holds in other memory is as it was";
+    Diag::global(codes::FAILED_BEFORE, message).note(note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::Span;
+
+    fn error(code: &'static str, start: u32, follows: bool) -> Result<(), RankError> {
+        let diag =
+            Diag::error(code, Span { start, end: start + 1 }, "x").note(format!("at {start}"));
+        Err(RankError { diag, follows })
+    }
+
+    #[test]
+    fn followers_are_told_with_the_cause() {
+        let results = vec![
+            error("H0530", 7, true),
+            Ok(()),
+            error("H0511", 3, false),
+            error("H0511", 3, false),
+        ];
+        let diags = merged(results).unwrap_err();
+        assert_eq!(diags.len(), 1);
+        assert_eq!((diags[0].code, diags[0].notes.join(", ")), ("H0511", "at 3, at 7".to_owned()));
+        assert_eq!(diags[0].labels[0].span.start, 7);
+        assert_eq!(merged(vec![error("H0530", 7, true)]).unwrap_err().len(), 1);
+        assert!(merged(vec![Ok(())]).is_ok());
+    }
+
+    #[test]
+    fn after_a_failure() {
+        let diag = failed_before();
+        assert_eq!(diag.code, "H0529");
+        assert!(diag.notes[0].contains("a new session"));
+    }
+}

@@ -1,0 +1,149 @@
+//! Marks behind what waits for other ranks, by which a failed run tells in which instruction it stood still.
+//!
+//! Work of a stream is done in order, so a mark that is reached says that everything before it on its stream is
+//! done. Most communications have a mark behind them anyway, for whoever waits for them. Where a stream has two
+//! instructions that wait with none in between, [`Schedule::mark_waits`] adds one. Instructions are listed in the order in which
+//! they are issued. What an instruction depends on was issued before it, so the first one whose mark is not
+//! reached is the one that waits: all that it depends on is done.
+
+use super::{Call, Move, Schedule, Step};
+use crate::backend::cuda::comm;
+use std::collections::BTreeMap;
+
+/// An instruction that waits for other ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::backend::cuda) struct WaitMark {
+    /// Index of the instruction in the plan.
+    pub(in crate::backend::cuda) inst: usize,
+    /// Index in [`Schedule::steps`] of the first call of it that waits.
+    pub(in crate::backend::cuda) first: usize,
+    /// Index of the last one.
+    pub(in crate::backend::cuda) last: usize,
+    /// The event that is reached once its wait is over; `None` if only the end of the run says so.
+    pub(in crate::backend::cuda) event: Option<usize>,
+}
+
+impl Schedule {
+    /// Adds the marks that are missing.
+    pub(in crate::backend::cuda) fn mark_waits(&mut self) {
+        let waits = waits(&self.steps);
+        let mut added: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, wait) in waits.iter().enumerate() {
+            let stream = self.steps[wait.last].stream;
+            let follows = |next: &WaitMark| self.steps[next.first].stream == stream;
+            if wait.event.is_none() && waits[at + 1..].iter().any(follows) {
+                added.insert(wait.last, self.events);
+                self.events += 1;
+            }
+        }
+        let mut marked = Vec::with_capacity(self.steps.len() + added.len());
+        for (at, step) in std::mem::take(&mut self.steps).into_iter().enumerate() {
+            let (stream, inst) = (step.stream, step.inst);
+            marked.push(step);
+            if let Some(&event) = added.get(&at) {
+                marked.push(Step { call: Call::Record { event }, stream, inst });
+            }
+        }
+        self.steps = marked;
+    }
+}
+
+/// The instructions that wait for other ranks, in the order in which they are issued.
+pub(in crate::backend::cuda) fn waits(steps: &[Step]) -> Vec<WaitMark> {
+    // By stream: the last instruction that waits, by its place in `waits`, while it has no mark.
+    let mut open: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut waits: Vec<WaitMark> = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        if let Call::Record { event } = step.call {
+            if let Some(wait) = open.remove(&step.stream) {
+                waits[wait].event = Some(event);
+            }
+            continue;
+        }
+        if !step.call.waits_for_others() {
+            continue;
+        }
+        match open.get(&step.stream) {
+            Some(&wait) if waits[wait].inst == step.inst => waits[wait].last = at,
+            _ => {
+                open.insert(step.stream, waits.len());
+                waits.push(WaitMark { inst: step.inst, first: at, last: at, event: None });
+            }
+        }
+    }
+    waits
+}
+
+impl Call {
+    /// Whether its stream may stand still there until another rank has done its part.
+    fn waits_for_others(&self) -> bool {
+        match self {
+            Call::Communicate { calls, .. } => {
+                calls.iter().any(|call| !matches!(call, comm::Call::Copy { .. }))
+            }
+            Call::Signal { signals } => {
+                signals.iter().any(|signal| matches!(signal, super::Signal::Await { .. }))
+            }
+            Call::Exchange(exchange) => {
+                !exchange.awaits.is_empty()
+                    || exchange.moves.iter().any(|one| matches!(one, Move::Message(_)))
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Signal;
+    use super::*;
+
+    fn awaits(stream: usize, inst: usize) -> Step {
+        Step { call: Call::Signal { signals: vec![Signal::Await { flag: 0 }] }, stream, inst }
+    }
+
+    fn raises(stream: usize, inst: usize) -> Step {
+        let signals = vec![Signal::Raise { rank: 1, flag: 0 }];
+        Step { call: Call::Signal { signals }, stream, inst }
+    }
+
+    fn record(event: usize, stream: usize, inst: usize) -> Step {
+        Step { call: Call::Record { event }, stream, inst }
+    }
+
+    fn marked(steps: Vec<Step>, events: usize) -> Schedule {
+        let mut schedule = Schedule { steps, events, ..Schedule::default() };
+        schedule.mark_waits();
+        schedule
+    }
+
+    #[test]
+    fn a_mark_that_is_there_serves() {
+        let steps = vec![record(0, 0, 0), awaits(1, 4), record(1, 1, 5), raises(0, 6)];
+        let found = marked(steps.clone(), 2);
+        assert_eq!((&found.steps, found.events), (&steps, 2));
+        assert_eq!(waits(&steps), [WaitMark { inst: 4, first: 1, last: 1, event: Some(1) }]);
+    }
+
+    #[test]
+    fn one_is_added_between_two_waits_of_a_stream() {
+        let steps = vec![
+            awaits(0, 1),
+            awaits(0, 1),
+            raises(0, 2),
+            awaits(1, 3),
+            awaits(0, 4),
+            raises(0, 5),
+        ];
+        let found = marked(steps.clone(), 7);
+        let mut expected = steps;
+        expected.insert(2, record(7, 0, 1));
+        assert_eq!((&found.steps, found.events), (&expected, 8));
+        let expected = [
+            WaitMark { inst: 1, first: 0, last: 1, event: Some(7) },
+            WaitMark { inst: 3, first: 4, last: 4, event: None },
+            WaitMark { inst: 4, first: 5, last: 5, event: None },
+        ];
+        assert_eq!(waits(&found.steps), expected);
+    }
+}
