@@ -16,6 +16,7 @@ use super::pool::{Link, Pool};
 use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings, order};
 use super::sys::driver::{self, Device};
+use super::sys::image::is_whole;
 use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
 use super::{Failure, Images, Options};
@@ -358,7 +359,9 @@ fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Res
 fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
     options.pool.image(architecture, text, || {
         let key = image_key(text, &nvrtc::options(architecture), nvrtc::version()?);
-        if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
+        let kept = options.store.as_ref().and_then(|store| store.get(&key));
+        // An image that was cut short is compiled anew, and then kept in the place of that one.
+        if let Some(image) = kept.filter(|image| is_whole(image)) {
             return Ok(image);
         }
         let image = nvrtc::compile(text, architecture)?;
