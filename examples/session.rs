@@ -220,7 +220,9 @@ fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
         let product = Session::builder(PRODUCT).options(options.clone());
         // SAFETY: both are of slices that live until the sessions are dropped, and all work on them is enqueued on
         // one stream.
-        let product = unsafe { product.input("T0", &x_tensor).input("T1", &y_tensor) };
+        let product = unsafe { product.input("T0", &x_tensor) };
+        // SAFETY: as above.
+        let product = unsafe { product.input("T1", &y_tensor) };
         let square = Session::builder(SQUARE).options(options.clone());
         // SAFETY: as above.
         let square = unsafe { square.input("T0", &turned) };
@@ -376,7 +378,9 @@ fn two_ranks() -> Done<()> {
         let options = Options { graph, nccl, ..Options::default() };
         let builder = Session::builder(GATHER).options(options);
         // SAFETY: the slices live longer than the session, and all work on them is on the callers' streams.
-        let builder = unsafe { builder.input_on(0, "T0", &of(0)).input_on(1, "T0", &of(1)) };
+        let builder = unsafe { builder.input_on(0, "T0", &of(0)) };
+        // SAFETY: as above.
+        let builder = unsafe { builder.input_on(1, "T0", &of(1)) };
         let mut session = builder.build()?;
         for (rank, (caller, output)) in callers.iter().zip(&outputs).enumerate() {
             let output = tensor(caller.address(output), [2, COUNT], [COUNT as i64, 1]);

@@ -6,6 +6,7 @@ mod traced;
 mod tune;
 
 use super::bind::route;
+use super::bounds;
 use super::comm::{self, Team};
 use super::gate::{Gate, Turns};
 use super::joint::{Joint, Placed};
@@ -54,6 +55,7 @@ pub(super) fn load<'p>(
     callers: bool,
 ) -> Result<Loaded<'p>, Vec<Diag>> {
     let mut clock = Clock::new();
+    bounds::check(prepared)?;
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
     let joint = Joint::new(prepared, options)?;

@@ -9,6 +9,7 @@
 //! [`Exchange`], processes (`joint`).
 
 mod bind;
+mod bounds;
 pub mod codegen;
 mod comm;
 mod gate;

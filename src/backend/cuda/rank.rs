@@ -6,7 +6,7 @@
 //! - **Where.** An address is one of a buffer, of scratch memory or of a flag in the rank's own memory, within the
 //!   layout that was made for the plan; of the same in another rank's memory ([`Peers`]); or of a tensor that a
 //!   caller bound, who promised that it is there, and which was checked to lie within its allocation ([`ports`]).
-//!   A plan's views lie within their buffers ([`super::load`] looks).
+//!   A plan's views lie within their buffers ([`super::bounds`] looks).
 //! - **How long.** The rank owns its memory, streams, functions, products and communicators, and [`Peers`] keeps
 //!   the others' memory open or is shared with the ranks that own it. They are dropped when the rank's runs have
 //!   ended: whoever drops a rank waits first, or has aborted it. A graph is dropped before what it recorded.
@@ -623,24 +623,30 @@ unsafe fn one(
     dtype: DataType,
     stream: nccl_rs::Stream<'_>,
 ) -> Result<(), nccl_rs::Error> {
-    // SAFETY: each as the caller promises.
     match raw {
+        // SAFETY: as the caller promises.
         Raw::AllGather { send, recv, count } => unsafe {
             comm.all_gather(send, recv, count, dtype, stream)
         },
+        // SAFETY: as the caller promises.
         Raw::AllReduce { send, recv, count, op } => unsafe {
             comm.all_reduce(send, recv, count, dtype, op, stream)
         },
+        // SAFETY: as the caller promises.
         Raw::Reduce { send, recv, count, op, root } => unsafe {
             comm.reduce(send, recv, count, dtype, op, root, stream)
         },
+        // SAFETY: as the caller promises.
         Raw::ReduceScatter { send, recv, count, op } => unsafe {
             comm.reduce_scatter(send, recv, count, dtype, op, stream)
         },
+        // SAFETY: as the caller promises.
         Raw::Broadcast { send, recv, count, root } => unsafe {
             comm.broadcast(send, recv, count, dtype, root, stream)
         },
+        // SAFETY: as the caller promises.
         Raw::Send { from, count, peer } => unsafe { comm.send(from, count, dtype, peer, stream) },
+        // SAFETY: as the caller promises.
         Raw::Recv { to, count, peer } => unsafe { comm.recv(to, count, dtype, peer, stream) },
         Raw::Copy { .. } => Ok(()),
     }

@@ -207,6 +207,7 @@ mod tests {
     }
 
     /// A profiler as the protocol describes it: asks for all modules, fills two slots of the first.
+    #[allow(clippy::multiple_unsafe_ops_per_block, reason = "all rely on the two tables' types")]
     unsafe extern "C" fn profiler(export: ExportTable) -> c_int {
         // SAFETY: the two export tables have these types.
         unsafe {

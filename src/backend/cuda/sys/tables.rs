@@ -301,8 +301,10 @@ pub(super) fn described(status: c_int) -> String {
     if name.is_null() {
         return format!("status {status}, which this driver does not explain");
     }
-    // SAFETY: constants of the driver, which is never closed.
-    let (name, meaning) = unsafe { (text(name), text(meaning)) };
+    // SAFETY: a constant of the driver, which is never closed.
+    let name = unsafe { text(name) };
+    // SAFETY: as above, or null.
+    let meaning = unsafe { text(meaning) };
     format!("{name} ({meaning})")
 }
 

@@ -111,7 +111,8 @@ macro_rules! functions {
         pub struct Library {
             $(pub(crate) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
             pub(crate) path: String,
-            pub(crate) _library: libloading::Library,
+            /// What keeps the functions there; `None` for those of a test's own.
+            pub(crate) _library: Option<libloading::Library>,
         }
         impl Library {
             fn load(library: libloading::Library, path: String) -> Result<Self, Error> {
@@ -124,7 +125,7 @@ macro_rules! functions {
                             .map_err(|error| Error::Symbol(error.to_string()))?
                     };
                 )*
-                Ok(Self { $($field,)* path, _library: library })
+                Ok(Self { $($field,)* path, _library: Some(library) })
             }
         }
     };
@@ -232,8 +233,10 @@ impl Library {
         let text = unsafe { (self.error_string)(status) };
         // SAFETY: the communicator is null or alive.
         let last = unsafe { (self.last_error)(comm) };
-        // SAFETY: both are null or strings of the library's own.
-        let (text, last) = unsafe { (string(text), string(last)) };
+        // SAFETY: null or a string of the library's own.
+        let text = unsafe { string(text) };
+        // SAFETY: as above.
+        let last = unsafe { string(last) };
         let text = if last.is_empty() { text } else { format!("{text} ({last})") };
         Err(Error::Call { call, text })
     }
