@@ -5,8 +5,13 @@
 //! modules, asks cuBLASLt for products (`gemm`) and times its proposals, joins the communicators
 //! (`comm`) and lets NCCL make all connections (`rank::rehearse`). Each of these steps ends on all ranks
 //! before the next begins, so a rank that fails leaves nobody waiting. After it a run (`rank`) only
-//! indexes and calls the driver. Ranks are threads of one process, or, with an
-//! [`Exchange`], processes (`joint`).
+//! indexes and calls the driver. What copies, launches or frees at an address stays inside:
+//!
+//! ```compile_fail,E0603
+//! use hostir::backend::cuda::sys::driver::Stream;
+//! ```
+//!
+//! Ranks are threads of one process, or, with an [`Exchange`], processes (`joint`).
 
 mod bind;
 mod bounds;

@@ -245,6 +245,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "opens a library")]
     fn no_profiler() {
         // SAFETY: there is no such file.
         let opened = unsafe { Nvtx::open(Some(Path::new("/nowhere/profiler.so"))) };

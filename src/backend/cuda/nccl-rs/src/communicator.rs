@@ -42,6 +42,12 @@ impl Config {
 /// - every rank of the communicator makes the same calls in the same order, with the same count, type, operation
 ///   and root: NCCL does not compare them, and writes as much as the other end sends;
 /// - in a stream that captures, all this holds for each launch of the graph.
+///
+/// ```compile_fail,E0133
+/// fn sends(communicator: &mut nccl_rs::Communicator, anywhere: u64, stream: nccl_rs::Stream<'_>) {
+///     let _ = communicator.send(anywhere, 1, nccl_rs::DataType::Int8, 0, stream);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Communicator {
     pub(crate) library: Arc<Library>,
