@@ -286,7 +286,7 @@ mod tests {
     fn what_reaches_beyond_memory_is_refused() {
         let values = vec![1.0f32; 12];
         let whole = || factor(&values, [4, 1]);
-        let mut out = vec![0.0; 9];
+        let mut out = [0.0; 9];
         let mut of = |a: &Factor<'_, f32>, from, shape: [usize; 3], size: usize| {
             matrix(a, from, &factor(&values, [1, 3]), 0, shape, &mut out[..size]).is_ok()
         };
