@@ -1,8 +1,9 @@
-//! Whether what a plan reads and writes lies within its buffers.
+//! Whether what a plan reads and writes lies within its buffers, and inputs are as large as it says.
 //!
 //! Plans are plain data, which anybody may change, and a device does what it is told: it has no slices. So this is
 //! looked at before anything is loaded.
 
+use crate::data::HostTensor;
 use crate::diag::{Diag, codes};
 use crate::plan::{Plan, Prepared, View};
 
@@ -16,6 +17,28 @@ pub(super) fn check(prepared: &Prepared) -> Result<(), Vec<Diag>> {
             Err(vec![Diag::global(codes::PLAN_BOUNDS, message).note(note)])
         }
     }
+}
+
+/// Refuses inputs that are fewer, larger or smaller than the plan's, or of other types.
+pub(super) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec<Diag>> {
+    let rank = plan.rank;
+    let failed = |message| Err(vec![Diag::global(codes::PORTS, message)]);
+    if inputs.len() < plan.inputs.len() {
+        let (given, needed) = (inputs.len(), plan.inputs.len());
+        return failed(format!("rank {rank} has {given} of {needed} inputs"));
+    }
+    for (view, tensor) in plan.inputs.iter().zip(inputs) {
+        let Some(view) = view else { continue };
+        if tensor.dtype() != view.dtype || tensor.len() != view.len() {
+            let (shape, dtype) = (tensor.shape(), tensor.dtype().name());
+            return failed(format!(
+                "rank {rank}: an input part of shape {shape:?} and type `{dtype}` was given where {:?} of `{}` is needed",
+                view.shape(),
+                view.dtype.name()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether all its views are within their buffers.
@@ -90,5 +113,17 @@ mod tests {
             view.dims[0].extent = 0;
         });
         assert_eq!(check(&prepared), Ok(()));
+    }
+
+    #[test]
+    fn inputs_are_of_the_plans_sizes_and_types() {
+        use crate::ir::DType;
+        let prepared = prepared();
+        let of = |dtype, count: usize| HostTensor::zeros(dtype, &[count]);
+        let fits = |inputs: &[HostTensor]| check_inputs(&prepared.plans[0], inputs);
+        assert_eq!(fits(&[of(DType::Float, 4)]), Ok(()));
+        for wrong in [vec![], vec![of(DType::Float, 5)], vec![of(DType::Double, 4)]] {
+            assert_eq!(fits(&wrong).unwrap_err()[0].code, codes::PORTS);
+        }
     }
 }

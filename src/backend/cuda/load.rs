@@ -516,6 +516,9 @@ impl Loaded<'_> {
             let message = format!("inputs for {given} ranks were given, {needed} are needed");
             return Err(vec![Diag::global(codes::PORTS, message)]);
         }
+        for rank in &self.ranks {
+            bounds::check_inputs(rank.plan, &inputs[rank.plan.rank as usize])?;
+        }
         self.each(|rank| Ok(rank.upload(&inputs[rank.plan.rank as usize])?))
     }
 
