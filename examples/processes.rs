@@ -12,7 +12,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
-use hostir::backend::cuda::{Bound, Cuda, Options, Route, Routes, driver};
+use hostir::backend::cuda::{self, Bound, Cuda, Options, Route, Routes};
 use hostir::backend::exchange::{Exchange, ExchangeError};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
@@ -80,7 +80,7 @@ fn element(rank: usize, run: usize, at: usize) -> f32 {
 fn main() -> ExitCode {
     let done = match std::env::var(RANK) {
         Ok(place) => rank(&place),
-        Err(_) => match driver::devices() {
+        Err(_) => match cuda::devices() {
             Ok(1..) => first(),
             _ => {
                 eprintln!("processes: there is no GPU; this example needs one");
@@ -235,7 +235,7 @@ fn rank(place: &str) -> Done<()> {
     let exchange: Arc<dyn Exchange> =
         Arc::new(Pipes { rank: rank as u32, world: world as u32, turn });
     // Ranks may be more than GPUs.
-    let device = Some(rank % driver::devices()?);
+    let device = Some(rank % cuda::devices()?);
     let routes = Routes { nccl: Route::Copies, ..Routes::default() };
     // Clones of these options share what takes long to make.
     let common = Options { exchange: Some(exchange), device, routes, ..Options::default() };

@@ -9,17 +9,20 @@
 //! `cargo run --release --example session`. Exit status 0 if all is well, 1 if not, 3 without a GPU.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
-#![allow(unsafe_code, reason = "the other user launches a kernel, and hands over raw streams")]
+#![allow(
+    unsafe_code,
+    reason = "the other user launches a kernel, and hands over its memory and streams"
+)]
 
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg,
     result,
 };
 use cudarc::nvrtc::Ptx;
-use hostir::backend::cuda::{driver, nvrtc};
+use hostir::backend::cuda::{self, nvrtc};
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use hostir::session::{CallerStream, DeviceTensor, Options, Session};
+use hostir::session::{CallerStream, DeviceTensor, NcclFile, Options, Session};
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -69,7 +72,7 @@ const SCALE: &str = "extern \"C\" __global__ void scale(float *x, float by, int 
 }";
 
 fn main() -> ExitCode {
-    match driver::devices() {
+    match cuda::devices() {
         Err(error) => {
             eprintln!("session: {error}; this example needs a GPU");
             return ExitCode::from(3);
@@ -99,7 +102,7 @@ fn work() -> Done<()> {
     rebinding(&caller)?;
     own_memory()?;
     misuse(&caller)?;
-    if driver::devices()? > 1 {
+    if cuda::devices()? > 1 {
         two_ranks()
     } else {
         println!("session: two ranks: skipped, there is one GPU");
@@ -214,18 +217,22 @@ fn two_sessions(caller: &Caller, graph: bool) -> Done<()> {
     let squares_tensor = tensor(caller.address(&squares), [N, M], [M as i64, 1]);
     let options = Options { graph, ..Options::default() };
     let build = || -> Done<(Session, Session)> {
-        let product = Session::builder(PRODUCT)
-            .options(options.clone())
-            .input("T0", &x_tensor)
-            .input("T1", &y_tensor)
-            .build()?;
-        let square =
-            Session::builder(SQUARE).options(options.clone()).input("T0", &turned).build()?;
-        Ok((product, square))
+        let product = Session::builder(PRODUCT).options(options.clone());
+        // SAFETY: both are of slices that live until the sessions are dropped, and all work on them is enqueued on
+        // one stream.
+        let product = unsafe { product.input("T0", &x_tensor) };
+        // SAFETY: as above.
+        let product = unsafe { product.input("T1", &y_tensor) };
+        let square = Session::builder(SQUARE).options(options.clone());
+        // SAFETY: as above.
+        let square = unsafe { square.input("T0", &turned) };
+        Ok((product.build()?, square.build()?))
     };
     let (mut product, mut square) = undisturbed(caller, build)?;
-    product.output("T4").bind(&columns)?;
-    square.output(0).bind(&squares_tensor)?;
+    // SAFETY: as of the inputs; the columns are within their slice.
+    unsafe { product.output("T4").bind(&columns) }?;
+    // SAFETY: as above.
+    unsafe { square.output(0).bind(&squares_tensor) }?;
     for round in 0..3 {
         caller.scale(&mut x, if round == 0 { 2.0 } else { 1.0 })?;
         undisturbed(caller, || Ok(product.run_on(caller.stream())?))?;
@@ -267,10 +274,13 @@ fn rebinding(caller: &Caller) -> Done<()> {
     let slices: Vec<CudaSlice<f32>> =
         data.iter().map(|data| caller.upload(data)).collect::<Done<_>>()?;
     let of = |slice: &CudaSlice<f32>| tensor(caller.address(slice), [M, K], [K as i64, 1]);
-    let mut session = Session::builder(SQUARE).input(0, &of(&slices[0])).build()?;
+    // SAFETY: the slices live until the session is dropped, which waits, and all work is on one stream.
+    let mut session = unsafe { Session::builder(SQUARE).input(0, &of(&slices[0])) }.build()?;
     for slice in &slices {
-        session.input(0).bind(&of(slice))?;
-        session.output(0).bind(&of(slice))?;
+        // SAFETY: as above.
+        unsafe { session.input(0).bind(&of(slice)) }?;
+        // SAFETY: as above.
+        unsafe { session.output(0).bind(&of(slice)) }?;
         session.run_on(caller.stream())?;
     }
     for (slice, data) in slices.iter().zip(&data) {
@@ -282,7 +292,8 @@ fn rebinding(caller: &Caller) -> Done<()> {
         let start = Instant::now();
         for round in 0..RUNS {
             let slice = &slices[if moving { round % slices.len() } else { 0 }];
-            session.input(0).bind(&of(slice))?;
+            // SAFETY: as above.
+            unsafe { session.input(0).bind(&of(slice)) }?;
             session.run_on(caller.stream())?;
         }
         let spent = start.elapsed().as_secs_f64() * 1e6 / RUNS as f64;
@@ -326,7 +337,8 @@ fn misuse(caller: &Caller) -> Done<()> {
         ("H0526", tensor(16, [M, K], [K as i64, 1])),
     ];
     for (expected, tensor) in &cases {
-        let found = code(session.input("T0").bind(tensor));
+        // SAFETY: none of these is bound: the driver does not know them to be such memory.
+        let found = code(unsafe { session.input("T0").bind(tensor) });
         if found != *expected {
             return Err(format!("{expected} was expected of {tensor:?}, not `{found}`").into());
         }
@@ -336,7 +348,8 @@ fn misuse(caller: &Caller) -> Done<()> {
         return Err(format!("an input without data gives {before:?}").into());
     }
     let streams = [caller.stream(), caller.stream()];
-    session.input("T0").bind(&fine)?;
+    // SAFETY: the slice lives until the end of this function, and the session is dropped before it.
+    unsafe { session.input("T0").bind(&fine) }?;
     if code(session.run_on_all(&streams)) != "H0528" {
         return Err("two streams for one rank were taken".into());
     }
@@ -360,13 +373,19 @@ fn two_ranks() -> Done<()> {
     let of =
         |rank: usize| tensor(callers[rank].address(&inputs[rank]), [1, COUNT], [COUNT as i64, 1]);
     for graph in [false, true] {
-        let nccl = std::env::var_os("HIR_NCCL_LIB").map(Into::into);
+        // SAFETY: whoever sets the variable says that it is NCCL.
+        let nccl = std::env::var_os("HIR_NCCL_LIB").map(|path| unsafe { NcclFile::new(path) });
         let options = Options { graph, nccl, ..Options::default() };
         let builder = Session::builder(GATHER).options(options);
-        let mut session = builder.input_on(0, "T0", &of(0)).input_on(1, "T0", &of(1)).build()?;
+        // SAFETY: the slices live longer than the session, and all work on them is on the callers' streams.
+        let builder = unsafe { builder.input_on(0, "T0", &of(0)) };
+        // SAFETY: as above.
+        let builder = unsafe { builder.input_on(1, "T0", &of(1)) };
+        let mut session = builder.build()?;
         for (rank, (caller, output)) in callers.iter().zip(&outputs).enumerate() {
             let output = tensor(caller.address(output), [2, COUNT], [COUNT as i64, 1]);
-            session.output("T1").on(rank as u32).bind(&output)?;
+            // SAFETY: as above.
+            unsafe { session.output("T1").on(rank as u32).bind(&output) }?;
         }
         for _ in 0..3 {
             session.run_on_all(&[callers[0].stream(), callers[1].stream()])?;

@@ -18,9 +18,11 @@
 //! // Two addresses and a stream that some other code of this process made.
 //! let (x, y, stream) = caller();
 //! let input = DeviceTensor::contiguous(x, DType::Float, &[1024]);
-//! let mut session = Session::builder(PROGRAM).input("T0", &input).build()?;
 //! let output = DeviceTensor::contiguous(y, DType::Float, &[1024]);
-//! session.output("T1").bind(&output)?;
+//! // SAFETY: both addresses are of 1024 floats on device 0, which stay until the session is done with them.
+//! let mut session = unsafe { Session::builder(PROGRAM).input("T0", &input) }.build()?;
+//! // SAFETY: as above.
+//! unsafe { session.output("T1").bind(&output) }?;
 //! // SAFETY: the stream is alive, and of device 0's primary context.
 //! let stream = unsafe { CallerStream::from_raw(stream) };
 //! // Runs behind what is on the stream, which goes on behind the run. Nothing waits here.
@@ -35,7 +37,7 @@ mod error;
 mod names;
 mod ports;
 
-pub use crate::backend::cuda::{CallerStream, DeviceTensor, ImageStore, Options};
+pub use crate::backend::cuda::{CallerStream, DeviceTensor, ImageStore, NcclFile, Options};
 pub use build::Builder;
 pub use error::Error;
 pub use names::Key;

@@ -1,8 +1,9 @@
 //! Sessions as far as they come without a GPU: what a builder is given wrong is an error before a device is
 //! looked for.
+#![allow(unsafe_code, reason = "a builder takes tensors")]
 
 use hostir::ir::DType;
-use hostir::session::{DeviceTensor, Error, Session};
+use hostir::session::{Builder, DeviceTensor, Error, Key, Session};
 
 const RELU: &str =
     "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
@@ -54,14 +55,20 @@ fn one_program_of_a_text() {
 #[test]
 fn sizes_follow_from_tensors() {
     fails(Session::builder(RELU).build(), "H0401", &["i0", "i1"]);
-    let twice = Session::builder(RELU).set("i0", 3).input("T0", &tensor(&[4, 8])).build();
+    let given = |builder: Builder, key: Key<'_>, shape: &[usize]| {
+        // SAFETY: none of these sessions can be built.
+        unsafe { builder.input(key, &tensor(shape)) }.build()
+    };
+    let twice = given(Session::builder(RELU).set("i0", 3), "T0".into(), &[4, 8]);
     fails(twice, "H0402", &["3", "4"]);
-    let other = Session::builder(RELU).input("T2", &tensor(&[4, 8])).build();
+    let other = given(Session::builder(RELU), "T2".into(), &[4, 8]);
     fails(other, "H0528", &["the program has no input `T2`", "its inputs are T0"]);
-    let second = Session::builder(RELU).input(1, &tensor(&[4, 8])).build();
+    let second = given(Session::builder(RELU), 1.into(), &[4, 8]);
     fails(second, "H0528", &["the program has no input number 1", "its inputs are T0"]);
     // A rank's part has extent 1 along the axis that is spread over devices.
-    let half = Session::builder(GATHER).set("i0", 9).input_on(0, "T0", &tensor(&[1, 8])).build();
+    let half = Session::builder(GATHER).set("i0", 9);
+    // SAFETY: as above.
+    let half = unsafe { half.input_on(0, "T0", &tensor(&[1, 8])) }.build();
     fails(half, "H0402", &["9", "8"]);
 }
 

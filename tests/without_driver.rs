@@ -1,11 +1,12 @@
 //! Sessions on a machine without NVIDIA's driver: sound programs with sizes that follow from tensors come as far as
 //! the devices.
 #![allow(clippy::panic, reason = "failures panic")]
+#![allow(unsafe_code, reason = "a builder takes tensors")]
 
 #[path = "common/needs.rs"]
 mod needs;
 
-use hostir::backend::cuda::driver;
+use hostir::backend::cuda;
 use hostir::ir::DType;
 use hostir::session::{DeviceTensor, Options, Session};
 
@@ -24,18 +25,21 @@ const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i0}] 
 ";
 
 fn main() -> std::process::ExitCode {
-    let missing = driver::is_present().then_some("needs a machine without NVIDIA's driver");
+    let missing = cuda::has_driver().then_some("needs a machine without NVIDIA's driver");
     needs::run(needs::tests![missing; sessions_come_as_far_as_the_devices])
 }
 
 fn sessions_come_as_far_as_the_devices() {
     let tensor = |shape: &[usize]| DeviceTensor::contiguous(0x1000, DType::Float, shape);
     let sessions = [
-        Session::builder(RELU).input("T0", &tensor(&[4, 8])),
-        Session::builder(RELU).input(0, &tensor(&[4, 8])),
+        // SAFETY: without a driver no session is built. So it is for the others.
+        unsafe { Session::builder(RELU).input("T0", &tensor(&[4, 8])) },
+        // SAFETY: as above.
+        unsafe { Session::builder(RELU).input(0, &tensor(&[4, 8])) },
         Session::builder(RELU).shape("T0", &[4, 8]),
         Session::builder(RELU).set("i0", 4).set("i1", 8).options(Options::default()),
-        Session::builder(GATHER).input_on(1, "T0", &tensor(&[1, 8])),
+        // SAFETY: as above.
+        unsafe { Session::builder(GATHER).input_on(1, "T0", &tensor(&[1, 8])) },
     ];
     for session in sessions {
         let Err(error) = session.build() else { panic!("the session cannot be built") };

@@ -251,4 +251,6 @@ codes! {
     WORLD = "H0533";
     /// Two processes on one device that have to talk to each other.
     SHARED_DEVICE = "H0534";
+    /// A plan that was changed so that it reads or writes beyond one of its buffers.
+    PLAN_BOUNDS = "H0535";
 }

@@ -123,13 +123,28 @@ impl Builder {
     }
 
     /// An input of this process's only rank. Its shape fixes sizes, and it is bound when the session is built.
-    pub fn input<'k>(mut self, key: impl Into<Key<'k>>, tensor: &DeviceTensor) -> Self {
+    ///
+    /// # Safety
+    /// If the session is built: as of [`Input::bind`](super::Input::bind), from then on.
+    ///
+    /// ```compile_fail,E0133
+    /// # use hostir::session::{Builder, DeviceTensor};
+    /// fn input(builder: Builder, anything: &DeviceTensor) -> Builder {
+    ///     builder.input("T0", anything)
+    /// }
+    /// ```
+    #[allow(unsafe_code, reason = "binding is a promise about memory")]
+    pub unsafe fn input<'k>(mut self, key: impl Into<Key<'k>>, tensor: &DeviceTensor) -> Self {
         self.inputs.push((key.into().into(), None, tensor.clone()));
         self
     }
 
     /// A rank's part of an input, as [`Builder::input`].
-    pub fn input_on<'k>(
+    ///
+    /// # Safety
+    /// As of [`Builder::input`].
+    #[allow(unsafe_code, reason = "binding is a promise about memory")]
+    pub unsafe fn input_on<'k>(
         mut self,
         rank: u32,
         key: impl Into<Key<'k>>,
@@ -160,10 +175,13 @@ impl Builder {
         let mut session = Session { program, source, warnings };
         for (name, rank, tensor) in &self.inputs {
             let input = session.input(name.key());
-            match rank {
-                Some(rank) => input.on(*rank).bind(tensor)?,
-                None => input.bind(tensor)?,
-            }
+            let input = match rank {
+                Some(rank) => input.on(*rank),
+                None => input,
+            };
+            // SAFETY: whoever gave the tensor to this builder promised it for when the session is built.
+            #[allow(unsafe_code, reason = "binding is a promise about memory")]
+            unsafe { input.bind(tensor) }?;
         }
         Ok(session)
     }

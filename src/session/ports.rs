@@ -1,5 +1,7 @@
 //! One input or output of a session on one rank.
 
+#![allow(unsafe_code, reason = "binding is a promise about memory")]
+
 use super::{DeviceTensor, Error, Key, Session};
 use crate::backend::cuda::Side;
 use crate::data::HostTensor;
@@ -21,10 +23,13 @@ impl Place<'_, '_> {
         Ok((rank, position))
     }
 
-    fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
+    /// # Safety
+    /// As of [`Input::bind`].
+    unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
         let (rank, position) = self.find()?;
         let port = (self.side, position);
-        self.session.with(|bound| bound.bind(rank, port, tensor))
+        // SAFETY: as the caller promises.
+        self.session.with(|bound| unsafe { bound.bind(rank, port, tensor) })
     }
 
     fn release(self) -> Result<(), Error> {
@@ -48,13 +53,39 @@ impl<'s, 'k> Input<'s, 'k> {
         self
     }
 
-    /// Binds the rank's part: the runs from here on read it there. It stays the caller's and has to live
-    /// until they have ended. A tensor that is contiguous and aligned is used in place, another one is
-    /// copied at the start of each run. Where the rank has no part of the input, nothing happens.
+    /// Binds the rank's part: the runs from here on read it there. It stays the caller's. A tensor that is
+    /// contiguous and aligned is used in place, another one is copied at the start of each run. Where the rank has
+    /// no part of the input, nothing happens.
     ///
-    /// Errors: `H0523` to `H0526` by what does not fit.
-    pub fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
-        self.0.bind(tensor)
+    /// # Errors
+    /// `H0523` to `H0526` by what does not fit. What is an address of another device, of ordinary host memory or of
+    /// none, or too close to the end of its allocation, is found out by asking the driver and refused.
+    ///
+    /// # Safety
+    /// The driver knows where memory is, but not how long it will be. The caller promises, for the memory of the
+    /// tensor's elements, from this call until something else is bound or uploaded here, or the binding is
+    /// released, or the session is gone, *and* the runs enqueued until then have ended on the device:
+    ///
+    /// - it stays allocated, and is not handed out for anything else;
+    /// - nobody else writes it while a run may read it, nor reads or writes it while a run may write it. Work on the
+    ///   stream that [`Session::run_on`](super::Session::run_on) gets is ordered with the runs, so it may do both
+    ///   before and behind them; freeing in the order of that stream (`cudaFreeAsync`) is late enough;
+    /// - of managed memory, which is host memory as well, this holds for the host too.
+    ///
+    /// After a call that failed, runs may still be going on: the memory has to stay until the device is known to be
+    /// done with it (`cudaDeviceSynchronize`), or the process ends.
+    ///
+    /// Safe code cannot bind:
+    ///
+    /// ```compile_fail,E0133
+    /// # use hostir::session::{DeviceTensor, Error, Session};
+    /// fn bind(session: &mut Session, anything: &DeviceTensor) -> Result<(), Error> {
+    ///     session.input("T0").bind(anything)
+    /// }
+    /// ```
+    pub unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.bind(tensor) }
     }
 
     /// Copies the rank's part from the host, into memory of the session's own; it takes the place of what
@@ -86,8 +117,22 @@ impl<'s, 'k> Output<'s, 'k> {
 
     /// Binds memory for the rank's part: the runs from here on leave it there. As [`Input::bind`]; a tensor
     /// that is not contiguous or not aligned is written by a copy at the end of each run.
-    pub fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
-        self.0.bind(tensor)
+    ///
+    /// # Errors
+    /// As of [`Input::bind`].
+    ///
+    /// # Safety
+    /// As of [`Input::bind`].
+    ///
+    /// ```compile_fail,E0133
+    /// # use hostir::session::{DeviceTensor, Error, Session};
+    /// fn bind(session: &mut Session, anything: &DeviceTensor) -> Result<(), Error> {
+    ///     session.output("T1").bind(anything)
+    /// }
+    /// ```
+    pub unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.bind(tensor) }
     }
 
     /// Goes back to memory of the session's own.

@@ -9,8 +9,7 @@
 //! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other. A line that does not end
 //! is told after `HIR_LINE_SECONDS` (120), and ends the process.
 
-use hostir::backend::cuda::Pool;
-use hostir::backend::cuda::driver::{self, Device};
+use hostir::backend::cuda::{self, Pool};
 use hostir_test::directives::{self, Directives};
 use hostir_test::exec::{self, Context};
 use hostir_test::tree;
@@ -33,15 +32,13 @@ fn main() -> ExitCode {
     hostir_tools::io::hardware_queues();
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
-    let count = driver::devices().unwrap_or(0);
-    // Held until the end: a context takes longer to make than a program to run.
-    let devices: Vec<_> = (0..count).filter_map(|ordinal| Device::open(ordinal).ok()).collect();
+    let count = cuda::devices().unwrap_or(0);
     let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
     let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let tally = Arc::new(Tally::default());
     tally.clone().end_if_stuck();
-    let none = devices.is_empty();
-    // Programs leave communicators, memory and kernels for the next ones.
+    let none = count == 0;
+    // Programs leave contexts, communicators, memory and kernels for the next ones.
     let gpus = Arc::new(Pool::default());
     let shard = shard();
     let files = tree::files(&tree::root(), ".hir").into_iter().enumerate();

@@ -1,6 +1,6 @@
 //! What `REQUIRES:`, `UNSUPPORTED:` and `XFAIL:` may ask for.
 
-use hostir::backend::cuda::driver;
+use hostir::backend::cuda;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub fn available() -> BTreeSet<String> {
     if std::env::var_os("HIR_DUMPS").is_some() {
         features.insert("dumps".to_owned());
     }
-    if Path::new("/proc/driver/nvidia/version").exists() || driver::is_present() {
+    if Path::new("/proc/driver/nvidia/version").exists() || cuda::has_driver() {
         features.insert("cuda".to_owned());
     }
     features

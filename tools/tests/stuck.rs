@@ -59,9 +59,9 @@ fn prepared() -> Site {
     std::fs::write(folder.join("exchange.hir"), EXCHANGE).unwrap();
     let text = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/launch/driver.c");
     let mut command = compiler();
-    command.args(["-shared", "-fPIC", "-o", "libcuda.so", text]).current_dir(folder);
+    command.args(["-shared", "-fPIC", "-o", "libcuda.so.1", text]).current_dir(folder);
     assert!(command.status().unwrap().success());
-    std::fs::copy(folder.join("libcuda.so"), folder.join("libnvrtc.so")).unwrap();
+    std::fs::copy(folder.join("libcuda.so.1"), folder.join("libnvrtc.so.13")).unwrap();
     site
 }
 

@@ -177,11 +177,13 @@ fn matrix<T: Pod + Zero + One>(
 ) -> Result<(), Fault> {
     let (a_row, a_column) = strides(a);
     let (b_row, b_column) = strides(b);
-    let fits = reaches(a, from_a, [m, k]) && reaches(b, from_b, [k, n]) && out.len() == m * n;
+    let fits = reaches(a, from_a, [m, k])
+        && reaches(b, from_b, [k, n])
+        && m.checked_mul(n) == Some(out.len());
     if !fits {
         return Err(Fault::Invalid("the strides of a factor do not fit its memory".into()));
     }
-    let parallelism = match m * n * k {
+    let parallelism = match m.saturating_mul(n).saturating_mul(k) {
         0..ALONE => Parallelism::None,
         _ => Parallelism::Rayon(0),
     };
@@ -251,4 +253,49 @@ fn integer_matrix(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn factor(values: &[f32], strides: [usize; 2]) -> Factor<'_, f32> {
+        let dims = strides.map(|stride| Dim { extent: 0, stride });
+        Factor { values: values.into(), start: 0, dims: dims.into() }
+    }
+
+    /// `a[i, l] = i + l`, by columns; `b[l, j] = l - j`, every row twice as long as needed.
+    #[test]
+    fn factors_may_have_strides() {
+        let (m, n, k) = (3, 4, 5);
+        let a: Vec<f32> = (0..m * k).map(|at| (at % m + at / m) as f32).collect();
+        let b: Vec<f32> =
+            (0..k * 2 * n - n).map(|at| (at / (2 * n)) as f32 - (at % (2 * n)) as f32).collect();
+        let mut out = vec![0.0; m * n];
+        matrix(&factor(&a, [1, m]), 0, &factor(&b, [2 * n, 1]), 0, [m, n, k], &mut out).unwrap();
+        let expected: Vec<f32> = (0..m * n)
+            .map(|at| {
+                let (i, j) = (at / n, at % n);
+                (0..k).map(|l| (i + l) as f32 * (l as f32 - j as f32)).sum()
+            })
+            .collect();
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn what_reaches_beyond_memory_is_refused() {
+        let values = vec![1.0f32; 12];
+        let whole = || factor(&values, [4, 1]);
+        let mut out = [0.0; 9];
+        let mut of = |a: &Factor<'_, f32>, from, shape: [usize; 3], size: usize| {
+            matrix(a, from, &factor(&values, [1, 3]), 0, shape, &mut out[..size]).is_ok()
+        };
+        assert!(of(&whole(), 0, [3, 3, 4], 9));
+        assert!(!of(&whole(), 1, [3, 3, 4], 9));
+        assert!(!of(&factor(&values, [5, 1]), 0, [3, 3, 4], 9));
+        assert!(!of(&factor(&values, [usize::MAX, 1]), 0, [3, 3, 4], 9));
+        assert!(!of(&whole(), usize::MAX, [3, 3, 4], 9));
+        assert!(!of(&whole(), 0, [3, 3, 4], 8));
+        assert!(!of(&whole(), 0, [usize::MAX / 2, 4, 4], 9));
+    }
 }

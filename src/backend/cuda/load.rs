@@ -8,6 +8,7 @@ mod tune;
 
 use super::alarm::Alarm;
 use super::bind::route;
+use super::bounds;
 use super::comm::{self, Team};
 use super::gate::{Gate, Turns};
 use super::joint::{Joint, Placed};
@@ -18,6 +19,7 @@ use super::pool::{Link, Pool, Waiting};
 use super::rank::{self, Rank};
 use super::schedule::{self, Refusal, Schedule, Settings, order};
 use super::sys::driver::{self, Device};
+use super::sys::image::is_whole;
 use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
 use super::{Failure, Images, Options, Reached};
@@ -58,6 +60,7 @@ pub(super) fn load<'p>(
     callers: bool,
 ) -> Result<Loaded<'p>, Vec<Diag>> {
     let mut clock = Clock::new();
+    bounds::check(prepared)?;
     // A program that cannot end is reported as on the CPU, before anything starts.
     cpu::follow_order(prepared)?;
     let joint = Joint::new(prepared, options)?;
@@ -403,7 +406,9 @@ fn compile(own: &[(&Plan, Schedule)], device: &Device, options: &Options) -> Res
 fn image(text: &str, architecture: u32, options: &Options) -> Result<Vec<u8>, Error> {
     options.pool.image(architecture, text, || {
         let key = image_key(text, &nvrtc::options(architecture), nvrtc::version()?);
-        if let Some(image) = options.store.as_ref().and_then(|store| store.get(&key)) {
+        let kept = options.store.as_ref().and_then(|store| store.get(&key));
+        // An image that was cut short is compiled anew, and then kept in the place of that one.
+        if let Some(image) = kept.filter(|image| is_whole(image)) {
             return Ok(image);
         }
         let image = nvrtc::compile(text, architecture)?;
@@ -518,6 +523,9 @@ impl Loaded<'_> {
         if given != needed {
             let message = format!("inputs for {given} ranks were given, {needed} are needed");
             return Err(vec![Diag::global(codes::PORTS, message)]);
+        }
+        for rank in &self.ranks {
+            bounds::check_inputs(rank.plan, &inputs[rank.plan.rank as usize])?;
         }
         self.each(|rank| Ok(rank.upload(&inputs[rank.plan.rank as usize])?))
     }

@@ -5,11 +5,17 @@
 //! modules, asks cuBLASLt for products (`gemm`) and times its proposals, joins the communicators
 //! (`comm`) and lets NCCL make all connections (`rank::rehearse`). Each of these steps ends on all ranks
 //! before the next begins, so a rank that fails leaves nobody waiting. After it a run (`rank`) only
-//! indexes and calls the driver. Ranks are threads of one process, or, with an
-//! [`Exchange`], processes (`joint`).
+//! indexes and calls the driver. What copies, launches or frees at an address stays inside:
+//!
+//! ```compile_fail,E0603
+//! use hostir::backend::cuda::sys::driver::Stream;
+//! ```
+//!
+//! Ranks are threads of one process, or, with an [`Exchange`], processes (`joint`).
 
 mod alarm;
 mod bind;
+mod bounds;
 pub mod codegen;
 mod comm;
 mod gate;
@@ -34,7 +40,7 @@ pub use load::bound::Bound;
 pub use messages::{Route, Routes};
 pub use pool::Pool;
 pub use sys::context::CallerStream;
-pub use sys::{Error, blas, driver, nvrtc, nvtx, peer};
+pub use sys::{Error, nvrtc, nvtx};
 pub use watch::{Place, Watch};
 
 use super::exchange::{Exchange, ExchangeError};
@@ -44,14 +50,49 @@ use crate::data::HostTensor;
 use crate::diag::{Diag, codes};
 use crate::plan::{Plan, Prepared};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Compiled kernels by their text.
 pub(crate) type Images = BTreeMap<String, Vec<u8>>;
 
+/// Whether NVIDIA's driver can be opened.
+pub fn has_driver() -> bool {
+    sys::driver::is_present()
+}
+
+/// The number of GPUs that this process sees, which may be 0.
+///
+/// # Errors
+/// [`Error::Missing`] without NVIDIA's driver, [`Error::Call`] if the driver finds that it cannot work.
+pub fn devices() -> Result<usize, Error> {
+    sys::driver::devices()
+}
+
+/// A file that is NCCL's library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NcclFile(PathBuf);
+
+#[allow(unsafe_code, reason = "a path is a promise of what the file is")]
+impl NcclFile {
+    /// A file by its path, or by a name that the loader finds.
+    ///
+    /// # Safety
+    /// It is NCCL: a library may do anything when it is opened, and the types of its functions cannot be checked.
+    pub unsafe fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+}
+
 /// Keeps compiled kernels from one process to the next.
-pub trait ImageStore: Send + Sync {
+///
+/// # Safety
+/// What [`ImageStore::get`] returns under a key is what [`ImageStore::put`] was given under it, by this process or
+/// one that runs the same library, byte for byte: it is code that runs on the device. Images that are damaged so
+/// that they are no longer whole are refused, others cannot be told from what was kept.
+#[allow(unsafe_code, reason = "what a store returns is run")]
+pub unsafe trait ImageStore: Send + Sync {
     /// Returns the image that was kept under a key, byte for byte, or `None`. A key is 64 hexadecimal digits and
     /// stands for all that a kernel depends on; whoever can change what the store returns decides what code runs.
     fn get(&self, key: &str) -> Option<Vec<u8>>;
@@ -71,7 +112,7 @@ pub struct Options {
     /// How long connecting, or one run, may take.
     pub timeout: Duration,
     /// NCCL's library; found by its usual names if `None`.
-    pub nccl: Option<std::path::PathBuf>,
+    pub nccl: Option<NcclFile>,
     /// Where compiled kernels are kept.
     pub store: Option<Arc<dyn ImageStore>>,
     /// Without an exchange: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
@@ -368,7 +409,10 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_there() {
-        let error = nccl_rs::Library::open(Some("/nowhere/libnccl.so".into())).err().unwrap();
+        // SAFETY: there is no such file.
+        #[allow(unsafe_code, reason = "a library that is not there")]
+        let opened = unsafe { nccl_rs::Library::open(Some("/nowhere/libnccl.so".into())) };
+        let error = opened.err().unwrap();
         let (code, message, _) = told(error.into());
         assert_eq!(code, "H0520");
         assert_eq!(message, "NCCL cannot be opened (searched: /nowhere/libnccl.so)");
@@ -386,7 +430,7 @@ mod tests {
     /// Where there is no GPU, a program is refused before anything else happens.
     #[test]
     fn no_gpu() {
-        if driver::is_present() {
+        if has_driver() {
             return;
         }
         let prepared = prepared();

@@ -9,15 +9,16 @@
 
 mod shelf;
 
+use super::NcclFile;
 use super::sys::Error;
 use super::sys::blas::{Blas, Shape};
 use super::sys::context::Current;
-use super::sys::driver::{Device, Memory, Module};
+use super::sys::driver::{Device, Memory};
+use super::sys::module::Module;
 use nccl_rs::Communicator;
 use shelf::{Known, Shelf};
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most bytes of idle memory, on all devices together.
@@ -39,7 +40,7 @@ const CHOICES: usize = 16 << 10;
 /// Where communicators lead: the library that carries them, and the device of each member in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Link {
-    pub(super) nccl: Option<PathBuf>,
+    pub(super) nccl: Option<NcclFile>,
     pub(super) devices: Vec<usize>,
 }
 
@@ -238,7 +239,9 @@ impl Pool {
         if let Some(module) = self.lock().modules.get(&key) {
             return Ok(module);
         }
-        let module = Arc::new(Module::load(device, image)?);
+        #[allow(unsafe_code, reason = "an image is code")]
+        // SAFETY: NVRTC made the image, now or before it came to the store, whose contract is to keep it as it was.
+        let module = unsafe { Module::load(device, image) }?;
         let gone = self.lock().modules.note(key, module.clone());
         drop(gone);
         // Modules that went may have been other devices'.

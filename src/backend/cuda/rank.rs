@@ -1,4 +1,20 @@
 //! One rank on its device: what it holds, and the loop that issues its calls.
+//!
+//! Calls take addresses, which nobody checks, and so are `unsafe`. What they rely on holds for every rank
+//! ("the rank's promise", as the calls say):
+//!
+//! - **Where.** An address is one of a buffer, of scratch memory or of a flag in the rank's own memory, within the
+//!   layout that was made for the plan; of the same in another rank's memory ([`Peers`]); or of a tensor that a
+//!   caller bound, who promised that it is there, and which was checked to lie within its allocation ([`ports`]).
+//!   A plan's views lie within their buffers ([`super::bounds`] looks).
+//! - **How long.** The rank owns its memory, streams, functions, products and communicators, and [`Peers`] keeps
+//!   the others' memory open or is shared with the ranks that own it. They are dropped when the rank's runs have
+//!   ended: whoever drops a rank waits first or aborts it, and a rank whose device may still be at work is never
+//!   dropped ([`Rank::retire`]). A graph is dropped before what it recorded.
+//! - **Who else.** The schedule orders calls of several streams that touch the same memory, by events, and those
+//!   of several ranks by flags or communicators. Host code touches the memory between runs only.
+//! - **Alike.** All ranks of a communicator were made from one prepared program, so their calls agree.
+#![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 mod addresses;
 pub(super) mod connect;
@@ -18,7 +34,8 @@ use super::schedule::marks::{self, WaitMark};
 use super::schedule::{Call, Schedule};
 use super::sys::Error;
 use super::sys::blas::{Operands, Product};
-use super::sys::driver::{self, Device, Event, Function, Graph, Memory, Module, Priority, Stream};
+use super::sys::driver::{self, Device, Event, Graph, Memory, Priority, Stream};
+use super::sys::module::Function;
 use super::sys::peer::WordOp;
 use super::teardown::Ending;
 use super::watch::Watched;
@@ -82,7 +99,6 @@ pub(super) struct Rank<'p> {
     pub(super) lent: bool,
     together: Option<Together>,
     products: Vec<Product>,
-    modules: Vec<Arc<Module>>,
     events: Vec<Event>,
     /// What a recorded run sets in the place of these events, for who asks from outside.
     outside: BTreeMap<usize, Event>,
@@ -180,7 +196,6 @@ impl<'p> Rank<'p> {
             world: None,
             lent: false,
             products: Vec::new(),
-            modules: Vec::new(),
             events,
             outside: BTreeMap::new(),
             timers: timers.into(),
@@ -214,11 +229,14 @@ impl<'p> Rank<'p> {
             ranges: None,
         };
         // Memory of an earlier program must not look like results of this one.
-        rank.streams[0].set_bytes(rank.memory.address(), 0xff, rank.bytes())?;
+        let (start, bytes) = (rank.memory.address(), rank.bytes());
+        // SAFETY: the rank's promise: this is all of its memory, which nobody uses yet.
+        unsafe { rank.streams[0].set_bytes(start, 0xff, bytes) }?;
         rank.streams[0].synchronize()?;
         if let Some(aside) = &rank.aside {
             // A stream that was used once takes no more preparation when it is needed.
-            aside.set_bytes(rank.memory.address(), 0, flags)?;
+            // SAFETY: the rank's promise: flags are the first bytes of its memory.
+            unsafe { aside.set_bytes(start, 0, flags) }?;
             aside.synchronize()?;
         }
         rank.bases = rank.first_bases();
@@ -231,8 +249,8 @@ impl<'p> Rank<'p> {
             let image =
                 images.get(text).ok_or_else(|| Error::Compile { log: "no image".into() })?;
             let module = self.pool.module(&self.device, text, image)?;
-            self.functions.push(module.function(super::codegen::ENTRY)?);
-            self.modules.push(module);
+            let parameters = super::codegen::parameters(text);
+            self.functions.push(module.function(super::codegen::ENTRY, parameters)?);
         }
         if let Some(blas) = &self.blas {
             for shape in &self.schedule.shapes {
@@ -266,7 +284,13 @@ impl<'p> Rank<'p> {
         self.device.make_current()?;
         for (view, tensor) in self.plan.inputs.iter().zip(inputs) {
             if let Some(view) = view {
-                driver::upload(self.view(view), tensor.bytes())?;
+                let fits = tensor.bytes().len() == view.len() * view.dtype.size();
+                if !(fits && view.is_contiguous()) {
+                    let status = "an input of another size than its buffer".to_owned();
+                    return Err(Error::Call { call: "cuMemcpyHtoD", status });
+                }
+                // SAFETY: the rank's promise, between runs; the view has as many bytes as the tensor.
+                unsafe { driver::upload(self.view(view), tensor.bytes()) }?;
             }
         }
         Ok(())
@@ -285,12 +309,14 @@ impl<'p> Rank<'p> {
     fn tensor(&self, view: &View) -> Result<HostTensor, Error> {
         let mut tensor = HostTensor::zeros(view.dtype, &view.shape());
         if view.is_contiguous() {
-            driver::download(tensor.bytes_mut(), self.view(view))?;
+            // SAFETY: the rank's promise, between runs; the tensor has the view's shape and type.
+            unsafe { driver::download(tensor.bytes_mut(), self.view(view)) }?;
             return Ok(tensor);
         }
         let size = view.dtype.size();
         let mut range = vec![0; (view.reach() + 1) * size];
-        driver::download(&mut range, self.view(view))?;
+        // SAFETY: as above; the range ends with the view's last element.
+        unsafe { driver::download(&mut range, self.view(view)) }?;
         let strides: Vec<usize> = view.dims.iter().map(|dim| dim.stride).collect();
         let shape = view.shape();
         for (index, element) in tensor.bytes_mut().chunks_exact_mut(size).enumerate() {
@@ -312,7 +338,9 @@ impl<'p> Rank<'p> {
         self.is_at(None);
         self.begin();
         if let Some(graph) = &self.graph {
-            return Ok(self.streams[0].replay(graph)?);
+            // SAFETY: the rank's promise: it holds all that was recorded, and a buffer that moves takes the
+            // graph away.
+            return Ok(unsafe { self.streams[0].replay(graph) }?);
         }
         self.in_turn(|rank, at| rank.step(at))
     }
@@ -364,12 +392,18 @@ impl<'p> Rank<'p> {
         let stream = &self.streams[stream];
         match &self.ready[at].0 {
             Ready::Launch { function, grid, block, addresses } => {
-                stream.launch(*function, *grid, *block, &self.addresses[addresses.clone()])?;
+                let words = &self.addresses[addresses.clone()];
+                // SAFETY: the rank's promise: these are the addresses that the kernel was generated for.
+                unsafe { stream.launch(function, *grid, *block, words) }?;
             }
-            Ready::Copy { to, from, bytes } => stream.copy(*to, *from, *bytes)?,
+            Ready::Copy { to, from, bytes } => {
+                // SAFETY: the rank's promise.
+                unsafe { stream.copy(*to, *from, *bytes) }?;
+            }
             Ready::Product { product, operands } => {
                 if let Some(blas) = &self.blas {
-                    self.products[*product].run(blas, operands, stream)?;
+                    // SAFETY: the rank's promise; the workspace has WORKSPACE bytes, as `Product::new` was told.
+                    unsafe { self.products[*product].run(blas, operands, stream) }?;
                 }
             }
             Ready::Record { event } => {
@@ -382,10 +416,18 @@ impl<'p> Rank<'p> {
             Ready::Communicate { comm, calls } => {
                 let entry = self.schedule.members[*comm].0;
                 let found = self.comms.iter_mut().find(|(other, _)| *other == entry);
-                communicate(found.map(|(_, comm)| comm), &self.raw[calls.clone()], stream)?;
+                let (comm, calls) = (found.map(|(_, comm)| comm), &self.raw[calls.clone()]);
+                // SAFETY: the rank's promise.
+                unsafe { communicate(comm, calls, stream) }?;
             }
-            Ready::Transfer { to, from, bytes } => stream.transfer(*to, *from, *bytes)?,
-            Ready::Words { ops } => stream.words(&self.words[ops.clone()])?,
+            Ready::Transfer { to, from, bytes } => {
+                // SAFETY: the rank's promise.
+                unsafe { stream.transfer(*to, *from, *bytes) }?;
+            }
+            Ready::Words { ops } => {
+                // SAFETY: the rank's promise: these are words of flags.
+                unsafe { stream.words(&self.words[ops.clone()]) }?;
+            }
         }
         Ok(())
     }
@@ -435,14 +477,18 @@ fn bytes(layout: &Layout) -> usize {
 }
 
 /// Makes NCCL's calls, as a group if there are several.
-fn communicate(
+///
+/// # Safety
+/// The contracts of [`Stream`] and [`Communicator`] for these calls.
+unsafe fn communicate(
     comm: Option<&mut Communicator>,
     calls: &[(Raw, DataType)],
     stream: &Stream,
 ) -> Result<(), Failure> {
     for (raw, _) in calls {
         if let Raw::Copy { to, from, bytes } = raw {
-            stream.copy(*to, *from, *bytes)?;
+            // SAFETY: as the caller promises.
+            unsafe { stream.copy(*to, *from, *bytes) }?;
         }
     }
     let Some(comm) = comm else { return Ok(()) };
@@ -450,35 +496,49 @@ fn communicate(
     if calls.len() > 1 {
         library.group_start()?;
     }
-    let result = calls.iter().try_for_each(|(raw, dtype)| one(comm, *raw, *dtype, stream.nccl()));
+    let result = calls.iter().try_for_each(|(raw, dtype)| {
+        // SAFETY: as the caller promises.
+        unsafe { one(comm, *raw, *dtype, stream.nccl()) }
+    });
     if calls.len() > 1 {
         library.group_end()?;
     }
     Ok(result?)
 }
 
-fn one(
+/// # Safety
+/// [`Communicator`]'s contract for this call.
+unsafe fn one(
     comm: &mut Communicator,
     raw: Raw,
     dtype: DataType,
-    stream: nccl_rs::Stream,
+    stream: nccl_rs::Stream<'_>,
 ) -> Result<(), nccl_rs::Error> {
     match raw {
-        Raw::AllGather { send, recv, count } => comm.all_gather(send, recv, count, dtype, stream),
-        Raw::AllReduce { send, recv, count, op } => {
+        // SAFETY: as the caller promises.
+        Raw::AllGather { send, recv, count } => unsafe {
+            comm.all_gather(send, recv, count, dtype, stream)
+        },
+        // SAFETY: as the caller promises.
+        Raw::AllReduce { send, recv, count, op } => unsafe {
             comm.all_reduce(send, recv, count, dtype, op, stream)
-        }
-        Raw::Reduce { send, recv, count, op, root } => {
+        },
+        // SAFETY: as the caller promises.
+        Raw::Reduce { send, recv, count, op, root } => unsafe {
             comm.reduce(send, recv, count, dtype, op, root, stream)
-        }
-        Raw::ReduceScatter { send, recv, count, op } => {
+        },
+        // SAFETY: as the caller promises.
+        Raw::ReduceScatter { send, recv, count, op } => unsafe {
             comm.reduce_scatter(send, recv, count, dtype, op, stream)
-        }
-        Raw::Broadcast { send, recv, count, root } => {
+        },
+        // SAFETY: as the caller promises.
+        Raw::Broadcast { send, recv, count, root } => unsafe {
             comm.broadcast(send, recv, count, dtype, root, stream)
-        }
-        Raw::Send { from, count, peer } => comm.send(from, count, dtype, peer, stream),
-        Raw::Recv { to, count, peer } => comm.recv(to, count, dtype, peer, stream),
+        },
+        // SAFETY: as the caller promises.
+        Raw::Send { from, count, peer } => unsafe { comm.send(from, count, dtype, peer, stream) },
+        // SAFETY: as the caller promises.
+        Raw::Recv { to, count, peer } => unsafe { comm.recv(to, count, dtype, peer, stream) },
         Raw::Copy { .. } => Ok(()),
     }
 }

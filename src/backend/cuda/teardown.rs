@@ -15,6 +15,7 @@
 //!
 //! The rank waits for the thread, for a limited time. If that is not enough, the thread goes on by itself, and
 //! what its device may still use is never freed ([`Ending::is_over`]).
+#![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
 use super::sys::Error;
 use super::sys::driver::{Device, Event, Graph, Memory, Stream};
@@ -109,8 +110,8 @@ impl Estate {
         let Self { device, poison, flags, aside, graphs, communicators, memory, streams } = self;
         device.make_current()?;
         if let Some(aside) = &aside {
-            aside.words(&poison)?;
-            aside.words(&flags)?;
+            write(aside, &poison)?;
+            write(aside, &flags)?;
         }
         let graphs = std::thread::spawn(move || drop(graphs));
         let _ = Communicator::abort_together(communicators);
@@ -123,6 +124,14 @@ impl Estate {
         }
         ended
     }
+}
+
+/// Writes flags: those of a rank that gave up, and the poison of others.
+fn write(aside: &Stream, words: &[WordOp]) -> Result<(), Error> {
+    // SAFETY: a rank makes an estate of its own flags and of words that others set aside for this, and neither its
+    // memory nor what it has open of theirs is given back before the thread is over. Nothing is done any more
+    // with data that the flags stand for.
+    unsafe { aside.words(words) }
 }
 
 /// Raises flags again and again.
@@ -144,7 +153,7 @@ impl Release {
             return Ok(());
         };
         if self.raised.is_reached()? {
-            aside.words(&self.flags)?;
+            write(aside, &self.flags)?;
             aside.record(&self.raised)?;
         }
         Ok(())

@@ -5,11 +5,11 @@ use super::errors;
 use super::store::KernelCache;
 use crate::io::Io;
 use crate::launch::Here;
-use hostir::backend::cuda::{self, Cuda, Routes, driver};
+use hostir::backend::cuda::{self, Cuda, NcclFile, Routes};
 use hostir::backend::exchange::Exchange;
 use hostir::backend::null::Null;
 use hostir::diag::{Diag, codes};
-use std::path::PathBuf;
+use std::ffi::OsString;
 use std::sync::Arc;
 
 /// A backend that can run.
@@ -41,13 +41,13 @@ impl Engine {
             Backend::Cpu if here.is_some() => Engine::Cpu,
             _ if nothing_runs(options) => Engine::null(here, false),
             Backend::Cpu => Engine::Cpu,
-            Backend::Auto if !driver::is_present() => Engine::Cpu,
-            Backend::Auto => match driver::devices() {
+            Backend::Auto if !cuda::has_driver() => Engine::Cpu,
+            Backend::Auto => match cuda::devices() {
                 Ok(0) => Engine::Cpu,
                 Ok(_) => Engine::cuda(options, here, io),
                 Err(error) => return Err(no_device(&error)),
             },
-            Backend::Cuda => match driver::devices() {
+            Backend::Cuda => match cuda::devices() {
                 Ok(_) => Engine::cuda(options, here, io),
                 Err(error) => return Err(no_device(&error)),
             },
@@ -70,7 +70,7 @@ impl Engine {
             routes: options.gpu.routes,
             graph: options.gpu.graph,
             timeout: options.timeout(),
-            nccl: (io.env)("HIR_NCCL_LIB").map(PathBuf::from),
+            nccl: (io.env)("HIR_NCCL_LIB").map(nccl),
             store,
             devices: Vec::new(),
             exchange: here.map(exchange),
@@ -123,6 +123,13 @@ impl Engine {
 /// Whether the program is looked at and not run. (`--bench` runs it whatever else is asked for.)
 fn nothing_runs(options: &Options) -> bool {
     options.bench.is_none() && (options.check_only || options.print_plan)
+}
+
+/// NCCL's library, as the user names it.
+#[allow(unsafe_code, reason = "the user says what the file is")]
+fn nccl(path: OsString) -> NcclFile {
+    // SAFETY: whoever sets the environment of this process says that it is NCCL, as of LD_LIBRARY_PATH.
+    unsafe { NcclFile::new(path) }
 }
 
 fn no_device(error: &cuda::Error) -> Diag {

@@ -33,7 +33,10 @@ pub(super) fn open(
         return Err(Diag::global(errors::CONFLICT, message).note(note).into());
     }
     let injection = (io.env)("NVTX_INJECTION64_PATH").filter(|path| !path.is_empty());
-    let nvtx = Nvtx::open(injection.map(PathBuf::from).as_deref()).map_err(|error| {
+    // SAFETY: a profiler sets this variable, for libraries that it made to be opened by any process.
+    #[allow(unsafe_code, reason = "opens the profiler's library")]
+    let nvtx = unsafe { Nvtx::open(injection.map(PathBuf::from).as_deref()) };
+    let nvtx = nvtx.map_err(|error| {
         let note = "run under a profiler, for example `nsys profile hir-run ... --nvtx`";
         Failure::from(Diag::global(codes::DEVICE, error.to_string()).note(note))
     })?;

@@ -167,11 +167,18 @@ int nvrtcVersion(int *major, int *minor) {
 }
 int nvrtcGetCUBINSize(void *program, size_t *bytes) {
     (void)program;
-    *bytes = 1;
+    *bytes = 128;
     return DONE;
 }
+// A cubin with one section, which is empty: a file's header and a section's.
 int nvrtcGetCUBIN(void *program, char *image) {
+    static const struct { int at, value; } bytes[] = {
+        {0, 0x7f}, {1, 'E'}, {2, 'L'}, {3, 'F'}, {4, 2}, {5, 1}, {6, 1},
+        {18, 190}, {40, 64}, {52, 64}, {58, 64}, {60, 1},
+    };
     (void)program;
-    *image = 0;
+    for (int byte = 0; byte < 128; byte++) image[byte] = 0;
+    for (unsigned entry = 0; entry < sizeof bytes / sizeof *bytes; entry++)
+        image[bytes[entry].at] = (char)bytes[entry].value;
     return DONE;
 }

@@ -13,8 +13,9 @@ mod tests;
 
 use crate::ir::DType;
 
-/// A tensor in the memory of a device, as a caller hands it over. The memory stays the caller's: it has
-/// to outlive the work that was enqueued on it.
+/// Where a tensor lies in the memory of a device. This is a description: it owns nothing, and anybody may make one
+/// of any numbers. What its memory has to be is promised where it is bound
+/// ([`Input::bind`](crate::session::Input::bind)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceTensor {
     /// Address of the element whose indices are all 0.

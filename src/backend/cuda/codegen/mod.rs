@@ -42,6 +42,17 @@ use crate::plan::View;
 /// The name of every kernel.
 pub const ENTRY: &str = "hir";
 
+/// The start of every entry.
+const HEAD: &str = "extern \"C\" __global__ void ";
+
+/// Number of parameters of a generated kernel, each of 64 bits: its text says so.
+pub(crate) fn parameters(text: &str) -> usize {
+    let entry = text.rsplit_once(HEAD).map_or("", |(_, entry)| entry);
+    let name = format!(" {ENTRY}(");
+    let list = entry.split_once(&name).and_then(|(_, list)| list.split_once(')'));
+    list.map_or(0, |(list, _)| if list.is_empty() { 0 } else { list.split(',').count() })
+}
+
 /// What a kernel's parameter points to. All parameters are pointers.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Param {
@@ -71,4 +82,23 @@ pub struct Job {
     pub launches: Vec<Launch>,
     /// Bytes of scratch memory they need while they run.
     pub scratch: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parameters;
+
+    #[test]
+    fn parameters_are_counted_in_the_entry_alone() {
+        let entry = |list: &str| {
+            let own = "static __device__ float hir(int a, int b) { return 0; }\n";
+            format!(
+                "{own}extern \"C\" __global__ void __launch_bounds__(256) hir({list}) {{\n  f(1, 2);\n}}\n"
+            )
+        };
+        assert_eq!(parameters(&entry("float* q")), 1);
+        assert_eq!(parameters(&entry("const float* p0, const unsigned short* p1, float* q")), 3);
+        assert_eq!(parameters(&entry("")), 0);
+        assert_eq!(parameters("no kernel"), 0);
+    }
 }

@@ -72,14 +72,24 @@ impl Bound<'_> {
     }
 
     /// Binds a tensor to a rank's input or output, by position; where the rank has no part of it, that
-    /// does nothing. The tensor's memory has to live until the work enqueued on it has ended.
-    pub fn bind(
+    /// does nothing.
+    ///
+    /// # Errors
+    /// `H0523` to `H0526` by what does not fit, `H0529` after a failure.
+    ///
+    /// # Safety
+    /// As of [`Input::bind`](crate::session::Input::bind).
+    #[allow(unsafe_code, reason = "hands a caller's memory to the device")]
+    pub unsafe fn bind(
         &mut self,
         rank: u32,
         port: (Side, usize),
         tensor: &DeviceTensor,
     ) -> Result<(), Vec<Diag>> {
-        self.here(rank, |ports, rank, prepared| ports.bind(rank, prepared, port, tensor))
+        self.here(rank, |ports, rank, prepared| {
+            // SAFETY: as the caller promises.
+            unsafe { ports.bind(rank, prepared, port, tensor) }
+        })
     }
 
     /// Takes back what was bound to a rank's input or output.

@@ -54,7 +54,7 @@ impl Rank<'_> {
                     self.addresses.push(self.place(place, step.stream));
                 }
                 let addresses = start..self.addresses.len();
-                let function = self.functions[*text];
+                let function = self.functions[*text].clone();
                 Ready::Launch { function, grid: *grid, block: *block, addresses }
             }
             Call::Copy { views, bytes } => self.copy(views, *bytes),
@@ -132,7 +132,7 @@ impl Rank<'_> {
             self.addresses.push(map.flag(own, flag)?);
         }
         Ok(Ready::Launch {
-            function: self.functions[exchange.text],
+            function: self.functions[exchange.text].clone(),
             grid: [exchange.blocks, exchange.moves.len() as u32, 1],
             block: [codegen::EXCHANGE_THREADS, 1, 1],
             addresses: start..self.addresses.len(),

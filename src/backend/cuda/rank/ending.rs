@@ -1,4 +1,5 @@
 //! How runs of a rank end: what the rank looks at while its device works, and what it does when it gives up.
+#![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use super::Rank;
 use crate::backend::cuda::messages::FLAG;
@@ -76,7 +77,9 @@ impl Rank<'_> {
     fn look_for_poison(&self) -> Result<(), Failure> {
         let (Some(aside), Some(_)) = (&self.aside, &self.peers) else { return Ok(()) };
         let mut word = [0; 4];
-        aside.download(&mut word, self.memory.address() + (self.flags - FLAG) as u64)?;
+        let last = self.memory.address() + (self.flags - FLAG) as u64;
+        // SAFETY: the rank's promise: flags are the first bytes of its memory, and there is one if there is `aside`.
+        unsafe { aside.download(&mut word, last) }?;
         match u32::from_le_bytes(word).checked_sub(1) {
             Some(rank) => Err(self.blame(Failure::poisoned(rank))),
             None => Ok(()),
@@ -172,9 +175,9 @@ impl Rank<'_> {
             turns.open();
         }
         self.retired.extend(self.graph.take());
-        // What streams do until the device lets go of them, the thread sees by handles of its own. They are
-        // destroyed only when it has.
-        let borrowed = |stream: &Stream| stream.lent();
+        // SAFETY: the thread drops these before it says that it is over, and until then the rank, which owns the
+        // streams, is not dropped ([`Rank::retire`]).
+        let lent = |stream: &Stream| unsafe { stream.lent() };
         let (communicators, memory) = self.given_up();
         let estate = Estate {
             device: self.device.clone(),
@@ -184,7 +187,7 @@ impl Rank<'_> {
             graphs: std::mem::take(&mut self.retired),
             communicators,
             memory,
-            streams: self.streams.iter().map(borrowed).collect(),
+            streams: self.streams.iter().map(lent).collect(),
         };
         self.ending = Some(teardown::end(estate));
         if let Some(watched) = &self.watched {

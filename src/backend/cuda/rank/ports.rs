@@ -17,7 +17,8 @@ use crate::backend::cuda::memory;
 use crate::backend::cuda::messages::Messages;
 use crate::backend::cuda::pool::Pool;
 use crate::backend::cuda::schedule::Call;
-use crate::backend::cuda::sys::driver::{self, Device, Event, Function, Memory, Module, Stream};
+use crate::backend::cuda::sys::driver::{self, Device, Event, Memory, Stream};
+use crate::backend::cuda::sys::module::{Function, Module};
 use crate::backend::cuda::sys::{Error, context};
 use crate::data::HostTensor;
 use crate::diag::Diag;
@@ -94,7 +95,7 @@ pub(in crate::backend::cuda) struct Ports {
     /// Buffers without a place in the rank's memory.
     outside: Vec<bool>,
     touching: Touching,
-    kernels: BTreeMap<String, (Module, Function)>,
+    kernels: BTreeMap<String, Function>,
     /// Memory of the session's own, by buffer.
     own: Vec<Option<Memory>>,
     /// The stream that the next run goes on, if it is one of the caller's.
@@ -142,7 +143,10 @@ impl Ports {
     // ---- binding ----
 
     /// Binds a tensor. What the rank has no part of is bound to nothing.
-    pub(in crate::backend::cuda) fn bind(
+    ///
+    /// # Safety
+    /// As of [`Input::bind`](crate::session::Input::bind).
+    pub(in crate::backend::cuda) unsafe fn bind(
         &mut self,
         rank: &Rank<'_>,
         prepared: &Prepared,
@@ -194,7 +198,10 @@ impl Ports {
         let base = self.own_base(rank, home.view.buffer)?;
         // Memory that is new is still being filled.
         rank.streams[0].synchronize()?;
-        driver::upload(base + (home.view.offset * home.view.dtype.size()) as u64, tensor.bytes())?;
+        let start = base + (home.view.offset * home.view.dtype.size()) as u64;
+        // SAFETY: memory of the session's own for this buffer, whose runs have ended; the tensor was checked to
+        // have the view's shape and type.
+        unsafe { driver::upload(start, tensor.bytes()) }?;
         self.release(Side::Input, position);
         self.filled[position] = true;
         self.changed = true;
@@ -212,7 +219,8 @@ impl Ports {
         }
         let memory = rank.pool.memory(&rank.device, memory::size(rank.plan, at))?;
         // As all memory of a rank: old results must not look like new ones.
-        rank.streams[0].set_bytes(memory.address(), 0xff, memory.bytes())?;
+        // SAFETY: all of memory that is new, which the session keeps.
+        unsafe { rank.streams[0].set_bytes(memory.address(), 0xff, memory.bytes()) }?;
         let address = memory.address();
         self.own[at] = Some(memory);
         Ok(address)
@@ -352,13 +360,15 @@ impl Ports {
             moves.push(match transfer {
                 Transfer::Bytes { to, from, bytes } => Move::Bytes { to, from, bytes },
                 Transfer::Kernel { text, grid, block, addresses } => {
-                    let known = self.kernels.get(&text).map(|(_, function)| *function);
-                    let function = match known {
-                        Some(function) => function,
+                    let function = match self.kernels.get(&text) {
+                        Some(function) => function.clone(),
                         None => {
-                            let module = Module::load(&rank.device, &image(&text)?)?;
-                            let function = module.function(codegen::ENTRY)?;
-                            self.kernels.insert(text, (module, function));
+                            let image = image(&text)?;
+                            // SAFETY: NVRTC made it, now or before it came to the store.
+                            let module = unsafe { Module::load(&rank.device, &image) }?;
+                            let parameters = codegen::parameters(&text);
+                            let function = module.function(codegen::ENTRY, parameters)?;
+                            self.kernels.insert(text, function.clone());
                             function
                         }
                     };
@@ -437,10 +447,13 @@ impl Ports {
 
 fn issue(one: &Move, stream: &Stream) -> Result<(), Error> {
     match one {
-        Move::Bytes { to, from, bytes } => stream.copy(*to, *from, *bytes),
-        Move::Kernel { function, grid, block, addresses } => {
-            stream.launch(*function, *grid, *block, addresses)
-        }
+        // SAFETY: the rank's promise: one end is a buffer of the rank, the other one a tensor of the caller's, who
+        // promised for it when it was bound, and both were checked to have room for what is copied.
+        Move::Bytes { to, from, bytes } => unsafe { stream.copy(*to, *from, *bytes) },
+        // SAFETY: as above; the kernel was generated for these addresses.
+        Move::Kernel { function, grid, block, addresses } => unsafe {
+            stream.launch(function, *grid, *block, addresses)
+        },
     }
 }
 

@@ -66,8 +66,10 @@ impl Rank<'_> {
         self.is_at(Some(inst));
         self.begin();
         let comm = self.comms.iter_mut().find(|(other, _)| *other == entry);
-        communicate(comm.map(|(_, comm)| comm), calls, &self.streams[0])
-            .map_err(|failure| failure.at(inst))?;
+        let (comm, stream) = (comm.map(|(_, comm)| comm), &self.streams[0]);
+        // SAFETY: the rank's promise: these are calls of the program, or their first bytes, and all members
+        // rehearse the same ones.
+        unsafe { communicate(comm, calls, stream) }.map_err(|failure| failure.at(inst))?;
         self.wait_in(timeout, |_| Reached::Inst(inst))
     }
 }

@@ -55,7 +55,8 @@ impl Rank<'_> {
     pub(in super::super) fn start_together(&mut self, timeout: Duration) -> Result<(), Failure> {
         let Some(Together { comm, number }) = &mut self.together else { return Ok(()) };
         let (at, stream) = (number.address(), self.streams[0].nccl());
-        comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream)?;
+        // SAFETY: the number has an allocation of its own, kept beside the communicator; all ranks make this call.
+        unsafe { comm.all_reduce(at, at, 1, DataType::Float32, RedOp::Max, stream) }?;
         self.wait_in(timeout, |_| Reached::Before)
     }
 }

@@ -1,33 +1,71 @@
 //! cuBLASLt: matrix products with a chosen algorithm.
 
 use super::Error;
-use cudarc::cublaslt::result::{self, CublasError};
-use cudarc::cublaslt::sys;
-use std::ffi::c_void;
+use super::library::Handle;
+use super::tables::{self, Algorithm, BlasLt, Proposal};
+use std::ffi::{c_int, c_void};
+
+/// `cudaDataType`.
+const R_64F: c_int = 1;
+const R_32F: c_int = 0;
+const R_16F: c_int = 2;
+const R_16BF: c_int = 14;
+const R_8F_E4M3: c_int = 28;
+const R_8F_E5M2: c_int = 29;
+/// `cublasComputeType_t`.
+const COMPUTE_32F: c_int = 68;
+const COMPUTE_64F: c_int = 70;
+const COMPUTE_32F_FAST_TF32: c_int = 77;
+/// `cublasLtMatrixLayoutAttribute_t`.
+const LAYOUT_BATCH_COUNT: c_int = 5;
+const LAYOUT_STRIDED_BATCH_OFFSET: c_int = 6;
+/// `cublasLtMatmulDescAttributes_t`.
+const DESC_TRANSA: c_int = 3;
+const DESC_TRANSB: c_int = 4;
+const DESC_EPILOGUE: c_int = 7;
+const DESC_BIAS_POINTER: c_int = 8;
+const DESC_BIAS_DATA_TYPE: c_int = 26;
+/// `CUBLASLT_EPILOGUE_BIAS`.
+const EPILOGUE_BIAS: c_int = 4;
+/// `cublasLtMatmulPreferenceAttributes_t`: the bytes of workspace, and the alignments of `a`, `b`, `c` and `d`.
+const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
+const PREF_MIN_ALIGNMENT_BYTES: [c_int; 4] = [5, 6, 7, 8];
 
 /// Whether cuBLASLt can be opened.
-pub fn is_present() -> bool {
-    // SAFETY: opens a library by its usual names and asks nothing of it.
-    unsafe { sys::is_culib_present() }
+pub(crate) fn is_present() -> bool {
+    tables::blas().opened.is_open()
 }
 
 /// cuBLASLt's version, `(13, 0, 2)`.
-pub fn version() -> (usize, usize, usize) {
-    if !is_present() {
-        return (0, 0, 0);
-    }
-    // SAFETY: takes nothing.
-    let version = unsafe { sys::cublasLtGetVersion() };
+pub(crate) fn version() -> (usize, usize, usize) {
+    let version = tables::blas_of(&tables::blas().opened).unwrap_or(0);
     (version / 10_000, version / 100 % 100, version % 100)
 }
 
-fn done<T>(call: &'static str, result: Result<T, CublasError>) -> Result<T, Error> {
-    result.map_err(|error| Error::Call { call, status: format!("{error}") })
+fn done(call: &'static str, status: c_int) -> Result<(), Error> {
+    if status == 0 {
+        return Ok(());
+    }
+    let opened = &tables::blas().opened;
+    // SAFETY: a function of cuBLASLt's of this type.
+    let status = unsafe { tables::named(opened, c"cublasLtGetStatusName", status) };
+    Err(Error::Call { call, status })
+}
+
+/// What a function of the library makes.
+fn made(call: &'static str, make: impl FnOnce(*mut Handle) -> c_int) -> Result<Handle, Error> {
+    let mut handle = std::ptr::null_mut();
+    done(call, make(&raw mut handle))?;
+    Ok(handle)
+}
+
+fn lib() -> &'static BlasLt {
+    tables::blas()
 }
 
 /// Element types of matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Element {
+pub(crate) enum Element {
     /// 64-bit floats.
     F64,
     /// 32-bit floats.
@@ -43,34 +81,34 @@ pub enum Element {
 }
 
 impl Element {
-    fn code(self) -> sys::cudaDataType {
+    fn code(self) -> c_int {
         match self {
-            Element::F64 => sys::cudaDataType::CUDA_R_64F,
-            Element::F32 => sys::cudaDataType::CUDA_R_32F,
-            Element::F16 => sys::cudaDataType::CUDA_R_16F,
-            Element::Bf16 => sys::cudaDataType::CUDA_R_16BF,
-            Element::E4m3 => sys::cudaDataType::CUDA_R_8F_E4M3,
-            Element::E5m2 => sys::cudaDataType::CUDA_R_8F_E5M2,
+            Element::F64 => R_64F,
+            Element::F32 => R_32F,
+            Element::F16 => R_16F,
+            Element::Bf16 => R_16BF,
+            Element::E4m3 => R_8F_E4M3,
+            Element::E5m2 => R_8F_E5M2,
         }
     }
 }
 
 /// One matrix as the library sees it: column-major, `rows` next to each other in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// Rows.
-    pub rows: u64,
+    pub(crate) rows: u64,
     /// Columns.
-    pub columns: u64,
+    pub(crate) columns: u64,
     /// Elements from one column to the next.
-    pub leading: i64,
+    pub(crate) leading: i64,
     /// Elements from one matrix of a batch to the next; 0 repeats one matrix.
-    pub batch_stride: i64,
+    pub(crate) batch_stride: i64,
 }
 
 /// What is added to a product.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Bias {
+pub(crate) enum Bias {
     /// Nothing.
     None,
     /// A vector along the rows of the (column-major) result.
@@ -81,30 +119,30 @@ pub enum Bias {
 
 /// A product `d = op(a) * op(b) + bias` of column-major matrices.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Type of the result and of what is added.
-    pub element: Element,
+    pub(crate) element: Element,
     /// Types of the left and of the right matrix.
-    pub factors: [Element; 2],
+    pub(crate) factors: [Element; 2],
     /// Whether `float` may be rounded to TF32 before it is multiplied.
-    pub tf32: bool,
+    pub(crate) tf32: bool,
     /// Left matrix as stored, and whether it is transposed.
-    pub a: (Layout, bool),
+    pub(crate) a: (Layout, bool),
     /// Right matrix as stored, and whether it is transposed.
-    pub b: (Layout, bool),
+    pub(crate) b: (Layout, bool),
     /// Result.
-    pub d: Layout,
+    pub(crate) d: Layout,
     /// What is added.
-    pub bias: Bias,
+    pub(crate) bias: Bias,
     /// Matrices in a batch.
-    pub batch: i32,
+    pub(crate) batch: i32,
     /// Largest power of two, up to 256, that divides all addresses of `a`, `b`, the bias and `d`.
-    pub alignments: [u32; 4],
+    pub(crate) alignments: [u32; 4],
 }
 
 impl Shape {
     /// Floating-point operations: two for each multiplication and addition.
-    pub fn flop(&self) -> u64 {
+    pub(crate) fn flop(&self) -> u64 {
         let (a, transposed) = self.a;
         let depth = if transposed { a.rows } else { a.columns };
         let batch = u64::try_from(self.batch).unwrap_or(0);
@@ -114,8 +152,8 @@ impl Shape {
 
 /// A handle of the current device.
 #[derive(Debug)]
-pub struct Blas {
-    handle: sys::cublasLtHandle_t,
+pub(crate) struct Blas {
+    handle: Handle,
 }
 
 // SAFETY: handles may be used from any thread.
@@ -125,86 +163,97 @@ unsafe impl Sync for Blas {}
 
 impl Blas {
     /// A handle of the current device.
-    pub fn new() -> Result<Self, Error> {
+    pub(crate) fn new() -> Result<Self, Error> {
         if !is_present() {
-            let searched = "libcublasLt.so, libcublasLt.so.13";
+            let searched = lib().opened.searched.clone();
             return Err(Error::Missing { library: "cuBLASLt library", searched });
         }
-        Ok(Self { handle: done("cublasLtCreate", result::create_handle())? })
+        // SAFETY: the place is one for a handle.
+        let handle = made("cublasLtCreate", |place| unsafe { lib().cublasLtCreate(place) })?;
+        Ok(Self { handle })
     }
 }
 
 impl Drop for Blas {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed once.
-        let _ = unsafe { result::destroy_handle(self.handle) };
+        let _ = unsafe { lib().cublasLtDestroy(self.handle) };
     }
 }
 
 /// A matrix layout of the library.
 #[derive(Debug)]
-struct RawLayout(sys::cublasLtMatrixLayout_t);
+struct RawLayout(Handle);
 
 impl RawLayout {
     fn new(layout: Layout, element: Element, batch: i32) -> Result<Self, Error> {
-        use sys::cublasLtMatrixLayoutAttribute_t as A;
         let Layout { rows, columns, leading, batch_stride } = layout;
-        let raw = result::create_matrix_layout(element.code(), rows, columns, leading);
-        let raw = Self(done("cublasLtMatrixLayoutCreate", raw)?);
+        // SAFETY: the place is one for a handle.
+        let raw = made("cublasLtMatrixLayoutCreate", |place| unsafe {
+            lib().cublasLtMatrixLayoutCreate(place, element.code(), rows, columns, leading)
+        })?;
+        let raw = Self(raw);
         if batch > 1 {
-            raw.set(A::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch)?;
-            raw.set(A::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride)?;
+            raw.set(LAYOUT_BATCH_COUNT, &batch)?;
+            raw.set(LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride)?;
         }
         Ok(raw)
     }
 
-    fn set<T>(
-        &self,
-        attribute: sys::cublasLtMatrixLayoutAttribute_t,
-        value: &T,
-    ) -> Result<(), Error> {
-        let pointer = std::ptr::from_ref(value).cast();
-        // SAFETY: the layout is alive; the library copies `size_of::<T>()` bytes.
-        done("cublasLtMatrixLayoutSetAttribute", unsafe {
-            result::set_matrix_layout_attribute(self.0, attribute, pointer, size_of::<T>())
-        })
+    fn set<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+        let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
+        // SAFETY: the layout is alive; the library copies as many bytes as it is told, or refuses.
+        let status =
+            unsafe { lib().cublasLtMatrixLayoutSetAttribute(self.0, attribute, pointer, bytes) };
+        done("cublasLtMatrixLayoutSetAttribute", status)
     }
 }
 
 impl Drop for RawLayout {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed once.
-        let _ = unsafe { result::destroy_matrix_layout(self.0) };
+        let _ = unsafe { lib().cublasLtMatrixLayoutDestroy(self.0) };
     }
 }
 
 /// What the operands of a call are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Operands {
+pub(crate) struct Operands {
     /// Address of the left matrix.
-    pub a: u64,
+    pub(crate) a: u64,
     /// Address of the right matrix.
-    pub b: u64,
+    pub(crate) b: u64,
     /// Address of the bias; ignored without one.
-    pub bias: u64,
+    pub(crate) bias: u64,
     /// Address of the result.
-    pub d: u64,
+    pub(crate) d: u64,
     /// Address and bytes of the workspace.
-    pub workspace: (u64, usize),
+    pub(crate) workspace: (u64, usize),
+}
+
+/// The descriptor of an operation.
+#[derive(Debug)]
+struct Operation(Handle);
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        // SAFETY: created in `Product::new`, destroyed once.
+        let _ = unsafe { lib().cublasLtMatmulDescDestroy(self.0) };
+    }
 }
 
 /// A product with its descriptors and the algorithms that the library proposes for it, best first.
 #[derive(Debug)]
-pub struct Product {
-    operation: sys::cublasLtMatmulDesc_t,
+pub(crate) struct Product {
+    operation: Operation,
     a: RawLayout,
     b: RawLayout,
     c: RawLayout,
     d: RawLayout,
     shape: Shape,
-    algorithms: Vec<sys::cublasLtMatmulAlgo_t>,
+    algorithms: Vec<Algorithm>,
     /// Which of them is used.
-    pub chosen: usize,
+    pub(crate) chosen: usize,
 }
 
 // SAFETY: descriptors may be used from any thread, one at a time.
@@ -213,18 +262,26 @@ unsafe impl Send for Product {}
 impl Product {
     /// Descriptors and up to `count` algorithms that need at most `workspace` bytes; an error if the
     /// library has none.
-    pub fn new(blas: &Blas, shape: &Shape, workspace: usize, count: usize) -> Result<Self, Error> {
+    pub(crate) fn new(
+        blas: &Blas,
+        shape: &Shape,
+        workspace: usize,
+        count: usize,
+    ) -> Result<Self, Error> {
         let compute = match (shape.element, shape.tf32) {
-            (Element::F64, _) => sys::cublasComputeType_t::CUBLAS_COMPUTE_64F,
-            (Element::F32, true) => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32,
-            _ => sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+            (Element::F64, _) => COMPUTE_64F,
+            (Element::F32, true) => COMPUTE_32F_FAST_TF32,
+            _ => COMPUTE_32F,
         };
         let scale = match shape.element {
-            Element::F64 => sys::cudaDataType::CUDA_R_64F,
-            _ => sys::cudaDataType::CUDA_R_32F,
+            Element::F64 => R_64F,
+            _ => R_32F,
         };
-        let operation = result::create_matmul_desc(compute, scale);
-        let operation = done("cublasLtMatmulDescCreate", operation)?;
+        // SAFETY: the place is one for a handle.
+        let operation = made("cublasLtMatmulDescCreate", |place| unsafe {
+            lib().cublasLtMatmulDescCreate(place, compute, scale)
+        })?;
+        let operation = Operation(operation);
         let layout = |layout| RawLayout::new(layout, shape.element, shape.batch);
         let factor = |at: usize, layout| RawLayout::new(layout, shape.factors[at], shape.batch);
         let c = match shape.bias {
@@ -247,34 +304,30 @@ impl Product {
     }
 
     /// Number of algorithms to choose from.
-    pub fn choices(&self) -> usize {
+    pub(crate) fn choices(&self) -> usize {
         self.algorithms.len()
     }
 
     fn describe(&self) -> Result<(), Error> {
-        use sys::cublasLtMatmulDescAttributes_t as A;
         // `cublasOperation_t`: CUBLAS_OP_N is 0, CUBLAS_OP_T is 1.
         let transposed = |yes: bool| i32::from(yes);
-        self.set(A::CUBLASLT_MATMUL_DESC_TRANSA, &transposed(self.shape.a.1))?;
-        self.set(A::CUBLASLT_MATMUL_DESC_TRANSB, &transposed(self.shape.b.1))?;
+        self.set(DESC_TRANSA, &transposed(self.shape.a.1))?;
+        self.set(DESC_TRANSB, &transposed(self.shape.b.1))?;
         if self.shape.bias == Bias::Rows {
-            let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
-            self.set(A::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
-            self.set(A::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &self.shape.element.code())?;
+            let epilogue = EPILOGUE_BIAS;
+            self.set(DESC_EPILOGUE, &epilogue)?;
+            self.set(DESC_BIAS_DATA_TYPE, &self.shape.element.code())?;
         }
         Ok(())
     }
 
-    fn set<T>(
-        &self,
-        attribute: sys::cublasLtMatmulDescAttributes_t,
-        value: &T,
-    ) -> Result<(), Error> {
-        let pointer = std::ptr::from_ref(value).cast();
-        // SAFETY: the descriptor is alive; the library copies `size_of::<T>()` bytes.
-        done("cublasLtMatmulDescSetAttribute", unsafe {
-            result::set_matmul_desc_attribute(self.operation, attribute, pointer, size_of::<T>())
-        })
+    fn set<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+        let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
+        let operation = self.operation.0;
+        // SAFETY: the descriptor is alive; the library copies as many bytes as it is told, or refuses.
+        let status =
+            unsafe { lib().cublasLtMatmulDescSetAttribute(operation, attribute, pointer, bytes) };
+        done("cublasLtMatmulDescSetAttribute", status)
     }
 
     fn proposals(
@@ -282,30 +335,30 @@ impl Product {
         blas: &Blas,
         workspace: usize,
         count: usize,
-    ) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, Error> {
+    ) -> Result<Vec<Algorithm>, Error> {
         let preference = Preference::new(workspace, self.shape.alignments)?;
-        let mut found: Vec<sys::cublasLtMatmulHeuristicResult_t> = Vec::with_capacity(count);
+        let mut found: Vec<Proposal> = Vec::with_capacity(count);
         let mut returned = 0;
-        // SAFETY: all descriptors are alive; there is room for `count` results, of which the library
-        // says how many it wrote.
-        unsafe {
-            let status = sys::cublasLtMatmulAlgoGetHeuristic(
+        // SAFETY: all descriptors are alive; there is room for `count` results.
+        let status = unsafe {
+            lib().cublasLtMatmulAlgoGetHeuristic(
                 blas.handle,
-                self.operation,
+                self.operation.0,
                 self.a.0,
                 self.b.0,
                 self.c.0,
                 self.d.0,
                 preference.0,
-                count as i32,
+                count as c_int,
                 found.as_mut_ptr(),
                 &raw mut returned,
-            );
-            done("cublasLtMatmulAlgoGetHeuristic", status.result())?;
-            found.set_len((returned.max(0) as usize).min(count));
-        }
-        let good = |one: &sys::cublasLtMatmulHeuristicResult_t| one.state.result().is_ok();
-        let algorithms: Vec<_> = found.into_iter().filter(good).map(|one| one.algo).collect();
+            )
+        };
+        done("cublasLtMatmulAlgoGetHeuristic", status)?;
+        // SAFETY: the library says how many it wrote, of numbers that may be anything.
+        unsafe { found.set_len((returned.max(0) as usize).min(count)) };
+        let good = found.into_iter().filter(|one| one.state == 0);
+        let algorithms: Vec<Algorithm> = good.map(|one| one.algorithm).collect();
         if algorithms.is_empty() {
             let Shape { element, factors, a, b, batch, .. } = &self.shape;
             let status = format!(
@@ -317,7 +370,12 @@ impl Product {
     }
 
     /// Starts the product on a stream.
-    pub fn run(
+    ///
+    /// # Safety
+    /// The stream's contract ([`Stream`](super::driver::Stream)) for the matrices that the shape describes at
+    /// the operands' addresses, and for the workspace, which has at least as many bytes as this product was made
+    /// with. The product and the handle live until the stream has passed the call.
+    pub(crate) unsafe fn run(
         &self,
         blas: &Blas,
         operands: &Operands,
@@ -325,10 +383,7 @@ impl Product {
     ) -> Result<(), Error> {
         if self.shape.bias == Bias::Rows {
             let pointer = operands.bias as *const c_void;
-            self.set(
-                sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                &pointer,
-            )?;
+            self.set(DESC_BIAS_POINTER, &pointer)?;
         }
         let added = matches!(self.shape.bias, Bias::Matrix(_));
         let (one, beta) = (1.0f64, if added { 1.0f64 } else { 0.0 });
@@ -338,76 +393,66 @@ impl Product {
             _ => (std::ptr::from_ref(&one32).cast(), std::ptr::from_ref(&beta32).cast()),
         };
         let c = if added { operands.bias } else { operands.d };
+        let Some(algorithm) = self.algorithms.get(self.chosen) else {
+            let status = format!("there is no algorithm {}", self.chosen);
+            return Err(Error::Call { call: "cublasLtMatmul", status });
+        };
+        // SAFETY: descriptors and stream are alive; scalars are on the host, which is the default pointer
+        // mode; what addresses reach is the caller's promise.
         let status = unsafe {
-            // SAFETY: descriptors and stream are alive; scalars are on the host, which is the default
-            // pointer mode; what addresses reach is the caller's promise.
-            result::matmul(
+            lib().cublasLtMatmul(
                 blas.handle,
-                self.operation,
+                self.operation.0,
                 alpha,
-                beta,
                 operands.a as *const c_void,
                 self.a.0,
                 operands.b as *const c_void,
                 self.b.0,
+                beta,
                 c as *const c_void,
                 self.c.0,
                 operands.d as *mut c_void,
                 self.d.0,
-                &raw const self.algorithms[self.chosen],
+                std::ptr::from_ref(algorithm),
                 operands.workspace.0 as *mut c_void,
                 operands.workspace.1,
-                stream.raw().cast(),
+                stream.handle(),
             )
         };
         done("cublasLtMatmul", status)
     }
 }
 
-impl Drop for Product {
-    fn drop(&mut self) {
-        // SAFETY: created in `new`, destroyed once.
-        let _ = unsafe { result::destroy_matmul_desc(self.operation) };
-    }
-}
-
 /// What an algorithm may rely on.
-struct Preference(sys::cublasLtMatmulPreference_t);
+struct Preference(Handle);
 
 impl Preference {
     fn new(workspace: usize, alignments: [u32; 4]) -> Result<Self, Error> {
-        use sys::cublasLtMatmulPreferenceAttributes_t as A;
-        let preference =
-            Self(done("cublasLtMatmulPreferenceCreate", result::create_matmul_pref())?);
-        preference.set(A::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace)?;
-        let keys = [
-            A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-            A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-            A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-            A::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-        ];
-        for (key, alignment) in keys.into_iter().zip(alignments) {
+        // SAFETY: the place is one for a handle.
+        let preference = made("cublasLtMatmulPreferenceCreate", |place| unsafe {
+            lib().cublasLtMatmulPreferenceCreate(place)
+        })?;
+        let preference = Self(preference);
+        preference.set(PREF_MAX_WORKSPACE_BYTES, &workspace)?;
+        for (key, alignment) in PREF_MIN_ALIGNMENT_BYTES.into_iter().zip(alignments) {
             preference.set(key, &alignment)?;
         }
         Ok(preference)
     }
 
-    fn set<T>(
-        &self,
-        attribute: sys::cublasLtMatmulPreferenceAttributes_t,
-        value: &T,
-    ) -> Result<(), Error> {
-        let pointer = std::ptr::from_ref(value).cast();
-        // SAFETY: the preference is alive; the library copies `size_of::<T>()` bytes.
-        done("cublasLtMatmulPreferenceSetAttribute", unsafe {
-            result::set_matmul_pref_attribute(self.0, attribute, pointer, size_of::<T>())
-        })
+    fn set<T: Copy>(&self, attribute: c_int, value: &T) -> Result<(), Error> {
+        let (pointer, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>());
+        // SAFETY: the preference is alive; the library copies as many bytes as it is told, or refuses.
+        let status = unsafe {
+            lib().cublasLtMatmulPreferenceSetAttribute(self.0, attribute, pointer, bytes)
+        };
+        done("cublasLtMatmulPreferenceSetAttribute", status)
     }
 }
 
 impl Drop for Preference {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed once.
-        let _ = unsafe { result::destroy_matmul_pref(self.0) };
+        let _ = unsafe { lib().cublasLtMatmulPreferenceDestroy(self.0) };
     }
 }

@@ -3,8 +3,9 @@
 
 use super::Error;
 use super::driver::{Device, Stream, done};
-use cudarc::driver::sys;
-use std::ffi::c_void;
+use super::library::Handle;
+use super::tables;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// Puts the context that is current in this thread back when it is dropped.
@@ -20,8 +21,8 @@ impl Current {
         let mut context = std::ptr::null_mut();
         // SAFETY: the pointer is to a handle of this frame. Before the driver is initialised the call fails,
         // and no context can be current.
-        let status = unsafe { sys::cuCtxGetCurrent(&raw mut context) };
-        Self { context: if status.result().is_ok() { context as usize } else { 0 } }
+        let status = unsafe { tables::driver().cuCtxGetCurrent(&raw mut context) };
+        Self { context: if status == 0 { context as usize } else { 0 } }
     }
 }
 
@@ -29,7 +30,7 @@ impl Drop for Current {
     fn drop(&mut self) {
         // SAFETY: it was current before, and who made it current keeps it alive; setting none unbinds ours.
         // An error leaves nothing to do.
-        let _ = unsafe { sys::cuCtxSetCurrent(self.context as sys::CUcontext) };
+        let _ = unsafe { tables::driver().cuCtxSetCurrent(self.context as Handle) };
     }
 }
 
@@ -37,7 +38,7 @@ impl Drop for Current {
 /// is enqueued after.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerStream {
-    handle: sys::CUstream,
+    handle: Handle,
 }
 
 // SAFETY: streams may be used from any thread; this is a number that names one.
@@ -52,13 +53,13 @@ impl CallerStream {
     /// The stream belongs to the primary context of the rank's device and is not destroyed before the calls
     /// that it is given to have returned.
     pub unsafe fn from_raw(handle: *mut c_void) -> Self {
-        Self { handle: handle.cast() }
+        Self { handle }
     }
 
     /// One of which nothing is asked.
     #[cfg(test)]
     pub(crate) fn numbered(handle: usize) -> Self {
-        Self { handle: handle as sys::CUstream }
+        Self { handle: handle as Handle }
     }
 
     /// Whether it names the default stream of whichever thread uses it (`CU_STREAM_PER_THREAD`).
@@ -71,11 +72,20 @@ impl CallerStream {
     pub(crate) fn on(self, device: &Arc<Device>) -> Result<Option<Stream>, Error> {
         let mut context = std::ptr::null_mut();
         // SAFETY: the stream is alive, as `from_raw` asks for.
-        let status = unsafe { sys::cuStreamGetCtx(self.handle, &raw mut context) };
-        done("cuStreamGetCtx", status.result())?;
-        Ok(device.is_context(context).then(|| Stream::borrowed(device, self.handle)))
+        let status = unsafe { tables::driver().cuStreamGetCtx(self.handle, &raw mut context) };
+        done("cuStreamGetCtx", status)?;
+        // SAFETY: the stream is of the device's context, as was just found, and is not destroyed before the call
+        // that it is given to has returned, as `from_raw` asks for: nobody keeps it longer.
+        Ok(device.is_context(context).then(|| unsafe { Stream::borrowed(device, self.handle) }))
     }
 }
+
+/// `CUpointer_attribute`: the context, the kind of memory, whether it is managed, the device's ordinal, where the
+/// allocation starts and its size.
+const ATTRIBUTES: [c_int; 6] = [1, 2, 8, 9, 11, 12];
+/// `CUmemorytype`.
+const HOST_MEMORY: u32 = 1;
+const DEVICE_MEMORY: u32 = 2;
 
 /// What the driver knows of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -92,18 +102,10 @@ pub(crate) struct About {
 
 /// Asks the driver about an address; `device` is current.
 pub(crate) fn about(device: &Device, address: u64) -> Result<About, Error> {
-    use sys::CUpointer_attribute as A;
-    let (mut context, mut start): (sys::CUcontext, u64) = (std::ptr::null_mut(), 0);
+    let (mut context, mut start): (Handle, u64) = (std::ptr::null_mut(), 0);
     let (mut kind, mut managed, mut ordinal, mut size) = (0u32, 0u32, -1i32, 0usize);
-    let mut attributes = [
-        A::CU_POINTER_ATTRIBUTE_CONTEXT,
-        A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-        A::CU_POINTER_ATTRIBUTE_IS_MANAGED,
-        A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-        A::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-    ];
-    let mut places: [*mut c_void; 6] = [
+    let mut attributes = ATTRIBUTES;
+    let mut places: [*mut c_void; ATTRIBUTES.len()] = [
         (&raw mut context).cast(),
         (&raw mut kind).cast(),
         (&raw mut managed).cast(),
@@ -114,17 +116,21 @@ pub(crate) fn about(device: &Device, address: u64) -> Result<About, Error> {
     // SAFETY: both arrays have as many entries as the call is told, and each place is of its attribute's
     // type. Of addresses that the driver does not know it writes zeros.
     let status = unsafe {
-        sys::cuPointerGetAttributes(6, attributes.as_mut_ptr(), places.as_mut_ptr(), address)
+        tables::driver().cuPointerGetAttributes(
+            ATTRIBUTES.len() as u32,
+            attributes.as_mut_ptr(),
+            places.as_mut_ptr(),
+            address,
+        )
     };
-    done("cuPointerGetAttributes", status.result())?;
-    let is = |memory: sys::CUmemorytype| kind == memory as u32;
+    done("cuPointerGetAttributes", status)?;
     let managed = managed & 0xff != 0;
-    let on_device = is(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE);
+    let on_device = kind == DEVICE_MEMORY;
     // Managed memory is at home on whichever device reads it.
     let owner = if managed { Some(device.ordinal()) } else { usize::try_from(ordinal).ok() };
     Ok(About {
         device: owner.filter(|_| on_device || managed),
-        host: is(sys::CUmemorytype::CU_MEMORYTYPE_HOST) && !managed,
+        host: kind == HOST_MEMORY && !managed,
         elsewhere: !context.is_null() && !managed && !device.is_context(context),
         allocation: (size > 0).then(|| (start, start.saturating_add(size as u64))),
     })

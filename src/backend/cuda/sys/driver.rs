@@ -1,55 +1,72 @@
 //! The CUDA driver: devices, memory, streams, events, modules and graphs.
 //!
-//! Device addresses are plain numbers: what lies behind them is not memory of this process. The
-//! driver's handles are, and live as long as the types here.
+//! Device addresses are plain numbers: what lies behind them is not memory of this process, or may be, where
+//! a number is not of a device. So what reads or writes at an address is `unsafe`, and says what the address has
+//! to be. The driver's handles live as long as the types here.
 
 use super::Error;
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys;
-use std::ffi::{CString, c_int, c_void};
+use super::library::Handle;
+use super::module::Function;
+use super::tables::{self, LaunchAttribute, LaunchConfig};
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+/// `CUresult`: there is no memory, something goes on, and there is already what was asked for.
+const OUT_OF_MEMORY: c_int = 2;
+const NOT_READY: c_int = 600;
+/// `CUdevice_attribute`.
+const MULTIPROCESSORS: c_int = 16;
+const CAPABILITY_MAJOR: c_int = 75;
+const CAPABILITY_MINOR: c_int = 76;
+/// `CU_STREAM_NON_BLOCKING`, `CU_EVENT_DISABLE_TIMING` and `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`.
+const NON_BLOCKING: u32 = 1;
+const WITHOUT_TIME: u32 = 2;
+const THREAD_LOCAL: c_int = 1;
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
+const OVERLAP: c_int = 6;
+
 /// Whether the driver's library can be opened.
-pub fn is_present() -> bool {
-    // SAFETY: opens a library by its usual names and asks nothing of it.
-    unsafe { sys::is_culib_present() }
+pub(crate) fn is_present() -> bool {
+    tables::driver().opened.is_open()
 }
 
 /// Initialises the driver and counts the devices.
-pub fn devices() -> Result<usize, Error> {
+pub(crate) fn devices() -> Result<usize, Error> {
     if !is_present() {
-        let searched = "libcuda.so, libcuda.so.1";
+        let searched = tables::driver().opened.searched.clone();
         return Err(Error::Missing { library: "CUDA driver", searched });
     }
-    done("cuInit", result::init())?;
-    done("cuDeviceGetCount", result::device::get_count()).map(|count| count.max(0) as usize)
+    // SAFETY: takes no flags.
+    done("cuInit", unsafe { tables::driver().cuInit(0) })?;
+    let mut count = 0;
+    // SAFETY: the pointer is to an integer of this frame.
+    done("cuDeviceGetCount", unsafe { tables::driver().cuDeviceGetCount(&raw mut count) })?;
+    Ok(count.max(0) as usize)
 }
 
 /// The driver's CUDA version, `(13, 0)`.
-pub fn version() -> Result<(i32, i32), Error> {
+pub(crate) fn version() -> Result<(i32, i32), Error> {
     let mut version = 0;
     // SAFETY: the pointer is to an integer of this frame.
-    done("cuDriverGetVersion", unsafe { sys::cuDriverGetVersion(&raw mut version) }.result())?;
+    let status = unsafe { tables::driver().cuDriverGetVersion(&raw mut version) };
+    done("cuDriverGetVersion", status)?;
     Ok((version / 1000, version % 1000 / 10))
 }
 
-pub(crate) fn done<T>(call: &'static str, result: Result<T, DriverError>) -> Result<T, Error> {
-    result.map_err(|error| Error::Call { call, status: describe(error) })
-}
-
-fn describe(error: DriverError) -> String {
-    let text = |found: Result<&std::ffi::CStr, DriverError>| {
-        found.map_or_else(|_| "?".to_owned(), |text| text.to_string_lossy().into_owned())
-    };
-    format!("{} ({})", text(error.error_name()), text(error.error_string()))
+/// An error unless a call of the driver succeeded.
+pub(super) fn done(call: &'static str, status: c_int) -> Result<(), Error> {
+    match status {
+        0 => Ok(()),
+        status => Err(Error::Call { call, status: tables::described(status) }),
+    }
 }
 
 /// A device with its primary context, which other CUDA users of the process share.
 #[derive(Debug)]
-pub struct Device {
+pub(crate) struct Device {
     ordinal: usize,
-    device: sys::CUdevice,
-    context: sys::CUcontext,
+    device: c_int,
+    context: Handle,
     /// Whether its kernels wait for the ones in front of them themselves.
     overlaps: bool,
 }
@@ -61,11 +78,15 @@ unsafe impl Sync for Device {}
 
 impl Device {
     /// Opens a device and makes it current in this thread.
-    pub fn open(ordinal: usize) -> Result<Arc<Self>, Error> {
-        let device = done("cuDeviceGet", result::device::get(ordinal as c_int))?;
+    pub(crate) fn open(ordinal: usize) -> Result<Arc<Self>, Error> {
+        let mut device = 0;
+        // SAFETY: the pointer is to an integer of this frame.
+        let status = unsafe { tables::driver().cuDeviceGet(&raw mut device, ordinal as c_int) };
+        done("cuDeviceGet", status)?;
+        let mut context = std::ptr::null_mut();
         // SAFETY: the device exists; the context is released when this value is dropped.
-        let context =
-            done("cuDevicePrimaryCtxRetain", unsafe { result::primary_ctx::retain(device) })?;
+        let status = unsafe { tables::driver().cuDevicePrimaryCtxRetain(&raw mut context, device) };
+        done("cuDevicePrimaryCtxRetain", status)?;
         let mut device = Self { ordinal, device, context, overlaps: false };
         device.make_current()?;
         device.overlaps = device.architecture()? >= 90;
@@ -73,76 +94,90 @@ impl Device {
     }
 
     /// Makes the device current in this thread.
-    pub fn make_current(&self) -> Result<(), Error> {
+    pub(crate) fn make_current(&self) -> Result<(), Error> {
         // SAFETY: the context is retained.
-        done("cuCtxSetCurrent", unsafe { result::ctx::set_current(self.context) })
+        done("cuCtxSetCurrent", unsafe { tables::driver().cuCtxSetCurrent(self.context) })
     }
 
     /// Whether this is its context.
-    pub(crate) fn is_context(&self, context: sys::CUcontext) -> bool {
+    pub(super) fn is_context(&self, context: Handle) -> bool {
         self.context == context
     }
 
     /// Its number among the process's devices.
-    pub fn ordinal(&self) -> usize {
+    pub(crate) fn ordinal(&self) -> usize {
         self.ordinal
     }
 
     /// The driver's handle.
-    pub(super) fn raw(&self) -> sys::CUdevice {
+    pub(super) fn raw(&self) -> c_int {
         self.device
     }
 
     /// The primary context.
-    pub(super) fn context(&self) -> sys::CUcontext {
+    pub(super) fn context(&self) -> Handle {
         self.context
     }
 
+    /// Whether launches overlap with the end of the kernel in front of them.
+    pub(super) fn overlaps(&self) -> bool {
+        self.overlaps
+    }
+
     /// Its product name.
-    pub fn name(&self) -> Result<String, Error> {
-        done("cuDeviceGetName", result::device::get_name(self.device))
+    pub(crate) fn name(&self) -> Result<String, Error> {
+        let mut name = [0u8; 256];
+        let (place, bytes) = (name.as_mut_ptr().cast(), name.len() as c_int);
+        // SAFETY: the place has as many bytes as the call is told.
+        let status = unsafe { tables::driver().cuDeviceGetName(place, bytes, self.device) };
+        done("cuDeviceGetName", status)?;
+        let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(text).into_owned())
     }
 
     /// What tells it from all other devices.
-    pub fn uuid(&self) -> Result<[u8; 16], Error> {
-        let uuid = done("cuDeviceGetUuid", result::device::get_uuid(self.device))?;
-        Ok(uuid.bytes.map(|byte| byte.cast_unsigned()))
+    pub(crate) fn uuid(&self) -> Result<[u8; 16], Error> {
+        let mut uuid = [0u8; 16];
+        // SAFETY: the pointer is to the 16 bytes of a `CUuuid`.
+        let status = unsafe { tables::driver().cuDeviceGetUuid_v2(&raw mut uuid, self.device) };
+        done("cuDeviceGetUuid", status).map(|()| uuid)
     }
 
     /// `90` for `sm_90`.
-    pub fn architecture(&self) -> Result<u32, Error> {
-        use sys::CUdevice_attribute as A;
-        let major = self.attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = self.attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        Ok(major * 10 + minor)
+    pub(crate) fn architecture(&self) -> Result<u32, Error> {
+        Ok(self.attribute(CAPABILITY_MAJOR)? * 10 + self.attribute(CAPABILITY_MINOR)?)
     }
 
     /// Whether it multiplies 8-bit floats: from compute capability 8.9 on.
-    pub fn multiplies_fp8(&self) -> Result<bool, Error> {
+    pub(crate) fn multiplies_fp8(&self) -> Result<bool, Error> {
         Ok(self.architecture()? >= 89)
     }
+
     /// Number of multiprocessors.
-    pub fn multiprocessors(&self) -> Result<u32, Error> {
-        self.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+    pub(crate) fn multiprocessors(&self) -> Result<u32, Error> {
+        self.attribute(MULTIPROCESSORS)
     }
 
-    fn attribute(&self, attribute: sys::CUdevice_attribute) -> Result<u32, Error> {
-        // SAFETY: the device exists.
-        let value = unsafe { result::device::get_attribute(self.device, attribute) };
-        done("cuDeviceGetAttribute", value).map(|value| value.max(0) as u32)
+    fn attribute(&self, attribute: c_int) -> Result<u32, Error> {
+        let mut value = 0;
+        // SAFETY: the device exists; the pointer is to an integer of this frame.
+        let status = unsafe {
+            tables::driver().cuDeviceGetAttribute(&raw mut value, attribute, self.device)
+        };
+        done("cuDeviceGetAttribute", status).map(|()| value.max(0) as u32)
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
         // SAFETY: retained in `open`.
-        let _ = unsafe { result::primary_ctx::release(self.device) };
+        let _ = unsafe { tables::driver().cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
 /// One allocation of device memory.
 #[derive(Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     device: Arc<Device>,
     address: u64,
     bytes: usize,
@@ -150,58 +185,83 @@ pub struct Memory {
 
 impl Memory {
     /// Uninitialised memory of the device, which must be current. Its address is a multiple of 256.
-    pub fn new(device: &Arc<Device>, bytes: usize) -> Result<Self, Error> {
-        // SAFETY: the device's context is current.
-        match unsafe { result::malloc_sync(bytes.max(1)) } {
-            Ok(address) => Ok(Self { device: device.clone(), address, bytes }),
-            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-                let free = result::mem_get_info().map_or(0, |(free, _)| free as u64);
-                Err(Error::NoMemory { bytes: bytes as u64, free })
+    pub(crate) fn new(device: &Arc<Device>, bytes: usize) -> Result<Self, Error> {
+        let mut address = 0;
+        // SAFETY: the pointer is to an integer of this frame.
+        match unsafe { tables::driver().cuMemAlloc_v2(&raw mut address, bytes.max(1)) } {
+            OUT_OF_MEMORY => Err(Error::NoMemory { bytes: bytes as u64, free: free() }),
+            status => {
+                done("cuMemAlloc", status)?;
+                Ok(Self { device: device.clone(), address, bytes })
             }
-            Err(error) => done("cuMemAlloc", Err(error)),
         }
     }
 
     /// Where it starts.
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
     /// Its size.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+}
+
+/// Bytes of the current device that are free; 0 where that is not known.
+fn free() -> u64 {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: both pointers are to integers of this frame.
+    let _ = unsafe { tables::driver().cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+    free as u64
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         if self.device.make_current().is_ok() {
-            // SAFETY: allocated in `new`, freed once.
-            let _ = unsafe { result::free_sync(self.address) };
+            // SAFETY: allocated in `new`, freed once. The work on it has ended: that is what whoever enqueued it
+            // promised ([`Stream`]).
+            let _ = unsafe { tables::driver().cuMemFree_v2(self.address) };
         }
     }
 }
 
 /// Copies to the device and waits for it. From ordinary memory the call itself only waits until the bytes
 /// are staged, and streams that do not wait for the default stream would not wait for the rest.
-pub fn upload(to: u64, bytes: &[u8]) -> Result<(), Error> {
-    // SAFETY: the driver refuses addresses that are not of the device.
-    done("cuMemcpyHtoD", unsafe { result::memcpy_htod_sync(to, bytes) })?;
+///
+/// # Safety
+/// As many bytes as there are lie at `to`, in memory that the current device can write, and no work under way
+/// uses them.
+pub(crate) unsafe fn upload(to: u64, bytes: &[u8]) -> Result<(), Error> {
+    let from = bytes.as_ptr().cast();
+    // SAFETY: as the caller promises; the source is a slice of as many bytes.
+    done("cuMemcpyHtoD", unsafe { tables::driver().cuMemcpyHtoD_v2(to, from, bytes.len()) })?;
+    let default = std::ptr::null_mut();
     // SAFETY: the default stream always exists.
-    done("cuStreamSynchronize", unsafe { result::stream::synchronize(std::ptr::null_mut()) })
+    done("cuStreamSynchronize", unsafe { tables::driver().cuStreamSynchronize(default) })
 }
 
 /// Copies from the device and waits for it.
-pub fn download(bytes: &mut [u8], from: u64) -> Result<(), Error> {
-    // SAFETY: as in `upload`.
-    done("cuMemcpyDtoH", unsafe { result::memcpy_dtoh_sync(bytes, from) })
+///
+/// # Safety
+/// As many bytes as there is room for lie at `from`, in memory that the current device can read, and no work
+/// under way writes them.
+pub(crate) unsafe fn download(bytes: &mut [u8], from: u64) -> Result<(), Error> {
+    let to = bytes.as_mut_ptr().cast();
+    // SAFETY: as the caller promises; the target is a slice of as many bytes.
+    done("cuMemcpyDtoH", unsafe { tables::driver().cuMemcpyDtoH_v2(to, from, bytes.len()) })
 }
 
 /// A stream that does not wait for the default stream.
+///
+/// What is enqueued with addresses is `unsafe`. The contract of each such call: **the bytes that it reads or
+/// writes lie in memory that this stream's device reaches, stay allocated until the stream has passed the call,
+/// and are used by nothing else meanwhile but what the stream is ordered with.** In a stream that captures this
+/// holds for each replay of the graph.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     device: Arc<Device>,
-    handle: sys::CUstream,
+    handle: Handle,
     owned: bool,
 }
 
@@ -210,7 +270,7 @@ unsafe impl Send for Stream {}
 
 /// How urgent a stream's work is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Priority {
+pub(crate) enum Priority {
     /// Products and kernels.
     Normal,
     /// Communications, which others wait for.
@@ -219,198 +279,237 @@ pub enum Priority {
 
 impl Stream {
     /// A new stream of the current device.
-    pub fn new(device: &Arc<Device>, priority: Priority) -> Result<Self, Error> {
-        let (_, most) = done("cuCtxGetStreamPriorityRange", result::stream::get_priority_range())?;
-        let kind = result::stream::StreamKind::NonBlocking;
+    pub(crate) fn new(device: &Arc<Device>, priority: Priority) -> Result<Self, Error> {
+        let (mut least, mut most) = (0, 0);
+        // SAFETY: both pointers are to integers of this frame.
+        let status =
+            unsafe { tables::driver().cuCtxGetStreamPriorityRange(&raw mut least, &raw mut most) };
+        done("cuCtxGetStreamPriorityRange", status)?;
         let number = if priority == Priority::High { most } else { 0 };
-        let handle = result::stream::create_with_priority(kind, number);
-        let handle = done("cuStreamCreateWithPriority", handle)?;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the pointer is to a handle of this frame.
+        let status = unsafe {
+            tables::driver().cuStreamCreateWithPriority(&raw mut handle, NON_BLOCKING, number)
+        };
+        done("cuStreamCreateWithPriority", status)?;
         Ok(Self { device: device.clone(), handle, owned: true })
     }
 
-    /// Somebody else's stream of the device's context, which outlives this.
-    pub(crate) fn borrowed(device: &Arc<Device>, handle: sys::CUstream) -> Self {
+    /// Somebody else's stream.
+    ///
+    /// # Safety
+    /// It is of the device's primary context, and is not destroyed before this value is dropped.
+    pub(super) unsafe fn borrowed(device: &Arc<Device>, handle: Handle) -> Self {
         Self { device: device.clone(), handle, owned: false }
     }
 
-    /// The same stream, which is destroyed by the other one: that has to live as long.
-    pub(crate) fn lent(&self) -> Self {
-        Self::borrowed(&self.device, self.handle)
+    /// The same stream, which is destroyed by the other one.
+    ///
+    /// # Safety
+    /// The other one has to live as long.
+    pub(crate) unsafe fn lent(&self) -> Self {
+        // SAFETY: as the caller promises.
+        unsafe { Self::borrowed(&self.device, self.handle) }
     }
 
-    /// The driver's handle.
-    pub fn raw(&self) -> *mut c_void {
-        self.handle.cast()
-    }
-
-    pub(super) fn handle(&self) -> sys::CUstream {
+    pub(super) fn handle(&self) -> Handle {
         self.handle
     }
 
     /// The stream for NCCL, for as long as this one lives.
-    pub fn nccl(&self) -> nccl_rs::Stream {
-        // SAFETY: alive now; communications are made by the rank that owns both.
-        unsafe { nccl_rs::Stream::from_raw(self.raw()) }
+    pub(crate) fn nccl(&self) -> nccl_rs::Stream<'_> {
+        // SAFETY: alive while `self` is borrowed.
+        unsafe { nccl_rs::Stream::from_raw(self.handle) }
     }
 
     /// Marks this point of the stream.
-    pub fn record(&self, event: &Event) -> Result<(), Error> {
-        // SAFETY: both are alive and of this device.
-        done("cuEventRecord", unsafe { result::event::record(event.handle, self.handle) })
+    pub(crate) fn record(&self, event: &Event) -> Result<(), Error> {
+        // SAFETY: both are alive.
+        let status = unsafe { tables::driver().cuEventRecord(event.handle, self.handle) };
+        done("cuEventRecord", status)
     }
 
     /// In a run that is being recorded: marks this point for who asks the event from outside while the run is
     /// replayed. An event within the run ([`Stream::record`]) only orders its streams.
-    pub fn record_outside(&self, event: &Event) -> Result<(), Error> {
-        let flags = sys::CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
-        // SAFETY: both are alive and of this device.
-        let recorded = unsafe { sys::cuEventRecordWithFlags(event.handle, self.handle, flags) };
-        done("cuEventRecordWithFlags", recorded.result())
+    pub(crate) fn record_outside(&self, event: &Event) -> Result<(), Error> {
+        /// `CU_EVENT_RECORD_EXTERNAL`.
+        const EXTERNAL: u32 = 1;
+        let driver = tables::driver();
+        // SAFETY: both are alive.
+        let status = unsafe { driver.cuEventRecordWithFlags(event.handle, self.handle, EXTERNAL) };
+        done("cuEventRecordWithFlags", status)
     }
 
     /// Goes on when the mark is reached.
-    pub fn wait(&self, event: &Event) -> Result<(), Error> {
-        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-        // SAFETY: both are alive.
-        done("cuStreamWaitEvent", unsafe {
-            result::stream::wait_event(self.handle, event.handle, flags)
-        })
+    pub(crate) fn wait(&self, event: &Event) -> Result<(), Error> {
+        // SAFETY: both are alive; there are no flags.
+        let status = unsafe { tables::driver().cuStreamWaitEvent(self.handle, event.handle, 0) };
+        done("cuStreamWaitEvent", status)
     }
 
     /// Whether everything issued so far is done.
-    pub fn is_done(&self) -> Result<bool, Error> {
+    pub(crate) fn is_done(&self) -> Result<bool, Error> {
         // SAFETY: the stream is alive.
-        match unsafe { sys::cuStreamQuery(self.handle) } {
-            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            status => done("cuStreamQuery", status.result()).map(|()| true),
-        }
+        reached("cuStreamQuery", unsafe { tables::driver().cuStreamQuery(self.handle) })
     }
 
     /// Waits for everything issued so far.
-    pub fn synchronize(&self) -> Result<(), Error> {
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
         // SAFETY: the stream is alive.
-        done("cuStreamSynchronize", unsafe { result::stream::synchronize(self.handle) })
+        let status = unsafe { tables::driver().cuStreamSynchronize(self.handle) };
+        done("cuStreamSynchronize", status)
     }
 
     /// Copies within the device.
-    pub fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
-        // SAFETY: the driver refuses addresses that are not of the device.
-        done("cuMemcpyDtoDAsync", unsafe {
-            result::memcpy_dtod_async(to, from, bytes, self.handle)
-        })
+    ///
+    /// # Safety
+    /// [`Stream`]'s contract for `bytes` bytes at `to` and at `from`, which do not overlap.
+    pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        let status = unsafe { tables::driver().cuMemcpyDtoDAsync_v2(to, from, bytes, self.handle) };
+        done("cuMemcpyDtoDAsync", status)
     }
 
-    /// Copies between devices, or within one.
-    pub fn transfer(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
-        // SAFETY: as in `copy`; the driver tells from the addresses whose memory they are.
-        done("cuMemcpyAsync", unsafe { sys::cuMemcpyAsync(to, from, bytes, self.handle) }.result())
+    /// Copies between devices, or within one. An address that the driver does not know it takes for one of this
+    /// process's own memory.
+    ///
+    /// # Safety
+    /// As of [`Stream::copy`].
+    pub(crate) unsafe fn transfer(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        let status = unsafe { tables::driver().cuMemcpyAsync(to, from, bytes, self.handle) };
+        done("cuMemcpyAsync", status)
     }
 
     /// Copies from the device behind what the stream has to do, and waits for it.
-    pub fn download(&self, bytes: &mut [u8], from: u64) -> Result<(), Error> {
-        // SAFETY: as in `copy`; the bytes are borrowed until the copy has ended.
-        let copied = unsafe { result::memcpy_dtoh_async(bytes, from, self.handle) };
-        done("cuMemcpyDtoHAsync", copied)?;
+    ///
+    /// # Safety
+    /// [`Stream`]'s contract for as many bytes at `from`.
+    pub(crate) unsafe fn download(&self, bytes: &mut [u8], from: u64) -> Result<(), Error> {
+        let (to, count) = (bytes.as_mut_ptr().cast(), bytes.len());
+        // SAFETY: as the caller promises; the bytes are borrowed until the copy has ended.
+        let status = unsafe { tables::driver().cuMemcpyDtoHAsync_v2(to, from, count, self.handle) };
+        done("cuMemcpyDtoHAsync", status)?;
         self.synchronize()
     }
 
     /// Sets every byte.
-    pub fn set_bytes(&self, to: u64, byte: u8, bytes: usize) -> Result<(), Error> {
-        // SAFETY: as in `copy`.
-        done("cuMemsetD8Async", unsafe { result::memset_d8_async(to, byte, bytes, self.handle) })
+    ///
+    /// # Safety
+    /// [`Stream`]'s contract for `bytes` bytes at `to`.
+    pub(crate) unsafe fn set_bytes(&self, to: u64, byte: u8, bytes: usize) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        let status = unsafe { tables::driver().cuMemsetD8Async(to, byte, bytes, self.handle) };
+        done("cuMemsetD8Async", status)
     }
 
     /// Launches a generated kernel, whose parameters are all 64-bit numbers. Where the device can, the launch
-    /// overlaps with the end of a kernel in front of it: generated kernels wait for that themselves.
-    pub fn launch(
+    /// overlaps with the end of a kernel in front of it: generated kernels wait for that themselves. Fails if
+    /// there are not as many words as the kernel has parameters.
+    ///
+    /// # Safety
+    /// [`Stream`]'s contract for all that the kernel reads and writes with these words.
+    pub(crate) unsafe fn launch(
         &self,
-        function: Function,
+        function: &Function,
         grid: [u32; 3],
         block: [u32; 3],
         words: &[u64],
     ) -> Result<(), Error> {
+        function.takes(words.len())?;
         let mut pointers: smallvec::SmallVec<[*mut c_void; 16]> =
             words.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast()).collect();
-        let serial = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
-        let mut overlap = sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-            pad: [0; 4],
-            value: serial,
+        // The first four bytes of the value are a flag.
+        let mut overlap = LaunchAttribute { id: OVERLAP, pad: [0; 4], value: [0; 8] };
+        overlap.value[0] = 1u64.to_le();
+        let config = LaunchConfig {
+            grid,
+            block,
+            shared_bytes: 0,
+            stream: self.handle,
+            attributes: &raw mut overlap,
+            attribute_count: u32::from(self.device.overlaps()),
         };
-        let config = sys::CUlaunchConfig {
-            gridDimX: grid[0],
-            gridDimY: grid[1],
-            gridDimZ: grid[2],
-            blockDimX: block[0],
-            blockDimY: block[1],
-            blockDimZ: block[2],
-            sharedMemBytes: 0,
-            hStream: self.handle,
-            attrs: &raw mut overlap,
-            numAttrs: u32::from(self.device.overlaps),
-        };
-        // SAFETY: the function is of a loaded module and has as many parameters, each of 64 bits, as its
-        // generator says; the driver copies them before it returns.
-        let launched = unsafe {
-            let parameters = pointers.as_mut_ptr();
-            sys::cuLaunchKernelEx(
+        let (parameters, extra) = (pointers.as_mut_ptr(), std::ptr::null_mut());
+        // SAFETY: the function's module is loaded, and the function has as many parameters as there are pointers,
+        // each of 64 bits; the driver copies them, and the configuration, before it returns. What the kernel does
+        // with them is the caller's promise.
+        let status = unsafe {
+            tables::driver().cuLaunchKernelEx(
                 &raw const config,
-                function.handle,
+                function.handle(),
                 parameters,
-                std::ptr::null_mut(),
+                extra,
             )
         };
-        done("cuLaunchKernelEx", launched.result())
+        done("cuLaunchKernelEx", status)
     }
 
     /// Everything issued from here on is recorded instead of done, on streams that wait for this one
     /// too, until [`Stream::end_capture`].
-    pub fn begin_capture(&self) -> Result<(), Error> {
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    pub(crate) fn begin_capture(&self) -> Result<(), Error> {
         // SAFETY: the stream is alive.
-        done("cuStreamBeginCapture", unsafe { result::stream::begin_capture(self.handle, mode) })
+        let status = unsafe { tables::driver().cuStreamBeginCapture_v2(self.handle, THREAD_LOCAL) };
+        done("cuStreamBeginCapture", status)
     }
 
     /// What was recorded, ready to be launched.
-    pub fn end_capture(&self) -> Result<Graph, Error> {
-        // SAFETY: the stream is alive; the graph is destroyed here, its executable form later.
-        unsafe {
-            let graph = done("cuStreamEndCapture", result::stream::end_capture(self.handle))?;
-            let flags = sys::CUgraphInstantiate_flags(0);
-            let executable = done("cuGraphInstantiate", result::graph::instantiate(graph, flags));
-            let _ = result::graph::destroy(graph);
-            Ok(Graph { device: self.device.clone(), handle: executable? })
-        }
+    pub(crate) fn end_capture(&self) -> Result<Graph, Error> {
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: the stream is alive; the pointer is to a handle of this frame.
+        let status = unsafe { tables::driver().cuStreamEndCapture(self.handle, &raw mut graph) };
+        done("cuStreamEndCapture", status)?;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the graph was made above; the executable form is destroyed when it is dropped.
+        let status =
+            unsafe { tables::driver().cuGraphInstantiateWithFlags(&raw mut handle, graph, 0) };
+        // SAFETY: made above, destroyed once; the executable form does not refer to it.
+        let _ = unsafe { tables::driver().cuGraphDestroy(graph) };
+        done("cuGraphInstantiate", status)?;
+        Ok(Graph { device: self.device.clone(), handle })
     }
 
     /// Brings a recorded graph to the device, which its first launch would do otherwise.
-    pub fn upload(&self, graph: &Graph) -> Result<(), Error> {
+    pub(crate) fn upload(&self, graph: &Graph) -> Result<(), Error> {
         // SAFETY: both are alive.
-        let uploaded = unsafe { sys::cuGraphUpload(graph.handle, self.handle) };
-        done("cuGraphUpload", uploaded.result())
+        let status = unsafe { tables::driver().cuGraphUpload(graph.handle, self.handle) };
+        done("cuGraphUpload", status)
     }
 
     /// Launches a recorded graph.
-    pub fn replay(&self, graph: &Graph) -> Result<(), Error> {
-        // SAFETY: both are alive.
-        done("cuGraphLaunch", unsafe { result::graph::launch(graph.handle, self.handle) })
+    ///
+    /// # Safety
+    /// What the recorded calls use is as it was promised for them, memory as well as functions, communicators
+    /// and streams, until this stream has passed the launch.
+    pub(crate) unsafe fn replay(&self, graph: &Graph) -> Result<(), Error> {
+        // SAFETY: both are alive; the rest is the caller's promise.
+        let status = unsafe { tables::driver().cuGraphLaunch(graph.handle, self.handle) };
+        done("cuGraphLaunch", status)
+    }
+}
+
+/// Whether what a query asks for is there.
+fn reached(call: &'static str, status: c_int) -> Result<bool, Error> {
+    match status {
+        NOT_READY => Ok(false),
+        status => done(call, status).map(|()| true),
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.owned && self.device.make_current().is_ok() {
-            // SAFETY: created in `new`, destroyed once.
-            let _ = unsafe { result::stream::destroy(self.handle) };
+            // SAFETY: created in `new`, destroyed once. The driver lets it end what was issued.
+            let _ = unsafe { tables::driver().cuStreamDestroy_v2(self.handle) };
         }
     }
 }
 
 /// A recorded run.
 #[derive(Debug)]
-pub struct Graph {
+pub(crate) struct Graph {
     device: Arc<Device>,
-    handle: sys::CUgraphExec,
+    handle: Handle,
 }
 
 // SAFETY: graphs may be used from any thread, one at a time.
@@ -419,17 +518,17 @@ unsafe impl Send for Graph {}
 impl Drop for Graph {
     fn drop(&mut self) {
         if self.device.make_current().is_ok() {
-            // SAFETY: instantiated in `end_capture`, destroyed once.
-            let _ = unsafe { result::graph::exec_destroy(self.handle) };
+            // SAFETY: instantiated in `end_capture`, destroyed once. The driver lets a launch of it end.
+            let _ = unsafe { tables::driver().cuGraphExecDestroy(self.handle) };
         }
     }
 }
 
 /// A mark in a stream.
 #[derive(Debug)]
-pub struct Event {
+pub(crate) struct Event {
     device: Arc<Device>,
-    handle: sys::CUevent,
+    handle: Handle,
 }
 
 // SAFETY: events may be used from any thread.
@@ -437,85 +536,37 @@ unsafe impl Send for Event {}
 
 impl Event {
     /// An event of the current device; only those that are `timed` can be asked for times.
-    pub fn new(device: &Arc<Device>, timed: bool) -> Result<Self, Error> {
-        let flags = if timed {
-            sys::CUevent_flags::CU_EVENT_DEFAULT
-        } else {
-            sys::CUevent_flags::CU_EVENT_DISABLE_TIMING
-        };
-        let handle = done("cuEventCreate", result::event::create(flags))?;
+    pub(crate) fn new(device: &Arc<Device>, timed: bool) -> Result<Self, Error> {
+        let mut handle = std::ptr::null_mut();
+        let flags = if timed { 0 } else { WITHOUT_TIME };
+        // SAFETY: the pointer is to a handle of this frame.
+        let status = unsafe { tables::driver().cuEventCreate(&raw mut handle, flags) };
+        done("cuEventCreate", status)?;
         Ok(Self { device: device.clone(), handle })
     }
 
     /// Whether the stream has reached it.
-    pub fn is_reached(&self) -> Result<bool, Error> {
+    pub(crate) fn is_reached(&self) -> Result<bool, Error> {
         // SAFETY: the event is alive.
-        match unsafe { sys::cuEventQuery(self.handle) } {
-            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            status => done("cuEventQuery", status.result()).map(|()| true),
-        }
+        reached("cuEventQuery", unsafe { tables::driver().cuEventQuery(self.handle) })
     }
 
     /// Milliseconds from `start` to this event, both reached.
-    pub fn since(&self, start: &Event) -> Result<f64, Error> {
-        // SAFETY: both are alive.
-        let elapsed = unsafe { result::event::elapsed(start.handle, self.handle) };
-        done("cuEventElapsedTime", elapsed).map(f64::from)
+    pub(crate) fn since(&self, start: &Event) -> Result<f64, Error> {
+        let mut elapsed = 0.0f32;
+        // SAFETY: both are alive; the pointer is to a number of this frame.
+        let status = unsafe {
+            tables::driver().cuEventElapsedTime(&raw mut elapsed, start.handle, self.handle)
+        };
+        done("cuEventElapsedTime", status).map(|()| f64::from(elapsed))
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
         if self.device.make_current().is_ok() {
-            // SAFETY: created in `new`, destroyed once.
-            let _ = unsafe { result::event::destroy(self.handle) };
-        }
-    }
-}
-
-/// A loaded module; its functions live as long.
-#[derive(Debug)]
-pub struct Module {
-    device: Arc<Device>,
-    handle: sys::CUmodule,
-}
-
-// SAFETY: modules may be used from any thread.
-unsafe impl Send for Module {}
-// SAFETY: and from several at once.
-unsafe impl Sync for Module {}
-
-/// A kernel of a module.
-#[derive(Clone, Copy, Debug)]
-pub struct Function {
-    handle: sys::CUfunction,
-}
-
-// SAFETY: functions may be used from any thread.
-unsafe impl Send for Function {}
-
-impl Module {
-    /// Loads a cubin to the current device.
-    pub fn load(device: &Arc<Device>, image: &[u8]) -> Result<Self, Error> {
-        // SAFETY: the image is a cubin that NVRTC made; the driver copies it.
-        let handle = unsafe { result::module::load_data(image.as_ptr().cast()) };
-        Ok(Self { device: device.clone(), handle: done("cuModuleLoadData", handle)? })
-    }
-
-    /// Its kernel `name`, loaded at once rather than at its first launch.
-    pub fn function(&self, name: &str) -> Result<Function, Error> {
-        let name = CString::new(name).unwrap_or_default();
-        // SAFETY: the module is loaded.
-        let handle = unsafe { result::module::get_function(self.handle, name) };
-        Ok(Function { handle: done("cuModuleGetFunction", handle)? })
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        if self.device.make_current().is_ok() {
-            // SAFETY: loaded in `load`, unloaded once.
-            let _ = unsafe { result::module::unload(self.handle) };
+            // SAFETY: created in `new`, destroyed once. Streams that wait for it keep what they need.
+            let _ = unsafe { tables::driver().cuEventDestroy_v2(self.handle) };
         }
     }
 }

@@ -1,14 +1,20 @@
 //! Foreign functions, behind types that keep their handles alive and turn statuses into [`Error`]s.
 //!
-//! This is the only place of the backend with `unsafe`.
+//! All foreign calls of the backend are here. What reads or writes at an address that a caller gives is an
+//! `unsafe fn`; the rank, which knows what lies where and how long ([`super::rank`]), calls those. Nothing of
+//! this module but [`Error`], [`nvrtc`], [`nvtx::Nvtx`] and [`context::CallerStream`] leaves the crate.
 #![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
 
-pub mod blas;
+pub(crate) mod blas;
 pub(crate) mod context;
-pub mod driver;
+pub(crate) mod driver;
+pub(crate) mod image;
+mod library;
+pub(crate) mod module;
 pub mod nvrtc;
 pub mod nvtx;
-pub mod peer;
+pub(crate) mod peer;
+mod tables;
 
 /// What went wrong in a library.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,7 +24,7 @@ pub enum Error {
         /// `CUDA driver`, `NVRTC`, ...
         library: &'static str,
         /// File names that were tried.
-        searched: &'static str,
+        searched: String,
     },
     /// A call that failed.
     Call {

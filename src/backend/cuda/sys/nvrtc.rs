@@ -1,23 +1,25 @@
 //! CUDA C++ to machine code, by NVRTC. Works on a machine without a GPU.
 
 use super::Error;
-use cudarc::nvrtc::result;
-use cudarc::nvrtc::sys;
-use std::ffi::CString;
+use super::image::is_whole;
+use super::library::Handle;
+use super::tables::{self, Nvrtc};
+use std::ffi::{CString, c_char, c_int};
 
-/// Whether NVRTC can be opened.
+/// Whether NVRTC can be opened: one whose kernels the driver can load, where there is a driver.
 pub fn is_present() -> bool {
-    // SAFETY: opens a library by its usual names and asks nothing of it.
-    unsafe { sys::is_culib_present() }
+    lib().opened.is_open()
 }
 
 /// NVRTC's version, `(13, 0)`.
+///
+/// # Errors
+/// [`Error::Missing`] if there is no NVRTC.
 pub fn version() -> Result<(i32, i32), Error> {
     present()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: both pointers are to integers of this frame.
-    let status = unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) };
-    status.result().map_err(|error| failed("nvrtcVersion", &error))?;
+    done("nvrtcVersion", unsafe { lib().nvrtcVersion(&raw mut major, &raw mut minor) })?;
     Ok((major, minor))
 }
 
@@ -27,59 +29,105 @@ pub fn options(architecture: u32) -> Vec<String> {
 }
 
 /// The cubin of a source for an architecture (`90` for `sm_90`).
+///
+/// # Errors
+/// [`Error::Missing`] if there is no NVRTC, [`Error::Compile`] with its messages if the source does not compile.
 pub fn compile(source: &str, architecture: u32) -> Result<Vec<u8>, Error> {
     present()?;
     let text = CString::new(source)
         .map_err(|_| Error::Compile { log: "the source holds a zero byte".to_owned() })?;
-    let program = result::create_program(&text, None)
-        .map_err(|error| failed("nvrtcCreateProgram", &error))?;
-    let program = Program(program);
-    // SAFETY: the program was created above and lives until the end of this function.
-    let compiled = unsafe { result::compile_program(program.0, &options(architecture)) };
-    if compiled.is_err() {
-        return Err(Error::Compile { log: program.log() });
+    let program = Program::new(&text)?;
+    match program.compile(&options(architecture)) {
+        Ok(()) => program.cubin(),
+        Err(_) => Err(Error::Compile { log: program.log() }),
     }
-    program.cubin()
 }
 
 /// A program that is destroyed in the end.
-struct Program(sys::nvrtcProgram);
+struct Program(Handle);
 
 impl Program {
+    fn new(source: &CString) -> Result<Self, Error> {
+        let (mut program, none) = (std::ptr::null_mut(), std::ptr::null());
+        // SAFETY: the source ends in zero, and the library copies it; the program has no name and no headers.
+        let status = unsafe {
+            lib().nvrtcCreateProgram(
+                &raw mut program,
+                source.as_ptr(),
+                std::ptr::null(),
+                0,
+                none,
+                none,
+            )
+        };
+        done("nvrtcCreateProgram", status).map(|()| Self(program))
+    }
+
+    fn compile(&self, options: &[String]) -> Result<(), Error> {
+        let options: Vec<CString> =
+            options.iter().map(|one| CString::new(one.as_str()).unwrap_or_default()).collect();
+        let pointers: Vec<*const c_char> = options.iter().map(|one| one.as_ptr()).collect();
+        let count = pointers.len() as c_int;
+        // SAFETY: the program is alive; there are as many options as the call is told, each ending in zero.
+        let status = unsafe { lib().nvrtcCompileProgram(self.0, count, pointers.as_ptr()) };
+        done("nvrtcCompileProgram", status)
+    }
+
     fn log(&self) -> String {
-        // SAFETY: the program is alive.
-        let log = unsafe { result::get_program_log(self.0) }.unwrap_or_default();
-        let bytes: Vec<u8> = log.into_iter().map(|byte| byte as u8).collect();
-        String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_owned()
+        let mut bytes = 0;
+        // SAFETY: the program is alive; the pointer is to an integer of this frame.
+        let status = unsafe { lib().nvrtcGetProgramLogSize(self.0, &raw mut bytes) };
+        let mut log = vec![0u8; if status == 0 { bytes } else { 0 }];
+        if !log.is_empty() {
+            // SAFETY: the log has the size that the library asked for.
+            let _ = unsafe { lib().nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) };
+        }
+        String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned()
     }
 
     fn cubin(&self) -> Result<Vec<u8>, Error> {
         let mut size = 0;
         // SAFETY: the program is alive; the size is an integer of this frame.
-        let status = unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) };
-        status.result().map_err(|error| failed("nvrtcGetCUBINSize", &error))?;
+        let status = unsafe { lib().nvrtcGetCUBINSize(self.0, &raw mut size) };
+        done("nvrtcGetCUBINSize", status)?;
         let mut image = vec![0u8; size];
         // SAFETY: the image has the size that the library asked for.
-        let status = unsafe { sys::nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast()) };
-        status.result().map_err(|error| failed("nvrtcGetCUBIN", &error))?;
-        Ok(image)
+        let status = unsafe { lib().nvrtcGetCUBIN(self.0, image.as_mut_ptr().cast()) };
+        done("nvrtcGetCUBIN", status)?;
+        match is_whole(&image) {
+            true => Ok(image),
+            false => {
+                let status = "what it made is no cubin, or not all of one".to_owned();
+                Err(Error::Call { call: "nvrtcGetCUBIN", status })
+            }
+        }
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: created by `compile`, destroyed once.
-        let _ = unsafe { result::destroy_program(self.0) };
+        // SAFETY: created in `new`, destroyed once.
+        let _ = unsafe { lib().nvrtcDestroyProgram(&raw mut self.0) };
     }
+}
+
+fn lib() -> &'static Nvrtc {
+    tables::nvrtc()
 }
 
 fn present() -> Result<(), Error> {
     if is_present() {
         return Ok(());
     }
-    Err(Error::Missing { library: "NVRTC compiler", searched: "libnvrtc.so, libnvrtc.so.13" })
+    let searched = lib().opened.searched.clone();
+    Err(Error::Missing { library: "NVRTC compiler", searched })
 }
 
-fn failed(call: &'static str, error: &result::NvrtcError) -> Error {
-    Error::Call { call, status: format!("{error:?}") }
+fn done(call: &'static str, status: c_int) -> Result<(), Error> {
+    if status == 0 {
+        return Ok(());
+    }
+    // SAFETY: a function of NVRTC's of this type.
+    let status = unsafe { tables::named(&lib().opened, c"nvrtcGetErrorString", status) };
+    Err(Error::Call { call, status })
 }

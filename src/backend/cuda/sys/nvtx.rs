@@ -92,14 +92,13 @@ unsafe extern "C" fn function_table(
     let Some(found) = (module as usize).checked_sub(1).and_then(|at| TABLES.0.get(at)) else {
         return 0;
     };
-    // SAFETY: the profiler passes null or places for both.
-    unsafe {
-        if !table.is_null() {
-            *table = found.as_ptr();
-        }
-        if !size.is_null() {
-            *size = WIDTH as c_uint;
-        }
+    if !table.is_null() {
+        // SAFETY: what is not null is a place of the profiler's.
+        unsafe { table.write(found.as_ptr()) };
+    }
+    if !size.is_null() {
+        // SAFETY: as above.
+        unsafe { size.write(WIDTH as c_uint) };
     }
     1
 }
@@ -117,14 +116,19 @@ impl Nvtx {
     ///
     /// # Errors
     /// [`Error::Missing`] if there is none, [`Error::Call`] if it does not want to listen.
-    pub fn open(injection: Option<&Path>) -> Result<Self, Error> {
+    ///
+    /// # Safety
+    /// What is named is a library of a profiler that keeps to the protocol: it may do anything when it is opened,
+    /// and the types of its functions cannot be checked.
+    pub unsafe fn open(injection: Option<&Path>) -> Result<Self, Error> {
         let missing = Error::Missing {
             library: "NVTX library",
-            searched: "NVTX_INJECTION64_PATH, which profilers set, then libnvToolsExt.so.1,",
+            searched: "NVTX_INJECTION64_PATH, which profilers set, then libnvToolsExt.so.1,"
+                .to_owned(),
         };
         match injection {
             Some(path) => {
-                // SAFETY: a profiler's library is made to be opened by any process.
+                // SAFETY: as the caller promises; a profiler's library is made to be opened by any process.
                 let library = unsafe { libloading::Library::new(path) };
                 let library = library.map_err(|_| missing)?;
                 // SAFETY: the protocol gives this name this type.
@@ -134,21 +138,21 @@ impl Nvtx {
                 Self::attach(initialize, Some(library))
             }
             None => {
-                // SAFETY: NVIDIA's library, whose functions have these types.
-                unsafe {
-                    let library =
-                        libloading::Library::new("libnvToolsExt.so.1").map_err(|_| missing)?;
-                    let lacks = |error: libloading::Error| failed(error.to_string());
-                    let push = *library.get::<Push>(b"nvtxRangePushA\0").map_err(lacks)?;
-                    let pop = *library.get::<Pop>(b"nvtxRangePop\0").map_err(lacks)?;
-                    Ok(Self { push, pop, _library: Some(library) })
-                }
+                // SAFETY: NVIDIA's library, which can be opened in any process.
+                let library = unsafe { libloading::Library::new("libnvToolsExt.so.1") };
+                let library = library.map_err(|_| missing)?;
+                let lacks = |error: libloading::Error| failed(error.to_string());
+                // SAFETY: the function has this type.
+                let push = *unsafe { library.get::<Push>(b"nvtxRangePushA\0") }.map_err(lacks)?;
+                // SAFETY: as above.
+                let pop = *unsafe { library.get::<Pop>(b"nvtxRangePop\0") }.map_err(lacks)?;
+                Ok(Self { push, pop, _library: Some(library) })
             }
         }
     }
 
     fn attach(initialize: Initialize, library: Option<libloading::Library>) -> Result<Self, Error> {
-        // SAFETY: the profiler's function takes the table's function and keeps to its protocol.
+        // SAFETY: whoever named the profiler promised that its function keeps to the protocol.
         if unsafe { initialize(export_table) } == 0 {
             return Err(failed("the profiler refuses".to_owned()));
         }
@@ -156,13 +160,10 @@ impl Nvtx {
         if push.is_null() || pop.is_null() {
             return Err(failed("the profiler takes no ranges".to_owned()));
         }
-        // SAFETY: what a profiler puts into these slots are functions of these types.
-        let (push, pop) = unsafe {
-            (
-                std::mem::transmute::<*mut c_void, Push>(push),
-                std::mem::transmute::<*mut c_void, Pop>(pop),
-            )
-        };
+        // SAFETY: what a profiler puts into this slot is a function of this type.
+        let push = unsafe { std::mem::transmute::<*mut c_void, Push>(push) };
+        // SAFETY: as above.
+        let pop = unsafe { std::mem::transmute::<*mut c_void, Pop>(pop) };
         Ok(Self { push, pop, _library: library })
     }
 
@@ -206,6 +207,7 @@ mod tests {
     }
 
     /// A profiler as the protocol describes it: asks for all modules, fills two slots of the first.
+    #[allow(clippy::multiple_unsafe_ops_per_block, reason = "all rely on the two tables' types")]
     unsafe extern "C" fn profiler(export: ExportTable) -> c_int {
         // SAFETY: the two export tables have these types.
         unsafe {
@@ -243,8 +245,11 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "opens a library")]
     fn no_profiler() {
-        let error = Nvtx::open(Some(Path::new("/nowhere/profiler.so"))).err().unwrap();
+        // SAFETY: there is no such file.
+        let opened = unsafe { Nvtx::open(Some(Path::new("/nowhere/profiler.so"))) };
+        let error = opened.err().unwrap();
         assert!(matches!(error, Error::Missing { library: "NVTX library", .. }), "{error}");
     }
 }

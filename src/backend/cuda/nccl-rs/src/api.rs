@@ -111,7 +111,8 @@ macro_rules! functions {
         pub struct Library {
             $(pub(crate) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
             pub(crate) path: String,
-            pub(crate) _library: libloading::Library,
+            /// What keeps the functions there; `None` for those of a test's own.
+            pub(crate) _library: Option<libloading::Library>,
         }
         impl Library {
             fn load(library: libloading::Library, path: String) -> Result<Self, Error> {
@@ -124,7 +125,7 @@ macro_rules! functions {
                             .map_err(|error| Error::Symbol(error.to_string()))?
                     };
                 )*
-                Ok(Self { $($field,)* path, _library: library })
+                Ok(Self { $($field,)* path, _library: Some(library) })
             }
         }
     };
@@ -160,13 +161,20 @@ impl std::fmt::Debug for Library {
 impl Library {
     /// Opens NCCL: what `HIR_NCCL_LIB` names through `path`, else `libnccl.so.2`, else `libnccl.so`,
     /// each found as the loader finds libraries.
-    pub fn open(path: Option<PathBuf>) -> Result<Arc<Self>, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is none, [`Error::Symbol`] if it is too old.
+    ///
+    /// # Safety
+    /// What the path or these names lead to is NCCL: a library may do anything when it is opened, and the types
+    /// of its functions cannot be checked.
+    pub unsafe fn open(path: Option<PathBuf>) -> Result<Arc<Self>, Error> {
         let names = match path {
             Some(path) => vec![path.display().to_string()],
             None => vec!["libnccl.so.2".to_owned(), "libnccl.so".to_owned()],
         };
         for name in &names {
-            // SAFETY: NCCL's library has no initialiser that relies on anything of ours.
+            // SAFETY: as the caller promises, it is NCCL, whose initialisers rely on nothing of ours.
             if let Ok(library) = unsafe { libloading::Library::new(name) } {
                 return Self::load(library, name.clone()).map(Arc::new);
             }
@@ -221,10 +229,14 @@ impl Library {
         if status == SUCCESS || status == IN_PROGRESS {
             return Ok(());
         }
-        // SAFETY: both functions return strings that live as long as the library; the communicator is
-        // null or alive.
-        let (text, last) =
-            unsafe { (string((self.error_string)(status)), string((self.last_error)(comm))) };
+        // SAFETY: takes any number.
+        let text = unsafe { (self.error_string)(status) };
+        // SAFETY: the communicator is null or alive.
+        let last = unsafe { (self.last_error)(comm) };
+        // SAFETY: null or a string of the library's own.
+        let text = unsafe { string(text) };
+        // SAFETY: as above.
+        let last = unsafe { string(last) };
         let text = if last.is_empty() { text } else { format!("{text} ({last})") };
         Err(Error::Call { call, text })
     }

@@ -30,8 +30,24 @@ impl Config {
     }
 }
 
-/// One rank's side of a communicator. Its methods are called from one thread at a time, with the
-/// rank's device current; addresses are of that device.
+/// One rank's side of a communicator. Its methods are called from one thread at a time.
+///
+/// Those that move data are `unsafe`, with one contract. The caller promises:
+///
+/// - the rank's device is current, and the stream is of it;
+/// - at `send` lie as many elements of the type as the call reads, at `recv` is room for as many as it writes
+///   (each method says how many), aligned for the type, in memory that the device reaches;
+/// - that memory, the communicator and the stream stay until the stream has run the call, or the communicator
+///   was aborted and the stream has ended; meanwhile nothing else writes what is read, or uses what is written;
+/// - every rank of the communicator makes the same calls in the same order, with the same count, type, operation
+///   and root: NCCL does not compare them, and writes as much as the other end sends;
+/// - in a stream that captures, all this holds for each launch of the graph.
+///
+/// ```compile_fail,E0133
+/// fn sends(communicator: &mut nccl_rs::Communicator, anywhere: u64, stream: nccl_rs::Stream<'_>) {
+///     let _ = communicator.send(anywhere, 1, nccl_rs::DataType::Int8, 0, stream);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Communicator {
     pub(crate) library: Arc<Library>,
@@ -93,15 +109,18 @@ impl Communicator {
     }
 
     /// Every rank's `count` elements, one after the other, to every rank.
-    pub fn all_gather(
+    ///
+    /// # Safety
+    /// [`Communicator`]'s contract: `count` elements at `send`, room for `size * count` at `recv`.
+    pub unsafe fn all_gather(
         &mut self,
         send: Address,
         recv: Address,
         count: usize,
         dtype: DataType,
-        stream: Stream,
+        stream: Stream<'_>,
     ) -> Result<(), Error> {
-        // SAFETY: see `Communicator`; the device reports addresses that it does not have.
+        // SAFETY: the communicator is alive; the rest is the caller's promise.
         let status = unsafe {
             (self.library.all_gather)(
                 pointer(send),
@@ -116,14 +135,17 @@ impl Communicator {
     }
 
     /// The reduction of every rank's `count` elements, to every rank.
-    pub fn all_reduce(
+    ///
+    /// # Safety
+    /// [`Communicator`]'s contract: `count` elements at `send`, room for `count` at `recv`, which may be `send`.
+    pub unsafe fn all_reduce(
         &mut self,
         send: Address,
         recv: Address,
         count: usize,
         dtype: DataType,
         op: RedOp,
-        stream: Stream,
+        stream: Stream<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
@@ -141,8 +163,11 @@ impl Communicator {
     }
 
     /// The reduction of every rank's `count` elements, to the root.
+    ///
+    /// # Safety
+    /// [`Communicator`]'s contract: `count` elements at `send`; on the root room for `count` at `recv`, which may be `send`.
     #[allow(clippy::too_many_arguments, reason = "the arguments of ncclReduce")]
-    pub fn reduce(
+    pub unsafe fn reduce(
         &mut self,
         send: Address,
         recv: Address,
@@ -150,7 +175,7 @@ impl Communicator {
         dtype: DataType,
         op: RedOp,
         root: u32,
-        stream: Stream,
+        stream: Stream<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
@@ -169,14 +194,17 @@ impl Communicator {
     }
 
     /// Part `rank` of the reduction of every rank's `size * count` elements, to that rank.
-    pub fn reduce_scatter(
+    ///
+    /// # Safety
+    /// [`Communicator`]'s contract: `size * count` elements at `send`, room for `count` at `recv`.
+    pub unsafe fn reduce_scatter(
         &mut self,
         send: Address,
         recv: Address,
         count: usize,
         dtype: DataType,
         op: RedOp,
-        stream: Stream,
+        stream: Stream<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
@@ -194,14 +222,17 @@ impl Communicator {
     }
 
     /// The root's `count` elements, to every rank.
-    pub fn broadcast(
+    ///
+    /// # Safety
+    /// [`Communicator`]'s contract: on the root `count` elements at `send`; room for `count` at `recv`, which may be `send`.
+    pub unsafe fn broadcast(
         &mut self,
         send: Address,
         recv: Address,
         count: usize,
         dtype: DataType,
         root: u32,
-        stream: Stream,
+        stream: Stream<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
@@ -219,13 +250,16 @@ impl Communicator {
     }
 
     /// Sends to a rank that receives as much.
-    pub fn send(
+    ///
+    /// # Safety
+    /// [`Communicator`]'s contract: `count` elements at `send`; the peer receives as many of the same type from this rank.
+    pub unsafe fn send(
         &mut self,
         send: Address,
         count: usize,
         dtype: DataType,
         peer: u32,
-        stream: Stream,
+        stream: Stream<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {
@@ -242,13 +276,16 @@ impl Communicator {
     }
 
     /// Receives from a rank that sends as much.
-    pub fn recv(
+    ///
+    /// # Safety
+    /// [`Communicator`]'s contract: room for `count` elements at `recv`; the peer sends as many of the same type to this rank.
+    pub unsafe fn recv(
         &mut self,
         recv: Address,
         count: usize,
         dtype: DataType,
         peer: u32,
-        stream: Stream,
+        stream: Stream<'_>,
     ) -> Result<(), Error> {
         // SAFETY: as in `all_gather`.
         let status = unsafe {

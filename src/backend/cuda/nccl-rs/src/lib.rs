@@ -5,6 +5,10 @@
 //! panicking, dropping a [`Communicator`] never aborts the process, and a communicator can be split,
 //! asked for asynchronous errors and aborted.
 //!
+//! What works on device memory takes addresses, which NCCL cannot check, and is `unsafe`
+//! ([`Communicator`] has the contract); so is opening a library by a path ([`Library::open`]). Statuses are plain
+//! numbers: one that a newer NCCL returns is an error, and not undefined.
+//!
 //! Sources: NCCL's API documentation (communicators, collectives, group calls, fault tolerance).
 
 #![allow(unsafe_code, reason = "NCCL is a C library; each call states what it relies on")]
@@ -17,19 +21,21 @@ pub use api::{DataType, Error, Library, RedOp, UniqueId};
 pub use communicator::{Communicator, Config};
 pub use join::Patience;
 
-/// A CUDA stream.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stream(*mut std::ffi::c_void);
+use std::marker::PhantomData;
 
-impl Stream {
+/// A CUDA stream, which lives at least as long as `'s`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream<'s>(*mut std::ffi::c_void, PhantomData<&'s ()>);
+
+impl Stream<'_> {
     /// The stream of a `CUstream`.
     ///
     /// # Safety
-    /// It is alive whenever the value is used.
+    /// It is not destroyed before the end of the lifetime that the caller chooses.
     pub unsafe fn from_raw(stream: *mut std::ffi::c_void) -> Self {
-        Self(stream)
+        Self(stream, PhantomData)
     }
 }
 
-/// A device address.
+/// A device address. It may be any number: what it has to be is said where it is used.
 pub type Address = u64;

@@ -1,0 +1,180 @@
+//! Tables of functions of libraries that are opened at run time.
+//!
+//! The signatures are ours and not those of generated bindings: what a function returns is a `c_int`, since a
+//! newer library may return a status that no enumeration of today has. So are attributes and flags. The names
+//! are those of the libraries' headers, with the version of the function where there are several.
+
+use std::ffi::{CStr, c_char, c_int};
+
+/// A handle of a library: a context, stream, event, graph, module, function, descriptor, ...
+pub(super) type Handle = *mut std::ffi::c_void;
+
+/// The status of a function that the library lacks; no library has it.
+pub(super) const LACKING: c_int = c_int::MIN;
+/// What is said of it.
+pub(super) const LACKING_TEXT: &str = "the library is too old: it has no such function";
+
+/// A library that was opened, or nothing.
+pub(super) struct Opened {
+    library: Option<libloading::Library>,
+    /// The names that were tried, with what was wrong with those that are there, for people.
+    pub(super) searched: String,
+}
+
+impl Opened {
+    /// Opens the first of these files that is there, as the loader finds files, and with which nothing is `wrong`.
+    ///
+    /// # Safety
+    /// What has these names is NVIDIA's library: what runs when it is opened relies on nothing of ours.
+    pub(super) unsafe fn first(names: &[String], wrong: impl Fn(&Self) -> Option<String>) -> Self {
+        let mut tried = Vec::new();
+        for name in names {
+            // SAFETY: as the caller promises.
+            let library = unsafe { libloading::Library::new(name) }.ok();
+            let opened = Self { library, searched: name.clone() };
+            match opened.is_open().then(|| wrong(&opened)) {
+                Some(None) => return opened,
+                Some(Some(why)) => tried.push(format!("{name}, which {why},")),
+                None => tried.push(name.clone()),
+            }
+        }
+        Self { library: None, searched: tried.join(", ") }
+    }
+
+    /// Whether there is one.
+    pub(super) fn is_open(&self) -> bool {
+        self.library.is_some()
+    }
+
+    /// A function of it, if it has one of this name.
+    ///
+    /// # Safety
+    /// `F` is a pointer to functions of the type that the library's header gives, or what it returns is a
+    /// `c_int` where the header has an enumeration. The library stays open while it is used.
+    pub(super) unsafe fn symbol<F: Copy>(&self, name: &CStr) -> Option<F> {
+        let library = self.library.as_ref()?;
+        // SAFETY: as the caller promises.
+        unsafe { library.get::<F>(name.to_bytes_with_nul()) }.ok().map(|found| *found)
+    }
+}
+
+/// `struct Table` with one method for each function, of the library's name, arguments and contract. Where the
+/// library or the function is missing the method returns [`LACKING`].
+macro_rules! table {
+    ($(#[$about:meta])* $table:ident { $($symbol:ident($($name:ident: $type:ty),* $(,)?);)* }) => {
+        $(#[$about])*
+        #[allow(non_snake_case, reason = "the names of the library's header")]
+        pub(super) struct $table {
+            $($symbol: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int>,)*
+            pub(super) opened: $crate::backend::cuda::sys::library::Opened,
+        }
+
+        #[allow(non_snake_case, reason = "the names of the library's header")]
+        impl $table {
+            /// Finds all functions.
+            ///
+            /// # Safety
+            /// The library is the one of these functions, or none.
+            unsafe fn of(opened: $crate::backend::cuda::sys::library::Opened) -> Self {
+                $(
+                    // SAFETY: the type is that of the header, and the library is kept beside the pointer.
+                    let $symbol = unsafe {
+                        const NAME: &str = concat!(stringify!($symbol), "\0");
+                        const TEXT: &std::ffi::CStr =
+                            match std::ffi::CStr::from_bytes_with_nul(NAME.as_bytes()) {
+                                Ok(text) => text,
+                                Err(_) => c"",
+                            };
+                        opened.symbol(TEXT)
+                    };
+                )*
+                Self { $($symbol,)* opened }
+            }
+
+            $(
+                /// The library's function of this name.
+                ///
+                /// # Safety
+                /// Its documentation says what the arguments have to be.
+                #[allow(clippy::too_many_arguments, reason = "those of the library")]
+                pub(super) unsafe fn $symbol(&self $(, $name: $type)*) -> std::ffi::c_int {
+                    match self.$symbol {
+                        // SAFETY: as the caller promises.
+                        Some(function) => unsafe { function($($name),*) },
+                        None => $crate::backend::cuda::sys::library::LACKING,
+                    }
+                }
+            )*
+        }
+    };
+}
+pub(super) use table;
+
+/// A text of the library's own; `?` for null.
+///
+/// # Safety
+/// Null, or a string that ends in zero and lives as long as the library.
+pub(super) unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return "?".to_owned();
+    }
+    // SAFETY: as the caller promises.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// The names of a library by major versions, these first, and then without any.
+pub(super) fn names(stem: &str, majors: &[i32]) -> Vec<String> {
+    let versions = majors.iter().map(|major| format!("{stem}.{major}"));
+    versions.chain([stem.to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    table! {
+        /// A function that the C library has, and one that it lacks.
+        Known {
+            abs(number: c_int);
+            hir_no_such_function(number: c_int);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "opens a library")]
+    fn a_function_that_is_not_there_has_a_status_of_its_own() {
+        let names = ["libc.so.6".to_owned()];
+        // SAFETY: the C library is open in every process.
+        let opened = unsafe { Opened::first(&names, |_| None) };
+        // SAFETY: `abs` takes and returns an integer.
+        let known = unsafe { Known::of(opened) };
+        // SAFETY: any integer but the least has an absolute value.
+        assert_eq!(unsafe { known.abs(-3) }, 3);
+        // SAFETY: it is not there.
+        assert_eq!(unsafe { known.hir_no_such_function(-3) }, LACKING);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "opens a library")]
+    fn a_library_that_is_not_there_or_does_not_fit() {
+        let names = ["libc.so.6".to_owned()];
+        // SAFETY: as above.
+        let old = unsafe { Opened::first(&names, |_| Some("is too old".to_owned())) };
+        assert!(!old.is_open());
+        assert_eq!(old.searched, "libc.so.6, which is too old,");
+        let names = names_of_nothing();
+        // SAFETY: there is none.
+        let opened = unsafe { Opened::first(&names, |_| None) };
+        assert!(!opened.is_open());
+        assert_eq!(opened.searched, "libhir-none.so.13, libhir-none.so");
+        // SAFETY: it is not open.
+        let known = unsafe { Known::of(opened) };
+        assert!(!known.opened.is_open());
+        // SAFETY: nothing is called.
+        assert_eq!(unsafe { known.abs(-3) }, LACKING);
+    }
+
+    fn names_of_nothing() -> Vec<String> {
+        names("libhir-none.so", &[13])
+    }
+}

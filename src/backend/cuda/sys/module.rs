@@ -1,0 +1,148 @@
+//! Compiled kernels on a device: modules, and their functions, which keep them loaded.
+
+use super::Error;
+use super::driver::{Device, done};
+use super::image;
+use super::library::{Handle, LACKING};
+use super::tables;
+use std::ffi::CString;
+use std::sync::Arc;
+
+/// A loaded module.
+#[derive(Debug)]
+pub(crate) struct Module {
+    device: Arc<Device>,
+    handle: Handle,
+}
+
+// SAFETY: modules may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: and from several at once.
+unsafe impl Sync for Module {}
+
+/// A kernel of a module, which stays loaded as long.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    #[allow(dead_code, reason = "held for its Drop only")]
+    module: Arc<Module>,
+    handle: Handle,
+    /// Number of its parameters, each of 64 bits.
+    parameters: usize,
+}
+
+// SAFETY: functions may be used from any thread.
+unsafe impl Send for Function {}
+
+impl Module {
+    /// Loads a cubin to the current device. Fails if the image is not a whole one: the driver is not told how
+    /// long it is.
+    ///
+    /// # Safety
+    /// The image is a cubin that NVRTC made, not code of unknown origin.
+    pub(crate) unsafe fn load(device: &Arc<Device>, image: &[u8]) -> Result<Arc<Self>, Error> {
+        if !image::is_whole(image) {
+            let status = "the compiled kernel is damaged or cut short".to_owned();
+            return Err(Error::Call { call: "cuModuleLoadData", status });
+        }
+        // The driver reads words of 8 bytes, which a slice of bytes need not be aligned for.
+        let mut aligned = vec![0u64; image.len().div_ceil(8)];
+        bytemuck::cast_slice_mut::<u64, u8>(&mut aligned)[..image.len()].copy_from_slice(image);
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the image is a whole cubin, as its headers say how long it is; the driver copies it.
+        let status =
+            unsafe { tables::driver().cuModuleLoadData(&raw mut handle, aligned.as_ptr().cast()) };
+        done("cuModuleLoadData", status)?;
+        Ok(Arc::new(Self { device: device.clone(), handle }))
+    }
+
+    /// Its kernel `name` with so many parameters of 64 bits, loaded at once rather than at its first launch.
+    /// Fails if the driver finds that it takes others; drivers before CUDA 12.4 cannot tell.
+    pub(crate) fn function(
+        self: &Arc<Self>,
+        name: &str,
+        parameters: usize,
+    ) -> Result<Function, Error> {
+        let name = CString::new(name).unwrap_or_default();
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the module is loaded; the name ends in zero; the pointer is to a handle of this frame.
+        let status = unsafe {
+            tables::driver().cuModuleGetFunction(&raw mut handle, self.handle, name.as_ptr())
+        };
+        done("cuModuleGetFunction", status)?;
+        let function = Function { module: self.clone(), handle, parameters };
+        match function.is_as_expected() {
+            true => Ok(function),
+            false => {
+                let status = format!("the compiled kernel does not take {parameters} numbers");
+                Err(Error::Call { call: "cuFuncGetParamInfo", status })
+            }
+        }
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.device.make_current().is_ok() {
+            // SAFETY: loaded in `load`, unloaded once, after all functions: they hold it. Launches of them have
+            // ended: that is part of what whoever launched them promised.
+            let _ = unsafe { tables::driver().cuModuleUnload(self.handle) };
+        }
+    }
+}
+
+impl Function {
+    /// The driver's handle.
+    pub(super) fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// Refuses another number of words than it has parameters.
+    pub(super) fn takes(&self, words: usize) -> Result<(), Error> {
+        arguments(self.parameters, words)
+    }
+
+    /// Whether the driver knows it to have these parameters and no others, or cannot tell.
+    fn is_as_expected(&self) -> bool {
+        let bytes = |index: usize| {
+            let (mut offset, mut bytes) = (0usize, 0usize);
+            // SAFETY: the function is of a loaded module; both pointers are to integers of this frame.
+            let status = unsafe {
+                tables::driver().cuFuncGetParamInfo(
+                    self.handle,
+                    index,
+                    &raw mut offset,
+                    &raw mut bytes,
+                )
+            };
+            (status, (offset, bytes))
+        };
+        if bytes(0).0 == LACKING {
+            return true;
+        }
+        let known = |index| bytes(index) == (0, (8 * index, 8));
+        (0..self.parameters).all(known) && bytes(self.parameters).0 != 0
+    }
+}
+
+fn arguments(parameters: usize, words: usize) -> Result<(), Error> {
+    if parameters == words {
+        return Ok(());
+    }
+    let status = format!("{words} arguments for a kernel that takes {parameters}");
+    Err(Error::Call { call: "cuLaunchKernelEx", status })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_launch_has_as_many_words_as_the_kernel_has_parameters() {
+        assert_eq!(super::arguments(3, 3), Ok(()));
+        for words in [0, 2, 4] {
+            let error = super::arguments(3, words).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("cuLaunchKernelEx failed: {words} arguments for a kernel that takes 3")
+            );
+        }
+    }
+}
