@@ -251,4 +251,6 @@ codes! {
     WORLD = "H0533";
     /// Two processes on one device that have to talk to each other.
     SHARED_DEVICE = "H0534";
+    /// Messages between processes of a run that somebody changed, repeated or left out on the way.
+    ALTERED = "H0670";
 }
