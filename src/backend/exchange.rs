@@ -52,6 +52,13 @@ pub enum ExchangeError {
         /// What was seen of it.
         how: String,
     },
+    /// What came from a process is not what it sent: somebody between the two changed it.
+    Altered {
+        /// Whose messages.
+        rank: u32,
+        /// What was found.
+        how: String,
+    },
     /// A process that gave up.
     Failed {
         /// Its rank.
@@ -79,11 +86,21 @@ impl ExchangeError {
                 Diag::global(codes::PROCESS, format!("rank {rank} is lost: {how}"))
                     .note("look at what this rank printed last, and whether its host or the launcher ended it")
             }
+            ExchangeError::Altered { rank, how } => {
+                let message = format!("messages of rank {rank} were changed on the way: {how}");
+                Diag::global(codes::ALTERED, message)
+                    .note("somebody between the hosts alters what the processes send; nothing of it was used, and the run ends without results")
+            }
             ExchangeError::Failed { rank, why } => reported(*rank, why),
             ExchangeError::Broken { why } => Diag::global(codes::EXCHANGE, why.clone())
                 .note("start the same version of the program on all ranks"),
         }
     }
+}
+
+/// Whether an error is about other processes, which have been told of it.
+pub fn is_known_to_all(diag: &Diag) -> bool {
+    [codes::PROCESS, codes::ALTERED].contains(&diag.code)
 }
 
 /// `rank 2`, `ranks 1, 2 and 3`.
@@ -142,7 +159,7 @@ pub fn agree<T>(
         }
         Err(diags) => {
             // What came from a peer is known to all already.
-            if diags.first().is_none_or(|diag| diag.code != codes::PROCESS) {
+            if !diags.first().is_some_and(is_known_to_all) {
                 exchange.fail(&report(&diags));
             }
             Err(diags)

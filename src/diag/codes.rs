@@ -253,4 +253,6 @@ codes! {
     SHARED_DEVICE = "H0534";
     /// A plan that was changed so that it reads or writes beyond one of its buffers.
     PLAN_BOUNDS = "H0535";
+    /// Messages between processes of a run that somebody changed, repeated or left out on the way.
+    ALTERED = "H0670";
 }

@@ -7,6 +7,7 @@ one process does. Launchers that are not installed are printed as skipped.
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -114,7 +115,7 @@ class Launches:
     def hosts(self, name="two hosts", more=()):
         """Two hosts on one machine: disjoint GPUs, and NCCL's traffic crosses sockets."""
         port, half = free_port(), max(self.count // 2, 1)
-        apart = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "HIR_TOKEN": "gpu-suite"}
+        apart = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "HIR_TOKEN": secrets.token_hex(16)}
         commands = []
         for rank in range(self.count):
             host, local = divmod(rank, half)

@@ -9,6 +9,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+#[path = "launch/attacks.rs"]
+mod attacks;
 #[path = "launch/children.rs"]
 mod children;
 #[path = "launch/faults.rs"]
@@ -96,7 +98,7 @@ fn the_cpu_backend_is_one_process() {
     let site = Site::new();
     let start = |rank: u32| {
         let mut command = site.bare();
-        let coordinator = format!("127.0.0.1:{}", site.port);
+        let coordinator = format!("localhost:{}", site.port);
         command.args(["gather.hir", "--set", "i1=3", "--backend=cpu", "--world", "2"]);
         command.args(["--coordinator", &coordinator, "--rank", &rank.to_string()]);
         command.spawn().unwrap()

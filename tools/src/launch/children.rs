@@ -1,13 +1,14 @@
 //! `--processes`: hir-run as its own launcher, one child a rank on this machine.
 //!
 //! Rank 0's standard streams are the parent's; what other ranks print is passed on line by line behind
-//! their rank. Children learn their place from `HIR_RANK` and its kin, and rank 0 gets the socket that it
-//! listens on as standard input, so no port can be taken in between. A child is killed by the system when
+//! their rank. Children learn their place from `HIR_RANK` and its kin, the name of a Unix socket from
+//! `HIR_MEETING` and a random token from `HIR_TOKEN`, and rank 0 gets the socket that it listens on as
+//! standard input, so that nobody can take it in between. A child is killed by the system when
 //! its parent ends, whatever ends it. When the first child fails, the others, which hear of it from each
 //! other, have a moment to say what they were doing; then they are killed. Children that are stopped are killed
 //! as soon as no other one is left.
 
-use super::token;
+use super::{local, token};
 use crate::io::{Io, Status};
 use crate::os_text;
 use crate::run::errors;
@@ -19,7 +20,6 @@ use rustix::process::{
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, PipeReader, Read as _, Write as _};
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -157,13 +157,14 @@ fn start(
     readers: &mut Vec<std::thread::JoinHandle<()>>,
 ) -> Result<(), Diag> {
     let failed = |error: std::io::Error| cannot_start(0, &error);
-    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
-    let port = listener.local_addr().map_err(failed)?.port();
     let secret = token::random().map_err(failed)?;
+    let meeting = local::name(&token::random().map_err(failed)?);
+    let listener = local::listen(&meeting).map_err(failed)?;
     let mut ear = Some(Stdio::from(OwnedFd::from(listener)));
     for rank in 0..world {
         let mut command = command(rank);
-        command.env("HIR_TOKEN", &secret).env("HIR_COORDINATOR", format!("127.0.0.1:{port}"));
+        command.env("HIR_TOKEN", &secret).env("HIR_MEETING", &meeting);
+        command.env_remove("HIR_TOKEN_FILE");
         command.stdin(ear.take().unwrap_or_else(Stdio::null));
         let from = if rank == 0 { None } else { Some(pipe(&mut command).map_err(failed)?) };
         let child = command.spawn().map_err(|error| cannot_start(rank, &error))?;

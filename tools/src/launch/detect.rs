@@ -5,11 +5,12 @@
 //! other launcher, mpirun hides srun. Variables that somebody set by hand in torchrun's manner hide
 //! nothing, so they have to agree with a launcher's.
 
-use super::hosts;
+use super::token::{self, Token};
+use super::{hosts, local};
 use crate::run::errors;
 use hostir::diag::Diag;
 
-/// A variable of the environment by its name; absent if it is empty.
+/// A variable of the environment by its name; absent if it is empty, unless it holds a token.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What the command line says.
@@ -21,8 +22,8 @@ pub(crate) struct Flags {
     pub(crate) world: Option<u32>,
     /// `--coordinator HOST:PORT`.
     pub(crate) coordinator: Option<String>,
-    /// `--token`.
-    pub(crate) token: Option<String>,
+    /// `--token`, which is refused.
+    pub(crate) token: bool,
     /// `--processes`: start the ranks as processes.
     pub(crate) processes: bool,
 }
@@ -70,11 +71,28 @@ pub(crate) struct Place {
     /// Place among the processes of this host, if it is known.
     pub(crate) local_rank: Option<u32>,
     /// Where rank 0 listens.
-    pub(crate) host: String,
-    /// And its port.
-    pub(crate) port: u16,
+    pub(crate) meeting: Meeting,
     /// What everybody who belongs to the run knows.
-    pub(crate) token: String,
+    pub(crate) token: Option<Token>,
+}
+
+/// Where rank 0 listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Meeting {
+    /// The Unix socket of this name, which only processes of this host and user use.
+    Local(String),
+    /// A host and a port.
+    Network(String, u16),
+}
+
+impl std::fmt::Display for Meeting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Meeting::Local(name) => write!(f, "the Unix socket @{name}"),
+            Meeting::Network(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Meeting::Network(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
 }
 
 /// What one launcher tells.
@@ -88,7 +106,7 @@ struct Found {
     one_host: Option<bool>,
     address: Option<String>,
     port: Option<u16>,
-    /// What only processes of this run are told.
+    /// What all processes of this run are told. It is no secret.
     job: Option<String>,
 }
 
@@ -101,7 +119,7 @@ const MOST: u32 = 4096;
 ///
 /// # Errors
 /// [`errors::LAUNCH`] for what is missing or not well formed, [`errors::LAUNCHERS`] for sources that
-/// disagree.
+/// disagree, [`errors::TOKEN`] and [`errors::TOKEN_FILE`] for a token that is missing or unfit.
 pub(crate) fn detect(
     flags: &Flags,
     devices: Option<u32>,
@@ -371,14 +389,10 @@ fn place(found: Found, flags: &Flags, env: Env<'_>) -> Result<Option<Place>, Dia
     if world == 1 {
         return Ok(None);
     }
-    let (host, port) = match (&flags.coordinator, env("HIR_COORDINATOR")) {
-        (Some(text), _) => hosts::parse(text, "--coordinator")?,
-        (None, Some(text)) => hosts::parse(&text, "HIR_COORDINATOR")?,
-        (None, None) => meeting(&found)?,
-    };
-    let token = token(&found, &host, flags, env)?;
+    let token = token::given(env)?;
+    let meeting = meeting(&found, flags, token.is_some(), env)?;
     let Found { source, rank, local_rank, .. } = found;
-    Ok(Some(Place { source, rank, world, local_rank, host, port, token }))
+    Ok(Some(Place { source, rank, world, local_rank, meeting, token }))
 }
 
 /// Whether a run can have so many processes.
@@ -390,23 +404,61 @@ fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
     Err(Diag::global(errors::LAUNCH, message).note(format!("a run has 1 to {MOST} processes")))
 }
 
-/// Where rank 0 listens, if nobody said it.
-fn meeting(found: &Found) -> Result<(String, u16), Diag> {
+/// Where the ranks meet: with a token over the network, without one on this host alone.
+fn meeting(found: &Found, flags: &Flags, token: bool, env: Env<'_>) -> Result<Meeting, Diag> {
+    if let Some(name) = env("HIR_MEETING").filter(|_| found.source == Source::Processes) {
+        return Ok(Meeting::Local(name));
+    }
+    let said = match (&flags.coordinator, env("HIR_COORDINATOR")) {
+        (Some(text), _) => Some(hosts::parse(text, "--coordinator")?),
+        (None, Some(text)) => Some(hosts::parse(&text, "HIR_COORDINATOR")?),
+        (None, None) => None,
+    };
+    let name = found.source.name();
+    if let (None, Some(true), Some(job), false) = (&said, found.one_host, &found.job, token) {
+        let told = format!("{name} {job} {}", found.port.unwrap_or(0));
+        return Ok(Meeting::Local(local::name(&told)));
+    }
+    let (host, port) = match said {
+        Some(said) => said,
+        None => address(found)?,
+    };
+    if token {
+        return Ok(Meeting::Network(host, port));
+    }
+    if hosts::is_loopback(&host) && found.one_host != Some(false) {
+        return Ok(Meeting::Local(local::name(&format!("port {port}"))));
+    }
+    let why = match found.one_host {
+        Some(false) => format!("{name}'s ranks are on several hosts"),
+        _ => format!("other hosts can reach {host}"),
+    };
+    Err(token::missing(found.source, &why))
+}
+
+/// Rank 0's port, if nobody said it.
+fn port(found: &Found) -> Result<u16, Diag> {
+    let name = found.source.name();
+    match (found.port, &found.job) {
+        (Some(port), _) => Ok(port),
+        (None, Some(job)) => Ok(hosts::port_of(job)),
+        (None, None) if found.source == Source::Torchrun => {
+            Err(nowhere("MASTER_PORT", "`RANK` and `WORLD_SIZE` come with it"))
+        }
+        (None, None) => {
+            let why = format!("{name} gave no id of the job that a port could be made from");
+            Err(nowhere("MASTER_PORT", &why))
+        }
+    }
+}
+
+/// Rank 0's host and port, if nobody said them.
+fn address(found: &Found) -> Result<(String, u16), Diag> {
     let name = found.source.name();
     if found.source == Source::Explicit {
         return Err(missing("--coordinator", "the ranks do not know where rank 0 listens"));
     }
-    let port = match (found.port, &found.job) {
-        (Some(port), _) => port,
-        (None, Some(job)) => hosts::port_of(job),
-        (None, None) if found.source == Source::Torchrun => {
-            return Err(nowhere("MASTER_PORT", "`RANK` and `WORLD_SIZE` come with it"));
-        }
-        (None, None) => {
-            let why = format!("{name} gave no id of the job that a port could be made from");
-            return Err(nowhere("MASTER_PORT", &why));
-        }
-    };
+    let port = port(found)?;
     let why = match (found.one_host, &found.address) {
         (Some(true), _) => return Ok(("127.0.0.1".to_owned(), port)),
         (_, Some(address)) => return Ok((address.clone(), port)),
@@ -424,18 +476,6 @@ fn meeting(found: &Found) -> Result<(String, u16), Diag> {
 fn nowhere(what: &str, why: &str) -> Diag {
     let message = format!("`{what}` is missing: {why}");
     Diag::global(errors::LAUNCH, message).note("`HIR_COORDINATOR=HOST:PORT` on all ranks says where rank 0 listens; `--devices N` runs N ranks in this process")
-}
-
-/// What tells a process of this run from a stranger.
-fn token(found: &Found, host: &str, flags: &Flags, env: Env<'_>) -> Result<String, Diag> {
-    let given = flags.token.clone().or_else(|| env("HIR_TOKEN"));
-    let user = if hosts::is_loopback(host) { Some(String::new()) } else { None };
-    let name = found.source.name();
-    given.or_else(|| found.job.clone()).or(user).ok_or_else(|| {
-        let message = format!("`HIR_TOKEN` is missing: {name} gives the run no id, and other hosts can reach {host}");
-        Diag::global(errors::LAUNCH, message)
-            .note("set it to the same secret on all ranks (with torchrun, `--rdzv-id` does it), so that strangers cannot join")
-    })
 }
 
 #[cfg(test)]

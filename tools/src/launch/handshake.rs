@@ -1,163 +1,294 @@
-//! The first bytes of a connection: who is it, does it know the token, does it belong to this run.
+//! The first bytes of a connection: who is it, does it know the token, and the keys of what follows.
 //!
 //! ```text
-//! joining      -> "HIRX" version:u16 nonce[16] rank:u32 world:u32
-//! coordinator  -> "HIRX" version:u16 nonce[16]
-//! joining      -> proof[32]   HMAC("joining", both nonces, rank, world)
-//! coordinator  -> verdict:u8 proof[32]
+//! joining      -> "HIRX" version:u16 rank:u32 world:u32 e[32] tag[16]      62 bytes
+//! coordinator  -> "HIRX" version:u16 e[32] proof[16]                       54 bytes
+//! joining      -> frame 0: Hello                                           29 bytes (`wire.rs`)
+//! coordinator  -> frame 0: Verdict verdict:u8                              30 bytes
 //! ```
-//! All of it has a fixed size and one deadline, so that a stranger costs little. The coordinator's proof
-//! says that its verdict, too, comes from this run; only the verdict "wrong token" has none.
+//! Numbers are little-endian. What begins with `e` are the two messages of the handshake
+//! `Noise_NNpsk2_25519_ChaChaPoly_SHA256` (The Noise Protocol Framework, revision 34, carried out by the
+//! crate `snow`): ephemeral X25519 keys of both ends, and a shared key, which is made of the token.
+//! What is in the clear, that is a label and the first 14 bytes, is its prologue, so that the proof is also
+//! one of version, rank and world. The tag of the first message has a key that everybody can make of `e`.
+//! From the handshake come two keys, one for each direction, that nobody has who does not know the token, nor who
+//! learns it later: they depend on the ephemeral keys, which are gone then.
+//!
+//! The coordinator proves first, over a number of the joining end that nobody used before; a joining process
+//! sends nothing that depends on the token to whoever has not. The frames are the joining end's proof, and
+//! one that the verdict is the coordinator's. Anything else that is heard, another version included, is
+//! hearsay: [`Unproven`].
+//!
+//! This module has bytes alone; `join.rs` and `lobby.rs` have the connections.
 
-use super::token::{End, Key, NONCE, PROOF, nonce};
-use std::io::{ErrorKind, Read, Result, Write};
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use super::token::Key;
+use super::wire::Session;
+use snow::{Builder, HandshakeState};
+use std::io::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"HIRX";
-/// Changes with every change of what is sent.
-const VERSION: u16 = 1;
-/// How long a handshake may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Changes with every change of what is sent. 1 had no keys: what came after its greeting was bare.
+pub(super) const VERSION: u16 = 2;
+/// Bytes that say which protocol it is.
+pub(super) const HEAD: usize = 6;
+/// Bytes of a joining process's greeting, as far as they are no part of the handshake.
+const CLEAR: usize = HEAD + 8;
+/// Bytes of the whole greeting.
+pub(super) const HELLO: usize = CLEAR + 48;
+/// Bytes of the coordinator's answer.
+pub(super) const ANSWER: usize = HEAD + 48;
+/// Bytes of a version's greeting that every version waits for.
+const OLDEST: usize = 22;
 
-/// What the coordinator says to a process that wants to join.
+const PATTERN: &str = "Noise_NNpsk2_25519_ChaChaPoly_SHA256";
+const LABEL: &[u8] = b"hir-run rendezvous";
+
+/// What the coordinator says to a process that knows the token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Welcome = 0,
-    Token = 1,
-    Version = 2,
-    World = 3,
-    Rank = 4,
+    World = 1,
+    Rank = 2,
 }
 
 impl Verdict {
-    fn of(byte: u8) -> Option<Self> {
-        let all =
-            [Verdict::Welcome, Verdict::Token, Verdict::Version, Verdict::World, Verdict::Rank];
+    pub(super) fn of(byte: u8) -> Option<Self> {
+        let all = [Verdict::Welcome, Verdict::World, Verdict::Rank];
         all.into_iter().find(|verdict| *verdict as u8 == byte)
     }
 }
 
-/// How joining can go.
-#[derive(Debug)]
-pub(super) enum Answer {
-    /// The coordinator's verdict.
-    Verdict(Verdict),
-    /// What answers is no coordinator of ours.
+/// What a joining process heard that nobody answers for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unproven {
+    /// No hir-run.
     Stranger,
+    /// One of this version of the protocol.
+    Version(u16),
+    /// One that does not know the token.
+    Token,
 }
 
-/// A connection whose reads and writes end at one time.
-struct Within<'a> {
-    stream: &'a TcpStream,
-    deadline: Instant,
-}
-
-impl Within<'_> {
-    fn left(&self) -> Result<Duration> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
-    }
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut bytes = [0; N];
-        let mut filled = 0;
-        while filled < N {
-            self.stream.set_read_timeout(Some(self.left()?))?;
-            match (&mut &*self.stream).read(&mut bytes[filled..]) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(bytes)
-    }
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream.set_write_timeout(Some(self.left()?))?;
-        (&mut &*self.stream).write_all(bytes)
-    }
-}
-
-fn greeting(nonce: &[u8; NONCE]) -> Vec<u8> {
-    [MAGIC.as_slice(), &VERSION.to_le_bytes(), nonce].concat()
-}
-
-/// The version and random number of a greeting; `None` if it is none of ours.
-fn greeted(bytes: &[u8; 6 + NONCE]) -> Option<(u16, &[u8])> {
-    let (version, nonce) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<2>()?;
-    Some((u16::from_le_bytes(*version), nonce))
-}
-
-/// Asks to join as `rank` of `world`, and waits no longer than `left` for the answer.
-pub(super) fn join(
-    stream: &TcpStream,
-    key: &Key,
-    rank: u32,
-    world: u32,
-    left: Duration,
-) -> Result<Answer> {
-    let mut line = Within { stream, deadline: Instant::now() + left.min(PATIENCE) };
-    let own = nonce()?;
-    let (rank, world) = (rank.to_le_bytes(), world.to_le_bytes());
-    line.put(&[greeting(&own).as_slice(), &rank, &world].concat())?;
-    let answer = line.take::<{ 6 + NONCE }>()?;
-    let Some((version, theirs)) = greeted(&answer) else { return Ok(Answer::Stranger) };
-    if version != VERSION {
-        return Ok(Answer::Verdict(Verdict::Version));
-    }
-    let parts = [&own, theirs, &rank, &world];
-    line.put(&key.prove(End::Joining, &parts))?;
-    let [code] = line.take::<1>()?;
-    let proof = line.take::<PROOF>()?;
-    Ok(match Verdict::of(code) {
-        Some(Verdict::Token) => Answer::Verdict(Verdict::Token),
-        Some(verdict)
-            if key.check(End::Coordinator, &[&[code], &own, theirs, &rank, &world], &proof) =>
-        {
-            Answer::Verdict(verdict)
-        }
-        _ => Answer::Stranger,
-    })
-}
-
-/// A process that asked to join, and what it was told. Whoever does not know the token may say anything.
+/// What a process says of itself when it wants to join. Whoever does not know the token may say anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
-    pub(super) verdict: Verdict,
     pub(super) rank: u32,
     pub(super) world: u32,
 }
 
-/// Answers a process that wants to join. `admit` says what it thinks of a rank and a world that know the
-/// token; nothing comes back of strangers that do not speak as we do.
-pub(super) fn admit(
-    stream: &TcpStream,
+fn head() -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[..4].copy_from_slice(MAGIC);
+    head[4..].copy_from_slice(&VERSION.to_le_bytes());
+    head
+}
+
+/// The version of a greeting; `None` if it is none of ours.
+pub(super) fn version(head: &[u8; HEAD]) -> Option<u16> {
+    let version = head.strip_prefix(MAGIC)?.first_chunk::<2>()?;
+    Some(u16::from_le_bytes(*version))
+}
+
+fn begin(
     key: &Key,
-    admit: impl FnOnce(u32, u32) -> Verdict,
-) -> Result<Option<Claim>> {
-    let mut line = Within { stream, deadline: Instant::now() + PATIENCE };
-    let hello = line.take::<{ 6 + NONCE }>()?;
-    let Some((version, theirs)) = greeted(&hello) else { return Ok(None) };
-    let own = nonce()?;
-    line.put(&greeting(&own))?;
-    let (rank, world) = (line.take::<4>()?, line.take::<4>()?);
-    let claim = |verdict| {
-        let (rank, world) = (u32::from_le_bytes(rank), u32::from_le_bytes(world));
-        Some(Claim { verdict, rank, world })
-    };
-    if version != VERSION {
-        return Ok(claim(Verdict::Version));
+    clear: &[u8],
+    joining: bool,
+) -> std::result::Result<HandshakeState, snow::Error> {
+    let prologue = [LABEL, clear].concat();
+    let builder = Builder::new(PATTERN.parse()?).psk(2, &key.0)?.prologue(&prologue)?;
+    if joining { builder.build_initiator() } else { builder.build_responder() }
+}
+
+/// A joining process between its greeting and the answer.
+pub(super) struct Joining {
+    noise: HandshakeState,
+    hello: [u8; HELLO],
+}
+
+impl Joining {
+    /// # Errors
+    /// If the system has no random numbers.
+    pub(super) fn new(key: &Key, claim: Claim) -> Result<Self> {
+        let mut hello = [0; HELLO];
+        hello[..HEAD].copy_from_slice(&head());
+        hello[HEAD..HEAD + 4].copy_from_slice(&claim.rank.to_le_bytes());
+        hello[HEAD + 4..CLEAR].copy_from_slice(&claim.world.to_le_bytes());
+        let mut noise = begin(key, &hello[..CLEAR], true).map_err(Error::other)?;
+        noise.write_message(&[], &mut hello[CLEAR..]).map_err(Error::other)?;
+        Ok(Self { noise, hello })
     }
-    let proof = line.take::<PROOF>()?;
-    let known = key.check(End::Joining, &[theirs, &own, &rank, &world], &proof);
-    let number = u32::from_le_bytes(rank);
-    let verdict = if known { admit(number, u32::from_le_bytes(world)) } else { Verdict::Token };
-    let code = verdict as u8;
-    let proof = match known {
-        true => key.prove(End::Coordinator, &[&[code], theirs, &own, &rank, &world]),
-        false => [0; PROOF],
+
+    pub(super) fn hello(&self) -> &[u8; HELLO] {
+        &self.hello
+    }
+
+    /// The keys of a connection whose other end knows the token.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(super) fn answered(
+        mut self,
+        answer: &[u8; ANSWER],
+    ) -> std::result::Result<Session, Unproven> {
+        let unproven = |_| Unproven::Token;
+        self.noise.read_message(&answer[HEAD..], &mut []).map_err(unproven)?;
+        self.noise.into_stateless_transport_mode().map(Session::new).map_err(unproven)
+    }
+}
+
+/// What a coordinator answers to a greeting.
+pub(super) enum Answer {
+    /// Its proof, what the other end claims, and the keys, which only somebody who knows the token has too.
+    Proof(Box<([u8; ANSWER], Claim, Session)>),
+    /// To a process of another version, so that it can say so.
+    Version(u16, [u8; OLDEST]),
+    /// Nothing.
+    Silence,
+}
+
+/// Answers the beginning of a greeting; `None` if more of it has to come.
+pub(super) fn answer(key: &Key, heard: &[u8]) -> Option<Answer> {
+    let known = heard.len().min(MAGIC.len());
+    if heard[..known] != MAGIC[..known] {
+        return Some(Answer::Silence);
+    }
+    let version = version(heard.first_chunk()?)?;
+    if version != VERSION {
+        let mut greeting = [0; OLDEST];
+        greeting[..HEAD].copy_from_slice(&head());
+        return Some(Answer::Version(version, greeting));
+    }
+    let hello: &[u8; HELLO] = heard.first_chunk()?;
+    Some(prove(key, hello).unwrap_or(Answer::Silence))
+}
+
+fn prove(key: &Key, hello: &[u8; HELLO]) -> std::result::Result<Answer, snow::Error> {
+    let (clear, message) = hello.split_at(CLEAR);
+    let mut noise = begin(key, clear, false)?;
+    noise.read_message(message, &mut [])?;
+    let mut answer = [0; ANSWER];
+    answer[..HEAD].copy_from_slice(&head());
+    noise.write_message(&[], &mut answer[HEAD..])?;
+    let word = |at: usize| {
+        clear
+            .get(at..)
+            .and_then(|rest| rest.first_chunk())
+            .map_or(0, |word| u32::from_le_bytes(*word))
     };
-    line.put(&[&[code], proof.as_slice()].concat())?;
-    stream.set_read_timeout(None)?;
-    Ok(claim(verdict))
+    let claim = Claim { rank: word(HEAD), world: word(HEAD + 4) };
+    let session = Session::new(noise.into_stateless_transport_mode()?);
+    Ok(Answer::Proof(Box::new((answer, claim, session))))
+}
+
+/// Both ends of a connection.
+#[cfg(test)]
+pub(super) fn both_ends(rank: u32) -> (Session, Session) {
+    let key = Key::new(None);
+    let joining = Joining::new(&key, Claim { rank, world: rank + 1 }).unwrap();
+    let Some(Answer::Proof(parts)) = answer(&key, joining.hello()) else { panic!("no proof") };
+    let (bytes, _, coordinator) = *parts;
+    (joining.answered(&bytes).unwrap(), coordinator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAIM: Claim = Claim { rank: 3, world: 4 };
+
+    fn keys() -> (Key, Key) {
+        (Key([1; 32]), Key([2; 32]))
+    }
+
+    fn proof(key: &Key, hello: &[u8]) -> ([u8; ANSWER], Claim) {
+        let Some(Answer::Proof(parts)) = answer(key, hello) else { panic!("no proof") };
+        (parts.0, parts.1)
+    }
+
+    #[test]
+    fn both_ends_know_the_token() {
+        let (key, other) = keys();
+        let ask = || Joining::new(&key, CLAIM).unwrap();
+        let joining = ask();
+        let (bytes, claim) = proof(&key, joining.hello());
+        assert_eq!(claim, CLAIM);
+        // A proof is of one conversation: neither another greeting nor another token takes it.
+        assert_eq!(ask().answered(&bytes).err(), Some(Unproven::Token));
+        assert!(joining.answered(&bytes).is_ok());
+        let joining = ask();
+        let (bytes, _) = proof(&other, joining.hello());
+        assert_eq!(joining.answered(&bytes).err(), Some(Unproven::Token));
+    }
+
+    /// Whoever changes a greeting, rank and world for instance, is found out, and so is a changed proof.
+    #[test]
+    fn proofs_are_of_all_that_was_said() {
+        let (key, _) = keys();
+        for at in HEAD..HELLO {
+            let mut changed = *Joining::new(&key, CLAIM).unwrap().hello();
+            changed[at] ^= 1;
+            assert!(matches!(answer(&key, &changed), Some(Answer::Silence)), "{at}");
+        }
+        // The tag of a greeting keeps out accidents alone; the proof of another rank's is no proof for this one.
+        let ephemeral = [7; 32];
+        let ask = |clear: &[u8]| {
+            let builder = Builder::new(PATTERN.parse().unwrap()).psk(2, &key.0).unwrap();
+            let builder = builder.fixed_ephemeral_key_for_testing_only(&ephemeral);
+            let prologue = [LABEL, clear].concat();
+            let mut noise = builder.prologue(&prologue).unwrap().build_initiator().unwrap();
+            let mut hello: [u8; HELLO] = [0; HELLO];
+            hello[..CLEAR].copy_from_slice(clear);
+            noise.write_message(&[], &mut hello[CLEAR..]).unwrap();
+            Joining { noise, hello }
+        };
+        let own = *Joining::new(&key, CLAIM).unwrap().hello().first_chunk::<CLEAR>().unwrap();
+        let other = Claim { rank: 2, ..CLAIM };
+        let other = *Joining::new(&key, other).unwrap().hello().first_chunk::<CLEAR>().unwrap();
+        let (bytes, _) = proof(&key, ask(&other).hello());
+        assert_eq!(ask(&own).answered(&bytes).err(), Some(Unproven::Token));
+        assert!(ask(&other).answered(&bytes).is_ok());
+        for at in HEAD..ANSWER {
+            let joining = Joining::new(&key, CLAIM).unwrap();
+            let (mut bytes, _) = proof(&key, joining.hello());
+            bytes[at] ^= 1;
+            assert_eq!(joining.answered(&bytes).err(), Some(Unproven::Token), "{at}");
+        }
+    }
+
+    /// A false coordinator hears nothing that it could try guesses with: two greetings under one token differ, and
+    /// under two tokens a greeting is made alike, of random bytes and what is in the clear.
+    #[test]
+    fn greetings_do_not_depend_on_the_token() {
+        let (key, other) = keys();
+        let hello = |key: &Key| {
+            let builder = Builder::new(PATTERN.parse().unwrap()).psk(2, &key.0).unwrap();
+            let builder = builder.fixed_ephemeral_key_for_testing_only(&[7; 32]);
+            let mut noise = builder.prologue(b"x").unwrap().build_initiator().unwrap();
+            let mut bytes = [0; 48];
+            noise.write_message(&[], &mut bytes).unwrap();
+            bytes
+        };
+        assert_eq!(hello(&key), hello(&other));
+        let fresh = || *Joining::new(&key, CLAIM).unwrap().hello();
+        assert_ne!(fresh(), fresh());
+    }
+
+    #[test]
+    fn strangers_and_other_versions() {
+        let (key, _) = keys();
+        for start in [&b""[..], b"HI", b"HIRX", b"HIRX\x02\x00", b"HIRX\x02\x00abc"] {
+            assert!(answer(&key, start).is_none(), "{start:?}");
+        }
+        for noise in [&b"G"[..], b"HIR ", b"HTTP/1.1 200", &[0xff; 64]] {
+            assert!(matches!(answer(&key, noise), Some(Answer::Silence)), "{noise:?}");
+        }
+        // The first version's greeting; it waits for 22 bytes, of which the first six say the version.
+        let old = [&b"HIRX\x01\x00"[..], &[9; 24]].concat();
+        let Some(Answer::Version(1, bytes)) = answer(&key, &old) else { panic!("no version") };
+        assert_eq!((bytes.len(), version(bytes.first_chunk().unwrap())), (22, Some(2)));
+        assert_eq!(version(b"HTTP/1"), None);
+        let all = [Verdict::Welcome, Verdict::World, Verdict::Rank];
+        assert!(all.iter().all(|verdict| Verdict::of(*verdict as u8) == Some(*verdict)));
+        assert_eq!(Verdict::of(9), None);
+    }
 }

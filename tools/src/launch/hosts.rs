@@ -44,8 +44,10 @@ pub(super) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The addresses of a name, those of IPv4 first.
+/// The addresses of a name, those of IPv4 first. `localhost` is 127.0.0.1 on all ranks: where rank 0 listens
+/// on one of its addresses, anybody may listen on the other.
 pub(super) fn addresses(host: &str, port: u16) -> std::io::Result<Vec<std::net::SocketAddr>> {
+    let host = if host == "localhost" { "127.0.0.1" } else { host };
     let mut found: Vec<_> = (host, port).to_socket_addrs()?.collect();
     found.sort_by_key(|address| !address.is_ipv4());
     Ok(found)
@@ -88,6 +90,13 @@ mod tests {
             let start = format!("`HIR_COORDINATOR` is `{wrong}`, which");
             assert!(diag.message.starts_with(&start), "{}", diag.message);
         }
+    }
+
+    /// Whatever `/etc/hosts` says.
+    #[test]
+    fn localhost_is_one_address() {
+        let found = addresses("localhost", 7000).unwrap();
+        assert_eq!(found, [([127, 0, 0, 1], 7000).into()]);
     }
 
     #[test]

@@ -1,80 +1,136 @@
 //! How the processes of a run find each other: rank 0 listens, the others connect.
 
-use super::detect::{Place, Source};
-use super::handshake::{self, Answer, Claim, Verdict};
-use super::hosts;
+use super::detect::{Meeting, Place, Source};
+use super::handshake::{ANSWER, Claim, HEAD, Joining, Unproven, VERSION, Verdict, version};
+use super::lobby::{Lobby, PATIENCE, Refused, STEP};
 use super::peers::{Core, Pace, Peers};
+use super::stream::{Listener, Stream};
 use super::token::Key;
+use super::wire::{Fault, Kind, Opener, Sealer};
+use super::{hosts, local};
 use crate::run::errors;
-use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
+use hostir::backend::exchange::Exchange as _;
 use hostir::diag::Diag;
-use std::io::{Error, ErrorKind};
+use std::io::{Error, ErrorKind, Read, Result as IoResult, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two looks for a new connection, or two attempts to make one.
+/// Between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Handshakes at a time; a connection beyond them is dropped and may come again.
-const MOST_GUESTS: usize = 64;
-/// Refused processes that are remembered, for the message of a run that does not come about.
-const MOST_REFUSED: usize = 8;
-/// The name of the first step, which ends when everybody is here.
-const STEP: &str = "join";
+/// The same where something answered that is not what was looked for.
+const LONG_PAUSE: Duration = Duration::from_millis(200);
+/// How those go on who do not share a socket of this host.
+const APART: &str = "ranks without `HIR_TOKEN` meet there, but those in containers, or network namespaces, of their own do not share it: give all ranks `HIR_COORDINATOR=HOST:PORT`, with an address of rank 0, and the same `HIR_TOKEN`";
 
-/// Joins the run. Returns when all processes are here.
+/// Rank 0's ear.
+pub(super) struct Ear {
+    listener: Listener,
+    /// Where it is, for people.
+    pub(super) at: String,
+}
+
+/// Joins the run; rank 0 has its ear. Returns when all processes are here, and nobody listens any more.
 ///
 /// # Errors
-/// [`errors::LISTEN`], [`errors::UNREACHABLE`], [`errors::REFUSED`], or who did not come.
-pub(crate) fn join(
+/// [`errors::UNREACHABLE`], [`errors::REFUSED`], [`errors::SQUATTED`], or who did not come.
+pub(super) fn join(
     place: &Place,
+    ear: Option<Ear>,
     host: Option<String>,
     timeout: Duration,
 ) -> Result<Arc<Peers>, Diag> {
-    let pace = Pace::new(timeout);
-    let core = Core::start(place.rank, place.world, pace);
+    let core = Core::start(place.rank, place.world, Pace::new(timeout));
     let peers = Arc::new(Peers::new(core.clone(), hosts::own(host)));
-    let key = Key::new(&place.token);
+    let key = Key::new(place.token.as_ref());
     let deadline = Instant::now() + timeout;
     let mut refused = Refused::default();
-    if place.rank == 0 {
-        let listener = listener(place)?;
-        refused = lobby(&listener, &core, place.world, &key, deadline, timeout);
+    if let Some(ear) = ear {
+        refused = Lobby::new(&ear.listener, &core, place.world, &key).run(deadline, timeout);
     } else {
-        let stream = connect(place, &key, deadline, timeout)?;
-        core.add(0, stream).map_err(|error| unreachable(place, timeout, &error.to_string()))?;
+        let (stream, sealer, opener) = connect(place, &key, deadline, timeout)?;
+        let added = core.add(0, stream, sealer, opener);
+        added.map_err(|error| unreachable(place, timeout, &error.to_string()))?;
     }
     match (peers.gather(STEP, &[]), refused.cause) {
         (Ok(_), _) => Ok(peers),
         (Err(_), Some(cause)) => Err(cause),
-        (Err(error), None) => Err(refused.notes.into_iter().fold(error.diag(), Diag::note)),
+        (Err(error), None) => {
+            let local = matches!(place.meeting, Meeting::Local(_)) && place.rank == 0;
+            let diag = refused.notes.into_iter().fold(error.diag(), Diag::note);
+            let apart = || format!("rank 0 listens at {}; {APART}", place.meeting);
+            Err(if local && place.source != Source::Processes { diag.note(apart()) } else { diag })
+        }
     }
 }
 
-/// Rank 0's ear: one that `--processes` made, or the coordinator's address.
-fn listener(place: &Place) -> Result<TcpListener, Diag> {
-    let made = if place.source == Source::Processes {
-        std::io::stdin().as_fd().try_clone_to_owned().map(TcpListener::from)
-    } else {
-        listen(&place.host, place.port)
-    };
-    let ready = made.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-    ready.map_err(|error| {
-        let at = address(place);
-        let message = match error.kind() {
-            ErrorKind::AddrInUse => format!("rank 0 cannot listen at {at}: the port is in use"),
+/// Rank 0 begins to listen.
+///
+/// # Errors
+/// [`errors::LISTEN`] or [`errors::SQUATTED`].
+pub(super) fn listen(place: &Place) -> Result<Ear, Diag> {
+    let ear = |(listener, at)| Ear { listener, at };
+    open(place).map(ear).map_err(|error| {
+        if let Some(user) = local::other_user(&error) {
+            return squatted(place, user);
+        }
+        let at = &place.meeting;
+        let message = match (error.kind(), at) {
+            (ErrorKind::AddrInUse, Meeting::Local(_)) => {
+                format!("rank 0 cannot listen at {at}: another process of yours does")
+            }
+            (ErrorKind::AddrInUse, Meeting::Network(..)) => {
+                format!("rank 0 cannot listen at {at}: the port is in use")
+            }
             _ => format!("rank 0 cannot listen at {at}: {error}"),
         };
         Diag::global(errors::LISTEN, message).note(elsewhere(place.source))
     })
 }
 
+/// The listener, and where it is.
+fn open(place: &Place) -> IoResult<(Listener, String)> {
+    let at = place.meeting.to_string();
+    match &place.meeting {
+        Meeting::Local(_) if place.source == Source::Processes => {
+            let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+            // Its last copy is closed when everybody is here.
+            rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+            Ok((Listener::unix(UnixListener::from(socket))?, at))
+        }
+        Meeting::Local(name) => Ok((Listener::unix(local::listen(name)?)?, at)),
+        Meeting::Network(host, port) => {
+            let (listener, here) = bind(host, *port)?;
+            let at = match listener.local_addr()?.ip() {
+                ip if !here => format!(
+                    "port {port} of all addresses of this host ({ip}), since `{host}` is none of them"
+                ),
+                ip if ip.to_string() == *host => at,
+                ip => format!("{at} ({ip})"),
+            };
+            Ok((Listener::tcp(listener)?, at))
+        }
+    }
+}
+
+/// Listens on the address of this name alone, or, where the name is not of this machine (an address that is
+/// translated on the way), on all of them. Whether it is the former.
+fn bind(host: &str, port: u16) -> IoResult<(TcpListener, bool)> {
+    let addresses = hosts::addresses(host, port)?;
+    match TcpListener::bind(addresses.as_slice()) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
+            Ok((TcpListener::bind(("0.0.0.0", port))?, false))
+        }
+        bound => Ok((bound?, true)),
+    }
+}
+
 /// How another address is said.
 fn elsewhere(source: Source) -> &'static str {
     match source {
-        Source::Processes => "start it again: the system chooses the port",
+        Source::Processes => "start it again: the system chooses the socket",
         Source::Explicit => {
             "name an address of rank 0's host and a port that is free there in `--coordinator`, or `HIR_COORDINATOR`, on all ranks"
         }
@@ -87,194 +143,78 @@ fn elsewhere(source: Source) -> &'static str {
     }
 }
 
-/// Listens on the address of this name alone. A name that is not of this machine (an address that is
-/// translated on the way) means all of them.
-fn listen(host: &str, port: u16) -> std::io::Result<TcpListener> {
-    let addresses = hosts::addresses(host, port)?;
-    match TcpListener::bind(addresses.as_slice()) {
-        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
-            TcpListener::bind(("0.0.0.0", port))
-        }
-        bound => bound,
-    }
-}
-
-fn address(place: &Place) -> String {
-    format!("{}:{}", place.host, place.port)
-}
-
-/// Lets processes in until all are here, the time is up, or one of them fails. Gives what it refused.
-fn lobby(
-    listener: &TcpListener,
-    core: &Arc<Core>,
-    world: u32,
-    key: &Key,
-    deadline: Instant,
-    timeout: Duration,
-) -> Refused {
-    let desk = Arc::new(Desk { world, taken: Mutex::new(vec![0]), refused: Mutex::default() });
-    let guests = Arc::new(AtomicUsize::new(0));
-    while core.failed().is_none() {
-        let absent = core.absent();
-        if absent.is_empty() {
-            break;
-        }
-        if Instant::now() > deadline {
-            core.fail(ExchangeError::Late { ranks: absent, what: STEP.to_owned(), timeout });
-            break;
-        }
-        let Ok((stream, _)) = listener.accept() else {
-            std::thread::sleep(PAUSE);
-            continue;
-        };
-        if guests.load(Ordering::Acquire) >= MOST_GUESTS {
-            continue;
-        }
-        guests.fetch_add(1, Ordering::AcqRel);
-        let (core, desk, key, guests) = (core.clone(), desk.clone(), key.clone(), guests.clone());
-        std::thread::spawn(move || {
-            desk.receive(&core, &key, stream);
-            guests.fetch_sub(1, Ordering::AcqRel);
-        });
-    }
-    desk.refused().clone()
-}
-
-/// What rank 0 knows of processes that it did not let in.
-#[derive(Clone, Default)]
-struct Refused {
-    /// A sentence for each kind of them, for a run that does not come about.
-    notes: Vec<String>,
-    /// Why it cannot come about.
-    cause: Option<Diag>,
-}
-
-/// Who may come in.
-struct Desk {
-    world: u32,
-    taken: Mutex<Vec<u32>>,
-    refused: Mutex<Refused>,
-}
-
-impl Desk {
-    fn receive(&self, core: &Arc<Core>, key: &Key, stream: TcpStream) {
-        let mut reserved = None;
-        let admitted = stream.set_nonblocking(false).and_then(|()| {
-            handshake::admit(&stream, key, |rank, world| {
-                let verdict = self.verdict(rank, world);
-                reserved = (verdict == Verdict::Welcome).then_some(rank);
-                verdict
-            })
-        });
-        let joined = match admitted {
-            Ok(Some(claim)) if claim.verdict == Verdict::Welcome => {
-                core.add(claim.rank, stream).is_ok()
-            }
-            Ok(Some(claim)) => {
-                self.remember(core, claim);
-                false
-            }
-            _ => false,
-        };
-        if let Some(rank) = reserved.filter(|_| !joined) {
-            // It went away in the middle, and may come again.
-            self.taken().retain(|other| *other != rank);
-        }
-    }
-
-    fn taken(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn refused(&self) -> std::sync::MutexGuard<'_, Refused> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps what may explain why somebody does not come. A process that knows the token, has another
-    /// idea of the run, and is missing here, ends it: waiting brings nobody else.
-    fn remember(&self, core: &Core, claim: Claim) {
-        let Claim { verdict, rank, world } = claim;
-        let note = match verdict {
-            Verdict::Welcome => return,
-            Verdict::Token => format!(
-                "a process that said it is rank {rank} was refused: it does not know this run's token; give all ranks the same `HIR_TOKEN`"
-            ),
-            Verdict::Version => format!(
-                "a process that said it is rank {rank} was refused: it is of another version of hir-run"
-            ),
-            Verdict::World => format!(
-                "a process that said it is rank {rank} of {world} was refused: rank 0 was started as one of {}",
-                self.world
-            ),
-            Verdict::Rank => format!("two processes said that they are rank {rank}"),
-        };
-        let mut refused = self.refused();
-        if refused.notes.len() < MOST_REFUSED && !refused.notes.contains(&note) {
-            refused.notes.push(note);
-        }
-        if verdict != Verdict::World || self.taken().contains(&rank) || refused.cause.is_some() {
-            return;
-        }
-        let message = format!(
-            "rank {rank} was started as one of {world} processes, rank 0 as one of {}",
-            self.world
-        );
-        let cause = Diag::global(errors::REFUSED, message)
-            .note("say the same number of processes on all ranks");
-        let why = exchange::report(std::slice::from_ref(&cause));
-        refused.cause = Some(cause);
-        drop(refused);
-        core.fail(ExchangeError::Failed { rank: 0, why });
-    }
-
-    fn verdict(&self, rank: u32, world: u32) -> Verdict {
-        if world != self.world {
-            return Verdict::World;
-        }
-        let mut taken = self.taken();
-        if rank >= world || taken.contains(&rank) {
-            return Verdict::Rank;
-        }
-        taken.push(rank);
-        Verdict::Welcome
-    }
+fn squatted(place: &Place, user: u32) -> Diag {
+    let message =
+        format!("{} belongs to user {user}, not to you ({})", place.meeting, local::user());
+    Diag::global(errors::SQUATTED, message)
+        .note("nothing was told to that user's process; `HIR_COORDINATOR=HOST:PORT` on all ranks, with another port, names another socket, and `HIR_TOKEN` with it goes over the network")
 }
 
 fn unreachable(place: &Place, timeout: Duration, why: &str) -> Diag {
     let message = format!(
         "rank {} cannot reach rank 0 at {} within {} ms: {why}",
         place.rank,
-        address(place),
+        place.meeting,
         timeout.as_millis()
     );
-    Diag::global(errors::UNREACHABLE, message)
-        .note("look at what rank 0 printed; its host and port have to be open to the other ranks")
+    let note = match place.meeting {
+        Meeting::Local(_) if place.source != Source::Processes => {
+            format!("look at what rank 0 printed; {APART}")
+        }
+        Meeting::Local(_) => "look at what rank 0 printed".to_owned(),
+        Meeting::Network(..) => {
+            "look at what rank 0 printed; its host and port have to be open to the other ranks, and without `HIR_TOKEN` it listens elsewhere"
+                .to_owned()
+        }
+    };
+    Diag::global(errors::UNREACHABLE, message).note(note)
 }
 
-/// Connects to rank 0, again and again until it is there.
-fn connect(
-    place: &Place,
-    key: &Key,
-    deadline: Instant,
-    timeout: Duration,
-) -> Result<TcpStream, Diag> {
+/// Why an attempt to join did not succeed.
+#[derive(Debug)]
+enum Trouble {
+    /// There is no connection.
+    Io(Error),
+    /// What answers has not proved that it is rank 0: it may be anybody, and rank 0 may still come.
+    Unproven(Unproven),
+    /// Rank 0 says so.
+    Refused(Verdict),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Trouble::Io(error)
+    }
+}
+
+/// A connection to rank 0.
+type Joined = (Stream, Sealer, Opener);
+
+/// Connects to rank 0, again and again until it is there. What anybody may say is no reason to give up.
+fn connect(place: &Place, key: &Key, deadline: Instant, timeout: Duration) -> Result<Joined, Diag> {
+    let mut heard = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let why = match attempt(place, key, left) {
-            Ok((stream, Answer::Verdict(Verdict::Welcome))) => return Ok(stream),
-            Ok((_, Answer::Verdict(verdict))) => return Err(refused(place, verdict)),
-            Ok((_, Answer::Stranger)) => {
-                let message = format!("what answers at {} is no hir-run", address(place));
-                return Err(
-                    Diag::global(errors::UNREACHABLE, message).note(elsewhere(place.source))
-                );
+        let (pause, why) = match attempt(place, key, left) {
+            Ok(joined) => return Ok(joined),
+            Err(Trouble::Refused(verdict)) => return Err(refused(place, verdict)),
+            Err(Trouble::Unproven(unproven)) => {
+                heard = Some(hearsay(place, timeout, unproven));
+                (LONG_PAUSE, None)
             }
-            Err(error) => error,
+            Err(Trouble::Io(error)) => match local::other_user(&error) {
+                Some(user) => {
+                    heard = Some(squatted(place, user));
+                    (LONG_PAUSE, None)
+                }
+                None => (PAUSE, Some(error)),
+            },
         };
-        if Instant::now() + PAUSE >= deadline {
-            return Err(unreachable(place, timeout, &words(&why)));
+        if Instant::now() + pause >= deadline {
+            let words = why.as_ref().map_or_else(String::new, words);
+            return Err(heard.unwrap_or_else(|| unreachable(place, timeout, &words)));
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
     }
 }
 
@@ -282,44 +222,128 @@ fn words(error: &Error) -> String {
     match error.kind() {
         ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
         ErrorKind::TimedOut | ErrorKind::WouldBlock => "it does not answer".to_owned(),
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
             "it closed the connection".to_owned()
         }
         _ => error.to_string(),
     }
 }
 
-fn attempt(place: &Place, key: &Key, left: Duration) -> std::io::Result<(TcpStream, Answer)> {
-    let one = |address: &SocketAddr| {
-        let patience = left.clamp(PAUSE, Duration::from_secs(1));
-        TcpStream::connect_timeout(address, patience)
+/// Tries the socket, or each address of the host.
+fn attempt(place: &Place, key: &Key, left: Duration) -> Result<Joined, Trouble> {
+    let (host, port) = match &place.meeting {
+        Meeting::Local(name) => {
+            let stream = Stream::Unix(local::connect(name, local::user())?);
+            return greet(stream, place, key, left);
+        }
+        Meeting::Network(host, port) => (host, *port),
     };
-    let mut result = Err(ErrorKind::AddrNotAvailable.into());
-    for address in hosts::addresses(&place.host, place.port)? {
-        result = one(&address);
-        if result.is_ok() {
-            break;
+    let mut result = Err(Trouble::Io(ErrorKind::AddrNotAvailable.into()));
+    for address in hosts::addresses(host, port)? {
+        let joined = reach(&address, left).map_err(Trouble::Io);
+        let joined = joined.and_then(|stream| greet(stream, place, key, left));
+        match (joined, &result) {
+            (Err(Trouble::Io(_)), Err(Trouble::Unproven(_))) => {}
+            (Err(Trouble::Unproven(why)), _) => result = Err(Trouble::Unproven(why)),
+            (Err(Trouble::Io(error)), _) => result = Err(Trouble::Io(error)),
+            (end, _) => return end,
         }
     }
-    let stream = result?;
+    result
+}
+
+fn reach(address: &SocketAddr, left: Duration) -> IoResult<Stream> {
+    let patience = left.clamp(PAUSE, Duration::from_secs(1));
+    let stream = TcpStream::connect_timeout(address, patience)?;
     if stream.local_addr()? == stream.peer_addr()? {
         // Where nobody listens on a port that systems hand out, a connection may reach itself.
         return Err(ErrorKind::ConnectionRefused.into());
     }
-    let answer = handshake::join(&stream, key, place.rank, place.world, left)?;
-    Ok((stream, answer))
+    Ok(Stream::Tcp(stream))
+}
+
+/// A connection whose reads and writes end at one time.
+struct Within<'a> {
+    stream: &'a Stream,
+    deadline: Instant,
+}
+
+impl Within<'_> {
+    fn left(&self) -> IoResult<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+    fn put(&mut self, bytes: &[u8]) -> IoResult<()> {
+        self.stream.set_write_timeout(Some(self.left()?))?;
+        (&mut &*self.stream).write_all(bytes)
+    }
+}
+
+impl Read for Within<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> IoResult<usize> {
+        self.stream.set_read_timeout(Some(self.left()?))?;
+        (&mut &*self.stream).read(bytes)
+    }
+}
+
+/// Goes through the handshake, and waits no longer than `left` for it.
+fn greet(stream: Stream, place: &Place, key: &Key, left: Duration) -> Result<Joined, Trouble> {
+    let mut line = Within { stream: &stream, deadline: Instant::now() + left.min(PATIENCE) };
+    let joining = Joining::new(key, Claim { rank: place.rank, world: place.world })?;
+    line.put(joining.hello())?;
+    let mut answer = [0; ANSWER];
+    let (head, rest) = answer.split_at_mut(HEAD);
+    line.read_exact(head)?;
+    match head.first_chunk().and_then(version) {
+        Some(VERSION) => {}
+        Some(other) => return Err(Trouble::Unproven(Unproven::Version(other))),
+        None => return Err(Trouble::Unproven(Unproven::Stranger)),
+    }
+    line.read_exact(rest)?;
+    let (mut sealer, mut opener) = joining.answered(&answer).map_err(Trouble::Unproven)?.split();
+    line.put(&sealer.seal(Kind::Hello, &[])?)?;
+    let verdict = match opener.read(&mut line) {
+        Ok(Some((Kind::Verdict, payload))) => payload.first().copied().and_then(Verdict::of),
+        Ok(Some(_)) => None,
+        Ok(None) => return Err(Trouble::Io(ErrorKind::UnexpectedEof.into())),
+        Err(Fault::Broken(error)) => return Err(Trouble::Io(error)),
+        Err(Fault::Altered(_)) => return Err(Trouble::Unproven(Unproven::Token)),
+    };
+    match verdict {
+        Some(Verdict::Welcome) => Ok((stream, sealer, opener)),
+        Some(verdict) => Err(Trouble::Refused(verdict)),
+        None => Err(Trouble::Unproven(Unproven::Stranger)),
+    }
+}
+
+/// What was heard until the time was up.
+fn hearsay(place: &Place, timeout: Duration, unproven: Unproven) -> Diag {
+    let (at, within) = (&place.meeting, format!("within {} ms", timeout.as_millis()));
+    match unproven {
+        Unproven::Stranger => {
+            let message = format!("what answers at {at} is no hir-run, and none came {within}");
+            Diag::global(errors::UNREACHABLE, message).note(elsewhere(place.source))
+        }
+        Unproven::Version(version) => {
+            let message = format!(
+                "what answers at {at} speaks version {version} of the protocol, this hir-run version {VERSION}, and no other came {within}"
+            );
+            Diag::global(errors::REFUSED, message).note("start the same hir-run on all hosts")
+        }
+        Unproven::Token => {
+            let message = format!(
+                "what answers at {at} does not know the token of rank {}, and nobody came {within} who does",
+                place.rank
+            );
+            Diag::global(errors::REFUSED, message)
+                .note("give all ranks the same `HIR_TOKEN`; or another run listens there, and `HIR_COORDINATOR` names another port")
+        }
+    }
 }
 
 fn refused(place: &Place, verdict: Verdict) -> Diag {
     let (rank, world) = (place.rank, place.world);
     let (why, note) = match verdict {
-        Verdict::Token => (
-            "its token is another".to_owned(),
-            "give all ranks the same `HIR_TOKEN`; or another run listens there, and `HIR_COORDINATOR` names another port",
-        ),
-        Verdict::Version => {
-            ("it is of another version".to_owned(), "start the same hir-run on all hosts")
-        }
         Verdict::World => (
             format!("its run has not {world} processes"),
             "say the same number of processes on all ranks",
@@ -329,6 +353,6 @@ fn refused(place: &Place, verdict: Verdict) -> Diag {
             "start one process for each rank, from 0 up",
         ),
     };
-    let message = format!("rank 0 at {} refused rank {rank}: {why}", address(place));
+    let message = format!("rank 0 at {} refused rank {rank}: {why}", place.meeting);
     Diag::global(errors::REFUSED, message).note(note)
 }

@@ -3,6 +3,10 @@
 //! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, [`Peers`] is the
 //! connection, which the library sees as an [`Exchange`]. [`children`] is the launcher that hir-run brings.
 //! docs/launch.md says all of it to users.
+//!
+//! What is sent is in layers: `token` is what all know, `handshake` the first bytes of a connection, which make
+//! keys, `wire` frames under these keys, `peers` what they say. None of them but the last has a connection;
+//! `stream` and `local` are those, `lobby` and `join` the two ends of making one.
 
 pub(crate) mod children;
 pub(crate) mod detect;
@@ -10,8 +14,11 @@ mod guard;
 mod handshake;
 mod hosts;
 mod join;
+mod lobby;
+mod local;
 mod outputs;
 mod peers;
+mod stream;
 mod timeline;
 mod token;
 mod wire;
@@ -24,7 +31,7 @@ use crate::run::errors;
 use hostir::backend::RunResult;
 use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
 use hostir::backend::trace::Trace;
-use hostir::diag::{Diag, codes};
+use hostir::diag::Diag;
 use hostir::plan::Prepared;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +57,14 @@ pub(crate) struct Apart {
     pub(crate) is_first: bool,
 }
 
+/// Whether the arguments hold what has no place there.
+///
+/// # Errors
+/// [`errors::TOKEN`].
+pub(crate) fn check(flags: &Flags) -> Result<(), Diag> {
+    if flags.token { Err(token::argument()) } else { Ok(()) }
+}
+
 /// Finds out whether this process is one of several, and joins the others.
 ///
 /// # Errors
@@ -62,8 +77,10 @@ pub(crate) fn start(
     io: &mut Io<'_>,
 ) -> Result<Option<Here>, Apart> {
     let env = io.env;
+    // An empty token is one that somebody meant to set.
+    let is_said = |name: &str, text: &str| !text.is_empty() || name.starts_with("HIR_TOKEN");
     let get = move |name: &str| {
-        Some(env(name)?.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
+        Some(env(name)?.to_string_lossy().into_owned()).filter(|text| is_said(name, text))
     };
     let apart = |is_first| move |diag| Apart { diag, is_first };
     let place = detect::detect(flags, devices, &get).map_err(apart(false))?;
@@ -71,16 +88,22 @@ pub(crate) fn start(
     if place.source == Source::Processes {
         children::end_with_parent(&get);
     }
-    if place.rank == 0 && !quiet {
-        let Place { source, world, host, port, .. } = &place;
-        let at = if *source == Source::Processes {
-            String::new()
-        } else {
-            format!(", rank 0 listens at {host}:{port}")
-        };
-        let _ = writeln!(io.stderr, "hir-run: {world} processes by {}{at}", source.name());
+    let mut ear = None;
+    if place.rank == 0 {
+        let opened = join::listen(&place).map_err(apart(true))?;
+        if !quiet {
+            let at = if place.source == Source::Processes {
+                String::new()
+            } else {
+                format!(", rank 0 listens at {}", opened.at)
+            };
+            let (world, name) = (place.world, place.source.name());
+            let _ = writeln!(io.stderr, "hir-run: {world} processes by {name}{at}");
+        }
+        ear = Some(opened);
     }
-    let peers = join::join(&place, get("HIR_HOST_ID"), timeout).map_err(apart(place.rank == 0))?;
+    let host = get("HIR_HOST_ID");
+    let peers = join::join(&place, ear, host, timeout).map_err(apart(place.rank == 0))?;
     let status = if place.source == Source::Processes { FOLLOWED } else { 3 };
     guard::watch(&peers, status);
     Ok(Some(Here { place, peers }))
@@ -167,7 +190,7 @@ impl Here {
         if self.peers.is_settled() {
             return self.peers.finish().map_err(|error| error.diag());
         }
-        if diags.first().is_none_or(|diag| diag.code != codes::PROCESS) {
+        if !diags.first().is_some_and(exchange::is_known_to_all) {
             self.peers.fail(&exchange::report(diags));
         }
         Ok(())

@@ -5,20 +5,28 @@
 //! that are silent and for steps that somebody does not come to. So a process that is killed is noticed
 //! when its connection closes, one that is stopped by its silence, and one that is stuck by the step that
 //! it does not come to; whatever it is, rank 0 tells everybody. Once a run has failed it stays failed.
+//!
+//! What a process can make another one keep is bounded by the run's own sizes: a message by [`SMALL`], or by
+//! what [`Peers::allow`] was told of the outputs; all of a rank's messages whose steps have not ended by both
+//! together; and a result of rank 0's, which comes only when it is waited for, by so many messages as there
+//! are ranks.
 
-use super::wire::{self, Kind, Put, Take};
+use super::stream::Stream;
+use super::wire::{self, Fault, Kind, Opener, Put, Sealer, Take};
 use hostir::backend::exchange::{Exchange, ExchangeError};
 use std::collections::BTreeMap;
 use std::io::BufReader;
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Most bytes of a message that nothing else was said about.
-const SMALL: usize = 16 << 20;
+pub(super) const SMALL: usize = 1 << 20;
 /// More unfinished steps than this are a mistake of the sender.
 const MOST_STEPS: usize = 64;
+/// Most bytes of a step's name.
+const MOST_NAME: usize = 256;
 /// Different failures that are remembered.
 const MOST_TOLD: usize = 1000;
 /// How long a connection that ends may take to deliver what was sent last.
@@ -47,9 +55,9 @@ impl Pace {
 /// A connection to another process.
 struct Line {
     rank: u32,
-    stream: TcpStream,
+    stream: Stream,
     /// One frame at a time.
-    out: Mutex<TcpStream>,
+    out: Mutex<(Stream, Sealer)>,
     /// One message, of several frames, at a time.
     message: Mutex<()>,
     heard: Mutex<Instant>,
@@ -59,7 +67,9 @@ struct Line {
 
 impl Line {
     fn send(&self, kind: Kind, payload: &[u8]) -> std::io::Result<()> {
-        wire::write(&mut *lock(&self.out), kind, payload)
+        let mut out = lock(&self.out);
+        let (stream, sealer) = &mut *out;
+        sealer.write(&mut &*stream, kind, payload)
     }
     /// A message in parts, then the frame that ends it.
     fn send_message(&self, bytes: &[u8], end: Kind, payload: &[u8]) -> std::io::Result<()> {
@@ -92,6 +102,8 @@ struct State {
     told: Vec<ExchangeError>,
     /// Steps that ended and that this process has not looked at.
     results: BTreeMap<u64, Vec<Vec<u8>>>,
+    /// On other ranks than 0: the step whose messages this process waits for.
+    awaited: Option<u64>,
     /// On rank 0: steps that are open.
     steps: BTreeMap<u64, Step>,
     /// Rank 0 said that the run is over.
@@ -101,6 +113,22 @@ struct State {
     /// On rank 0: everything is here, so nobody else is needed.
     settled: bool,
     readers: usize,
+}
+
+impl State {
+    /// Bytes of a rank's messages whose steps have not ended.
+    fn kept(&self, rank: u32) -> usize {
+        let message = |step: &Step| step.messages.get(rank as usize)?.as_ref().map(Vec::len);
+        self.steps.values().filter_map(message).sum()
+    }
+}
+
+/// What a connection has brought of a message that has not ended.
+#[derive(Default)]
+struct Open {
+    parts: Vec<u8>,
+    /// On rank 0: number of the rank's next message.
+    next: u64,
 }
 
 /// What all threads of a process share.
@@ -113,7 +141,7 @@ pub(super) struct Core {
     changed: Condvar,
     broken: AtomicBool,
     closed: AtomicBool,
-    /// Most bytes of a message.
+    /// Most bytes of a rank's outputs.
     allowed: AtomicUsize,
 }
 
@@ -128,7 +156,7 @@ impl Core {
             changed: Condvar::new(),
             broken: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            allowed: AtomicUsize::new(SMALL),
+            allowed: AtomicUsize::new(0),
         });
         let monitor = core.clone();
         std::thread::spawn(move || monitor.watch());
@@ -136,8 +164,14 @@ impl Core {
     }
 
     /// Adds a connection to a process that has joined.
-    pub(super) fn add(self: &Arc<Self>, rank: u32, stream: TcpStream) -> std::io::Result<()> {
-        stream.set_nodelay(true)?;
+    pub(super) fn add(
+        self: &Arc<Self>,
+        rank: u32,
+        stream: Stream,
+        sealer: Sealer,
+        opener: Opener,
+    ) -> std::io::Result<()> {
+        stream.set_prompt()?;
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(Some(self.pace.silence))?;
@@ -145,7 +179,7 @@ impl Core {
         let line = Arc::new(Line {
             rank,
             stream,
-            out: Mutex::new(out),
+            out: Mutex::new((out, sealer)),
             message: Mutex::default(),
             heard: Mutex::new(Instant::now()),
             left: AtomicBool::new(false),
@@ -154,7 +188,7 @@ impl Core {
         lock(&self.state).readers += 1;
         let core = self.clone();
         std::thread::spawn(move || {
-            core.read(&line, from);
+            core.read(&line, &from, opener);
             lock(&core.state).readers -= 1;
             core.changed.notify_all();
         });
@@ -215,19 +249,24 @@ impl Core {
 
     // ---- receiving ----
 
-    fn read(&self, line: &Line, from: TcpStream) {
+    fn read(&self, line: &Line, from: &Stream, mut opener: Opener) {
         let mut from = BufReader::new(from);
-        let mut parts = Vec::new();
+        let mut open = Open::default();
         let how = loop {
-            match wire::read(&mut from) {
+            match opener.read(&mut from) {
                 Ok(Some((kind, payload))) => {
                     *lock(&line.heard) = Instant::now();
-                    if let Err(what) = self.take(line, kind, payload, &mut parts) {
+                    if let Err(what) = self.take(line, kind, payload, &mut open) {
                         break format!("it sent {what}");
                     }
                 }
                 Ok(None) => break "its connection closed".to_owned(),
-                Err(error) => break format!("its connection broke ({error})"),
+                Err(Fault::Broken(error)) => break format!("its connection broke ({error})"),
+                Err(Fault::Altered(how)) => {
+                    self.fail(ExchangeError::Altered { rank: line.rank, how });
+                    let _ = line.stream.shutdown(Shutdown::Both);
+                    return;
+                }
             }
         };
         self.lost(line, how);
@@ -239,35 +278,18 @@ impl Core {
         line: &Line,
         kind: Kind,
         payload: Vec<u8>,
-        parts: &mut Vec<u8>,
+        open: &mut Open,
     ) -> Result<(), &'static str> {
         match kind {
             Kind::Alive => {}
             Kind::Part => {
-                let ranks = if self.rank == 0 { 1 } else { self.world as usize };
-                let most = self.allowed.load(Ordering::Acquire).saturating_mul(ranks);
-                if parts.len() + payload.len() > most.saturating_add(SMALL) {
+                if open.parts.len() + payload.len() > self.largest() {
                     return Err("a message that is too long");
                 }
-                parts.extend(payload);
+                open.parts.extend(payload);
             }
-            Kind::Message if self.rank == 0 => {
-                let mut take = Take(&payload);
-                let head = (take.number(), take.text(), take.number());
-                let (Some(number), Some(what), Some(first)) = head else {
-                    return Err("a message without its step");
-                };
-                self.deposit(line.rank, number, &what, first == 1, std::mem::take(parts));
-            }
-            Kind::Result if self.rank != 0 => {
-                let number = Take(&payload).number().ok_or("a result without its step")?;
-                let mut take = Take(parts);
-                let all = (0..self.world).map(|_| take.bytes().map(<[u8]>::to_vec)).collect();
-                let all: Option<Vec<Vec<u8>>> = all;
-                lock(&self.state).results.insert(number, all.ok_or("a result in pieces")?);
-                parts.clear();
-                self.changed.notify_all();
-            }
+            Kind::Message if self.rank == 0 => self.take_message(line, &payload, open)?,
+            Kind::Result if self.rank != 0 => self.take_result(&payload, open)?,
             Kind::Error => {
                 let error = wire::take_error(&payload).ok_or("a reason that is none")?;
                 self.fail_from(error);
@@ -277,8 +299,63 @@ impl Core {
                 lock(&self.state).over |= self.rank != 0;
                 self.changed.notify_all();
             }
-            Kind::Message | Kind::Result => return Err("what only the other end sends"),
+            Kind::Message | Kind::Result | Kind::Hello | Kind::Verdict => {
+                return Err("what only the other end sends");
+            }
         }
+        Ok(())
+    }
+
+    /// Most bytes of what may arrive as one: on rank 0 a rank's message, elsewhere those of all.
+    fn largest(&self) -> usize {
+        match self.rank {
+            0 => self.allowed.load(Ordering::Acquire).saturating_add(SMALL),
+            _ => (SMALL + 8).saturating_mul(self.world as usize),
+        }
+    }
+
+    fn take_message(
+        &self,
+        line: &Line,
+        payload: &[u8],
+        open: &mut Open,
+    ) -> Result<(), &'static str> {
+        let mut take = Take(payload);
+        let head = (take.number(), take.text(), take.number());
+        let (Some(number), Some(what), Some(first)) = head else {
+            return Err("a message without its step");
+        };
+        if number != open.next || what.len() > MOST_NAME {
+            return Err("a message of a step that is not its next");
+        }
+        open.next += 1;
+        let message = std::mem::take(&mut open.parts);
+        if first != 1 && message.len() > SMALL {
+            return Err("a message that is too long");
+        }
+        let kept = lock(&self.state).kept(line.rank);
+        if kept.saturating_add(message.len()) > self.largest() {
+            return Err("more messages than it may have on the way");
+        }
+        self.deposit(line.rank, number, &what, first == 1, message);
+        Ok(())
+    }
+
+    fn take_result(&self, payload: &[u8], open: &mut Open) -> Result<(), &'static str> {
+        let number = Take(payload).number().ok_or("a result without its step")?;
+        let parts = std::mem::take(&mut open.parts);
+        let mut take = Take(&parts);
+        let all = (0..self.world).map(|_| take.bytes().map(<[u8]>::to_vec));
+        let all: Option<Vec<Vec<u8>>> = all.collect();
+        let all = all.filter(|_| take.0.is_empty()).ok_or("a result in pieces")?;
+        let mut state = lock(&self.state);
+        if state.awaited != Some(number) {
+            return Err("a result that nobody waits for");
+        }
+        state.awaited = None;
+        state.results.insert(number, all);
+        drop(state);
+        self.changed.notify_all();
         Ok(())
     }
 
@@ -441,9 +518,10 @@ impl Peers {
         Self { core, host, next: Mutex::new(0) }
     }
 
-    /// How long messages may be from here on, on all processes alike.
+    /// So many bytes more are to be collected in this run, from each process.
     pub(crate) fn allow(&self, bytes: usize) {
-        self.core.allowed.fetch_max(bytes, Ordering::AcqRel);
+        let add = |allowed: usize| Some(allowed.saturating_add(bytes));
+        let _ = self.core.allowed.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
     }
 
     /// Sends a message of a step; its number.
@@ -454,6 +532,12 @@ impl Peers {
         if let Some(error) = self.core.failed() {
             return Err(error);
         }
+        if !first_only && message.len() > SMALL {
+            let why = format!("`{what}` is {} bytes, and may be {SMALL}", message.len());
+            self.core.fail(ExchangeError::Broken { why: why.clone() });
+            return Err(ExchangeError::Broken { why });
+        }
+        lock(&self.core.state).awaited = Some(number).filter(|_| !first_only);
         if self.core.rank == 0 {
             self.core.deposit(0, number, what, first_only, message.to_vec());
             return Ok(number);

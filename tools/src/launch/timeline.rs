@@ -1,7 +1,8 @@
 //! A rank's part of a timeline as a message, and back.
 //!
-//! What a rank did in a run has no size that is known before, so the message goes in pieces, as many as the
-//! longest one has.
+//! How much a rank did in a run is not known before, so the message goes in pieces, as many as the longest one
+//! has, and no rank sends one before rank 0 has all of the last ones. A message that is longer than anything
+//! that a plan's instructions can make of it is refused before it is sent.
 
 use super::peers::Peers;
 use super::wire::{Put, Take};
@@ -11,10 +12,10 @@ use hostir::ir::OpId;
 use hostir::plan::{IterationId, Origin, Plan, Prepared};
 use std::collections::BTreeSet;
 
-/// Bytes of a piece; smaller than any message that needs to be allowed first.
-const PIECE: usize = 4 << 20;
-/// Most pieces: a timeline of 4 GiB.
-const MOST: u64 = 1024;
+/// Bytes of a piece.
+const PIECE: usize = super::peers::SMALL;
+/// Most bytes of an instruction in a message; a slice has some 100.
+const PER_INSTRUCTION: usize = 64 << 10;
 
 /// On rank 0 the timeline of all ranks; the others hand over their parts.
 pub(super) fn collect(
@@ -25,9 +26,12 @@ pub(super) fn collect(
     let own = pack(&trace.part(peers.rank()));
     let pieces: Vec<&[u8]> = own.chunks(PIECE).collect();
     let counts = peers.gather("timeline", &(pieces.len() as u64).to_le_bytes())?;
-    let counts = counts.iter().map(|bytes| Take(bytes).number().filter(|count| *count <= MOST));
+    let counts = counts
+        .iter()
+        .zip(&prepared.plans)
+        .map(|(bytes, plan)| Take(bytes).number().filter(|count| *count <= most_pieces(plan)));
     let Some(counts) = counts.collect::<Option<Vec<u64>>>() else {
-        let why = "a rank's timeline is longer than 4 GiB".to_owned();
+        let why = "a rank's timeline is longer than its plan can make it".to_owned();
         return Err(ExchangeError::Broken { why });
     };
     let mut all = vec![Vec::new(); counts.len()];
@@ -35,6 +39,7 @@ pub(super) fn collect(
         let piece = pieces.get(number).copied().unwrap_or_default();
         let found = peers.collect("collect timelines", piece)?.unwrap_or_default();
         all.iter_mut().zip(found).for_each(|(whole, piece)| whole.extend(piece));
+        peers.gather("next of the timelines", &[])?;
     }
     if peers.rank() != 0 {
         return Ok(None);
@@ -47,6 +52,12 @@ pub(super) fn collect(
     };
     let parts: Vec<Part> = prepared.plans.iter().zip(&all).map(part).collect::<Result<_, _>>()?;
     Ok(Some(Trace { apart_ns: trace.apart_ns, ..Trace::join(trace.clock, parts) }))
+}
+
+/// Most pieces of a rank's timeline.
+fn most_pieces(plan: &Plan) -> u64 {
+    let bytes = plan.insts.len().saturating_mul(PER_INSTRUCTION).saturating_add(PIECE);
+    bytes.div_ceil(PIECE) as u64
 }
 
 fn origin(put: Put, origin: &Origin) -> Put {

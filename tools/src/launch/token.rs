@@ -1,70 +1,151 @@
-//! Proofs that both ends of a connection know the token, which itself is never sent.
+//! The run's token: what everybody who belongs to a run knows, and where it comes from.
 //!
-//! Each end sends a random number, and proves with an HMAC-SHA-256 over both numbers and what the joining
-//! process says of itself. The two ends' proofs differ by a word, so that neither can be sent back as the
-//! other. What follows on the connection is not encrypted: this keeps strangers out, not spies.
+//! It is `HIR_TOKEN`, or in the file that `HIR_TOKEN_FILE` names; never an argument, since everybody on a
+//! machine can see those. Neither has to be there where all ranks are on one host (`local.rs`). The token
+//! itself is never sent, but whoever talks to rank 0 once can try guesses for it at home, so it has to be
+//! random: `openssl rand -hex 16` makes one of 128 bits.
 
-use hmac::{Hmac, KeyInit, Mac};
+use super::detect::{Env, Source};
+use crate::run::errors;
+use hostir::diag::Diag;
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 
 /// Bytes of a random number.
-pub(super) const NONCE: usize = 16;
-/// Bytes of a proof.
-pub(super) const PROOF: usize = 32;
+const NONCE: usize = 16;
+/// Fewest bytes of a token: as many hexadecimal digits make 64 bits.
+const LEAST: usize = 16;
+/// Most bytes of a file with a token.
+const MOST: u64 = 4096;
+/// How a token is made.
+const MAKE: &str = "`openssl rand -hex 16` makes one";
 
-/// The key made of a token.
-#[derive(Clone)]
-pub(super) struct Key([u8; 32]);
+/// A token. It is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(Vec<u8>);
 
-/// Which end proves.
-#[derive(Clone, Copy)]
-pub(super) enum End {
-    Joining,
-    Coordinator,
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(..)")
+    }
 }
+
+/// The key that both ends of a connection make of a token, or of none.
+#[derive(Clone)]
+pub(super) struct Key(pub(super) [u8; 32]);
 
 impl Key {
-    pub(super) fn new(token: &str) -> Self {
-        Self(
-            Sha256::new()
-                .chain_update(b"hir-run rendezvous\0")
-                .chain_update(token)
-                .finalize()
-                .into(),
-        )
-    }
-
-    fn mac(&self, end: End, parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
-        mac.update(match end {
-            End::Joining => b"joining",
-            End::Coordinator => b"coordinator",
-        });
-        parts.iter().for_each(|part| mac.update(part));
-        Some(mac)
-    }
-
-    /// The proof of an end over these parts, whose lengths are fixed.
-    pub(super) fn prove(&self, end: End, parts: &[&[u8]]) -> [u8; PROOF] {
-        self.mac(end, parts).map_or([0; PROOF], |mac| mac.finalize().into_bytes().into())
-    }
-
-    /// Whether a proof is right; takes the same time wherever it is wrong.
-    pub(super) fn check(&self, end: End, parts: &[&[u8]], proof: &[u8]) -> bool {
-        self.mac(end, parts).is_some_and(|mac| mac.verify_slice(proof).is_ok())
+    pub(super) fn new(token: Option<&Token>) -> Self {
+        let token = token.map_or(&[][..], |token| &token.0);
+        Self(Sha256::new().chain_update(b"hir-run token\0").chain_update(token).finalize().into())
     }
 }
 
-/// A number that nobody can guess or has seen.
-pub(super) fn nonce() -> std::io::Result<[u8; NONCE]> {
-    let mut bytes = [0; NONCE];
-    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+/// The token of the environment, if there is one.
+///
+/// # Errors
+/// [`errors::TOKEN`] for one that is too short, [`errors::TOKEN_FILE`] for a file that cannot be used.
+pub(super) fn given(env: Env<'_>) -> Result<Option<Token>, Diag> {
+    match (env("HIR_TOKEN"), env("HIR_TOKEN_FILE")) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => {
+            let message = "`HIR_TOKEN` and `HIR_TOKEN_FILE` are both set";
+            Err(Diag::global(errors::TOKEN, message).note("unset one of them"))
+        }
+        (Some(text), None) => long_enough("`HIR_TOKEN`", text.into_bytes()).map(Some),
+        (None, Some(path)) => {
+            let bytes = of_file(&path).map_err(|why| {
+                let message = format!("`HIR_TOKEN_FILE` cannot be used: `{path}` {why}");
+                Diag::global(errors::TOKEN_FILE, message).note("it has to be a regular file of your own that nobody else can read: `(umask 077; openssl rand -hex 16 > FILE)` makes one")
+            })?;
+            long_enough(&format!("the token in `{path}`"), bytes).map(Some)
+        }
+    }
+}
+
+fn long_enough(what: &str, bytes: Vec<u8>) -> Result<Token, Diag> {
+    if bytes.len() >= LEAST {
+        return Ok(Token(bytes));
+    }
+    let message = match bytes.len() {
+        0 => format!("{what} is empty; it has to have {LEAST} bytes or more"),
+        count => format!("{what} has {count} bytes; it has to have {LEAST} or more"),
+    };
+    Err(Diag::global(errors::TOKEN, message)
+        .note(format!("whoever guesses it can join the run; {MAKE}")))
+}
+
+/// The token of a file, or what is wrong with the file.
+fn of_file(path: &str) -> Result<Vec<u8>, String> {
+    let path = crate::os_text::unescape(path);
+    // A link might lead to a file of somebody else's choice, and a pipe would wait.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened =
+        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).map_err(
+            |error| match rustix::io::Errno::from_io_error(&error) {
+                Some(rustix::io::Errno::LOOP) => "is a symbolic link".to_owned(),
+                _ => format!("cannot be opened: {error}"),
+            },
+        )?;
+    let found = opened.metadata().map_err(|error| format!("cannot be looked at: {error}"))?;
+    let own = rustix::process::geteuid().as_raw();
+    match found.mode() & 0o7777 {
+        _ if !found.is_file() => return Err("is no regular file".to_owned()),
+        _ if found.uid() != own => {
+            return Err(format!("belongs to user {}, not to you ({own})", found.uid()));
+        }
+        mode if mode & 0o077 != 0 => {
+            return Err(format!("has mode {mode:04o}: others may read or write it (`chmod 600`)"));
+        }
+        _ if found.len() > MOST => return Err(format!("is longer than {MOST} bytes")),
+        _ => {}
+    }
+    let mut bytes = Vec::new();
+    let read = opened.take(MOST).read_to_end(&mut bytes);
+    read.map_err(|error| format!("cannot be read: {error}"))?;
+    while bytes.last().is_some_and(|byte| b"\r\n".contains(byte)) {
+        bytes.pop();
+    }
     Ok(bytes)
 }
 
-/// A token for a run that has none.
+/// That there has to be a token and none is.
+pub(super) fn missing(source: Source, why: &str) -> Diag {
+    let how = match source {
+        Source::Torchrun => {
+            "on each host set it before torchrun, which hands it on: `HIR_TOKEN=... torchrun ...`"
+        }
+        Source::Mpirun => "let mpirun hand it on: `HIR_TOKEN=... mpirun -x HIR_TOKEN ...`",
+        Source::Srun => "set it before srun, which hands it on: `HIR_TOKEN=... srun ...`",
+        Source::Processes | Source::Explicit | Source::Pmix => {
+            "set it where each rank is started: `HIR_TOKEN=... hir-run ...`"
+        }
+    };
+    Diag::global(errors::TOKEN, format!("`HIR_TOKEN` is missing: {why}"))
+        .note(format!("{MAKE}, the same for all ranks; {how}"))
+        .note("`HIR_TOKEN_FILE` names a file of mode 0600 that holds it; where all ranks are on one host of one user, `HIR_COORDINATOR=localhost:PORT` needs none")
+}
+
+/// That the token is in the arguments.
+pub(super) fn argument() -> Diag {
+    let message = "`--token` shows the token to everybody on this machine: arguments are in the list of processes";
+    Diag::global(errors::TOKEN, message)
+        .note("use a new one, in the variable `HIR_TOKEN` or in a file of mode 0600 that `HIR_TOKEN_FILE` names")
+}
+
+/// A random text: a token for a run that has none, or a name.
 pub(super) fn random() -> std::io::Result<String> {
-    Ok(nonce()?.iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut bytes = [0; NONCE];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(hexadecimal(&bytes))
+}
+
+/// Bytes as digits.
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// SHA-256 of some bytes.
@@ -75,26 +156,81 @@ pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    /// RFC 4231's second case, through the same crates: the key there is used as it is.
-    #[test]
-    fn hmac_is_hmac() {
-        let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap();
-        mac.update(b"what do ya want for nothing?");
-        let found: Vec<u8> = mac.finalize().into_bytes().to_vec();
-        let start = [0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e];
-        assert_eq!(found[..8], start);
+    const GOOD: &str = "0123456789abcdef";
+
+    fn ask(token: Option<&str>, file: Option<&std::path::Path>) -> Result<Option<Token>, String> {
+        let env = |name: &str| match name {
+            "HIR_TOKEN" => token.map(str::to_owned),
+            _ => file.map(|path| path.to_string_lossy().into_owned()),
+        };
+        given(&env).map_err(|diag| format!("{}: {}", diag.code, diag.message))
     }
 
     #[test]
-    fn proofs_are_of_one_end_token_and_conversation() {
-        let (key, parts) = (Key::new("a"), [b"12".as_slice(), b"34"]);
-        let proof = key.prove(End::Joining, &parts);
-        assert!(key.check(End::Joining, &parts, &proof));
-        assert!(!key.check(End::Coordinator, &parts, &proof));
-        assert!(!key.check(End::Joining, &[b"12", b"35"], &proof));
-        assert!(!Key::new("b").check(End::Joining, &parts, &proof));
-        assert!(!key.check(End::Joining, &parts, &proof[..31]));
+    fn tokens_of_variables() {
+        assert_eq!(ask(None, None), Ok(None));
+        assert_eq!(ask(Some(GOOD), None), Ok(Some(Token(GOOD.into()))));
+        let short = ask(Some("0123456789abcde"), None).unwrap_err();
+        assert_eq!(short, "H0671: `HIR_TOKEN` has 15 bytes; it has to have 16 or more");
+        let empty = ask(Some(""), None).unwrap_err();
+        assert_eq!(empty, "H0671: `HIR_TOKEN` is empty; it has to have 16 bytes or more");
+        let both = ask(Some(GOOD), Some("x".as_ref())).unwrap_err();
+        assert_eq!(both, "H0671: `HIR_TOKEN` and `HIR_TOKEN_FILE` are both set");
+        assert_eq!(format!("{:?}", ask(Some(GOOD), None)), "Ok(Some(Token(..)))");
+    }
+
+    #[test]
+    fn tokens_of_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let mode = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        std::fs::write(&path, format!("{GOOD}\n")).unwrap();
+        mode(0o600);
+        assert_eq!(ask(None, Some(&path)), ask(Some(GOOD), None));
+        for open in [0o640, 0o604, 0o620, 0o660] {
+            mode(open);
+            let why = ask(None, Some(&path)).unwrap_err();
+            assert!(why.starts_with("H0672") && why.contains(&format!("mode {open:04o}")), "{why}");
+        }
+        mode(0o400);
+        assert!(ask(None, Some(&path)).is_ok());
+        mode(0o600);
+        let link = folder.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(ask(None, Some(&link)).unwrap_err().ends_with("is a symbolic link"));
+        assert!(ask(None, Some(folder.path())).unwrap_err().ends_with("is no regular file"));
+        let gone = ask(None, Some(&folder.path().join("none"))).unwrap_err();
+        assert!(gone.contains("cannot be opened"), "{gone}");
+        std::fs::write(&path, "short\n").unwrap();
+        let short = ask(None, Some(&path)).unwrap_err();
+        assert!(short.starts_with("H0671: the token in `") && short.contains("5 bytes"), "{short}");
+        std::fs::write(&path, [b'x'; 5000]).unwrap();
+        assert!(ask(None, Some(&path)).unwrap_err().ends_with("is longer than 4096 bytes"));
+        // Nobody waits for a pipe that nobody writes to.
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        assert!(ask(None, Some(&pipe)).unwrap_err().ends_with("is no regular file"));
+    }
+
+    #[test]
+    fn keys_are_of_one_token() {
+        let key = |text: &str| Key::new(Some(&Token(text.into()))).0;
+        assert_eq!(key("a"), key("a"));
+        assert_ne!(key("a"), key("b"));
         assert_ne!(random().unwrap(), random().unwrap());
+        assert_eq!(hexadecimal(&[0x0f, 0xa0]), "0fa0");
+        // SHA-256 of "abc", FIPS 180-4's example.
+        assert_eq!(digest(b"abc")[..4], [0xba, 0x78, 0x16, 0xbf]);
     }
 }

@@ -1,14 +1,32 @@
-//! Frames between processes that have joined: a length, a kind, a payload.
+//! Frames between processes that have joined, sealed with the keys of their handshake.
 //!
-//! `len: u32 little-endian, kind: u8, payload: len bytes`. Whoever reads says how long a payload may be,
-//! and memory grows with what arrives, not with what was announced.
+//! ```text
+//! len:u32     bytes of what is sealed, 17 to 65535
+//! number:u64  frames sent before in this direction
+//! sealed[len] ChaCha20-Poly1305 (RFC 8439) of kind:u8 and payload, with its tag of 16 bytes
+//! ```
+//! Numbers are little-endian. Each direction has its own key, and a frame's number is its nonce
+//! (The Noise Protocol Framework, section 5), so that each is used once. Frames come over a connection that
+//! keeps their order: one whose number is not the next, or that cannot be opened, was repeated, left out,
+//! sent back, moved or changed by somebody in between ([`Fault::Altered`]). The number in the clear is for
+//! the message alone; with another one than the sender's the frame does not open.
+//!
+//! A reader takes no more memory than the largest frame before it has opened one.
 
 use hostir::backend::exchange::ExchangeError;
+use snow::StatelessTransportState;
 use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes of one frame; longer messages go in parts.
-pub(super) const PART: usize = 1 << 20;
+/// Most bytes that the keys of a handshake seal at once.
+const MOST: usize = 65_535;
+/// Bytes of a seal.
+const TAG: usize = 16;
+/// Most bytes of a frame's payload; longer messages go in parts.
+pub(super) const PART: usize = MOST - TAG - 1;
+/// Bytes before what is sealed.
+const CLEAR: usize = 12;
 
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,43 +43,154 @@ pub(super) enum Kind {
     Error = 5,
     /// The sender is done, and its connection may close.
     Bye = 6,
+    /// A joining process's first frame, which proves that it has the keys.
+    Hello = 7,
+    /// The coordinator's first frame: whether the process is let in.
+    Verdict = 8,
 }
 
 impl Kind {
+    const ALL: [Self; 8] = [
+        Kind::Alive,
+        Kind::Part,
+        Kind::Message,
+        Kind::Result,
+        Kind::Error,
+        Kind::Bye,
+        Kind::Hello,
+        Kind::Verdict,
+    ];
+
     fn of(byte: u8) -> Option<Self> {
-        let all = [Kind::Alive, Kind::Part, Kind::Message, Kind::Result, Kind::Error, Kind::Bye];
-        all.into_iter().find(|kind| *kind as u8 == byte)
+        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
-/// Writes a frame.
-pub(super) fn write(out: &mut impl Write, kind: Kind, payload: &[u8]) -> Result<()> {
-    let mut frame = Vec::with_capacity(5 + payload.len());
-    frame.extend((payload.len() as u32).to_le_bytes());
-    frame.push(kind as u8);
-    frame.extend(payload);
-    out.write_all(&frame)
+/// The keys of a connection.
+pub(super) struct Session(StatelessTransportState);
+
+impl Session {
+    pub(super) fn new(state: StatelessTransportState) -> Self {
+        Self(state)
+    }
+
+    /// The two directions, as this end has them.
+    pub(super) fn split(self) -> (Sealer, Opener) {
+        let keys = Arc::new(self.0);
+        (Sealer { keys: keys.clone(), next: 0 }, Opener { keys, next: 0 })
+    }
 }
 
-/// Reads a frame; `None` where the connection ends between two.
-pub(super) fn read(from: &mut impl Read) -> Result<Option<(Kind, Vec<u8>)>> {
-    let mut head = [0; 5];
-    if from.read(&mut head[..1])? == 0 {
-        return Ok(None);
+/// What this end of a connection sends.
+pub(super) struct Sealer {
+    keys: Arc<StatelessTransportState>,
+    next: u64,
+}
+
+impl Sealer {
+    /// The next frame, as it is sent.
+    pub(super) fn seal(&mut self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>> {
+        let text = [&[kind as u8], payload].concat();
+        let mut frame = vec![0; CLEAR + text.len() + TAG];
+        let length = (text.len() + TAG) as u32;
+        frame[..4].copy_from_slice(&length.to_le_bytes());
+        frame[4..CLEAR].copy_from_slice(&self.next.to_le_bytes());
+        let sealed = self.keys.write_message(self.next, &text, &mut frame[CLEAR..]);
+        sealed.map_err(Error::other)?;
+        self.next += 1;
+        Ok(frame)
     }
-    from.read_exact(&mut head[1..])?;
-    let [a, b, c, d, kind] = head;
-    let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    let kind = Kind::of(kind).ok_or_else(|| invalid("an unknown kind of frame"))?;
-    if length > PART {
-        return Err(invalid("a frame that is too long"));
+
+    /// Writes a frame.
+    pub(super) fn write(&mut self, out: &mut impl Write, kind: Kind, payload: &[u8]) -> Result<()> {
+        out.write_all(&self.seal(kind, payload)?)
     }
-    let mut payload = Vec::new();
-    from.take(length as u64).read_to_end(&mut payload)?;
-    if payload.len() < length {
-        return Err(ErrorKind::UnexpectedEof.into());
+}
+
+/// What is wrong with what arrives.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The connection broke.
+    Broken(Error),
+    /// Somebody in between was at work.
+    Altered(String),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Fault::Broken(error)
     }
-    Ok(Some((kind, payload)))
+}
+
+/// What the other end of a connection sends.
+pub(super) struct Opener {
+    keys: Arc<StatelessTransportState>,
+    next: u64,
+}
+
+impl Opener {
+    /// Reads a frame; `None` where the connection ends between two.
+    pub(super) fn read(
+        &mut self,
+        from: &mut impl Read,
+    ) -> std::result::Result<Option<(Kind, Vec<u8>)>, Fault> {
+        let mut head = [0; CLEAR];
+        if from.read(&mut head[..1])? == 0 {
+            return Ok(None);
+        }
+        from.read_exact(&mut head[1..])?;
+        let (length, number) = self.head(&head)?;
+        let mut sealed = vec![0; length];
+        from.read_exact(&mut sealed)?;
+        self.open(number, &sealed).map(Some)
+    }
+
+    /// The length of what is sealed, and the frame's number, of bytes that came before anything else.
+    fn head(&self, head: &[u8; CLEAR]) -> std::result::Result<(usize, u64), Fault> {
+        let [a, b, c, d, number @ ..] = head;
+        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        if !(TAG + 1..=MOST).contains(&length) {
+            let how = format!("frame {} has a length that none has", self.next);
+            return Err(Fault::Altered(how));
+        }
+        Ok((length, u64::from_le_bytes(*number)))
+    }
+
+    fn open(&mut self, number: u64, sealed: &[u8]) -> std::result::Result<(Kind, Vec<u8>), Fault> {
+        let altered = |how: String| Err(Fault::Altered(how));
+        let next = self.next;
+        if number < next {
+            return altered(format!("frame {number} came again where frame {next} is due"));
+        }
+        if number > next {
+            return altered(format!("frame {number} came where frame {next} is due"));
+        }
+        let mut text = vec![0; sealed.len() - TAG];
+        if self.keys.read_message(next, sealed, &mut text).is_err() {
+            return altered(format!("frame {next} is not as it was sent"));
+        }
+        self.next += 1;
+        match text.split_first().and_then(|(kind, payload)| Some((Kind::of(*kind)?, payload))) {
+            Some((kind, payload)) => Ok((kind, payload.to_vec())),
+            None => Err(invalid("an unknown kind of frame").into()),
+        }
+    }
+
+    /// The frame that bytes begin with, and how long it is; `None` if more of it has to come.
+    pub(super) fn take(
+        &mut self,
+        bytes: &[u8],
+    ) -> std::result::Result<Option<(Kind, Vec<u8>)>, Fault> {
+        let Some((head, rest)) = bytes.split_first_chunk::<CLEAR>() else { return Ok(None) };
+        let (length, number) = self.head(head)?;
+        let Some(sealed) = rest.get(..length) else { return Ok(None) };
+        self.open(number, sealed).map(Some)
+    }
+}
+
+/// Bytes of a frame with so long a payload.
+pub(super) const fn frame_size(payload: usize) -> usize {
+    CLEAR + 1 + payload + TAG
 }
 
 pub(super) fn invalid(what: &'static str) -> Error {
@@ -106,7 +235,7 @@ impl<'a> Take<'a> {
 
 /// A reason as the payload of a frame, cut to what one frame holds.
 pub(super) fn put_error(error: &ExchangeError) -> Vec<u8> {
-    let cut = |text: &str| text.as_bytes().get(..PART / 2).unwrap_or(text.as_bytes()).to_vec();
+    let cut = |text: &str| text.as_bytes().get(..PART / 4).unwrap_or(text.as_bytes()).to_vec();
     match error {
         ExchangeError::Late { ranks, what, timeout } => {
             let head = Put::default().number(0).number(timeout.as_millis() as u64);
@@ -120,6 +249,9 @@ pub(super) fn put_error(error: &ExchangeError) -> Vec<u8> {
             Put::default().number(2).number(u64::from(*rank)).bytes(&cut(why))
         }
         ExchangeError::Broken { why } => Put::default().number(3).bytes(&cut(why)),
+        ExchangeError::Altered { rank, how } => {
+            Put::default().number(4).number(u64::from(*rank)).bytes(&cut(how))
+        }
     }
     .0
 }
@@ -139,6 +271,7 @@ pub(super) fn take_error(payload: &[u8]) -> Option<ExchangeError> {
         1 => ExchangeError::Lost { rank: rank(&mut take)?, how: take.text()? },
         2 => ExchangeError::Failed { rank: rank(&mut take)?, why: take.text()? },
         3 => ExchangeError::Broken { why: take.text()? },
+        4 => ExchangeError::Altered { rank: rank(&mut take)?, how: take.text()? },
         _ => return None,
     })
 }
@@ -147,24 +280,83 @@ pub(super) fn take_error(payload: &[u8]) -> Option<ExchangeError> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn frames_come_back() {
-        let mut bytes = Vec::new();
-        write(&mut bytes, Kind::Part, b"abc").unwrap();
-        write(&mut bytes, Kind::Bye, b"").unwrap();
-        let mut from = bytes.as_slice();
-        assert_eq!(read(&mut from).unwrap(), Some((Kind::Part, b"abc".to_vec())));
-        assert_eq!(read(&mut from).unwrap(), Some((Kind::Bye, Vec::new())));
-        assert_eq!(read(&mut from).unwrap(), None);
+    /// What both ends of a connection send and open.
+    fn ends() -> ((Sealer, Opener), (Sealer, Opener)) {
+        let (joining, coordinator) = super::super::handshake::both_ends(1);
+        (joining.split(), coordinator.split())
+    }
+
+    fn altered(opener: &mut Opener, bytes: &[u8]) -> String {
+        match opener.read(&mut &*bytes) {
+            Err(Fault::Altered(how)) => how,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn damaged_frames_are_errors() {
-        for bytes in
-            [&[1u8][..], &[0, 0, 0, 0, 99], &[0xff, 0xff, 0xff, 0xff, 1], &[3, 0, 0, 0, 2, 1, 2]]
-        {
-            assert!(read(&mut &*bytes).is_err(), "{bytes:?}");
+    fn frames_come_back() {
+        let ((mut send, mut hear), (mut answer, mut from)) = ends();
+        let mut bytes = Vec::new();
+        send.write(&mut bytes, Kind::Part, b"abc").unwrap();
+        assert_eq!(bytes.len(), frame_size(3));
+        assert!(!bytes.windows(3).any(|window| window == b"abc"), "{bytes:?}");
+        send.write(&mut bytes, Kind::Bye, b"").unwrap();
+        let largest = vec![7; PART];
+        send.write(&mut bytes, Kind::Part, &largest).unwrap();
+        let mut read = bytes.as_slice();
+        assert_eq!(from.read(&mut read).unwrap(), Some((Kind::Part, b"abc".to_vec())));
+        assert_eq!(from.read(&mut read).unwrap(), Some((Kind::Bye, Vec::new())));
+        assert_eq!(from.read(&mut read).unwrap(), Some((Kind::Part, largest)));
+        assert_eq!(from.read(&mut read).unwrap(), None);
+        assert!(send.seal(Kind::Part, &[0; PART + 1]).is_err());
+        let back = answer.seal(Kind::Alive, b"").unwrap();
+        assert_eq!(hear.take(&back[..back.len() - 1]).unwrap(), None);
+        assert_eq!(hear.take(&back).unwrap(), Some((Kind::Alive, Vec::new())));
+    }
+
+    /// No byte of a frame can be changed, none left out.
+    #[test]
+    fn changed_frames_are_found() {
+        for at in 0..frame_size(5) {
+            let ((mut send, _), (_, mut from)) = ends();
+            let mut frame = send.seal(Kind::Part, b"12345").unwrap();
+            frame[at] ^= 0x40;
+            let result = from.read(&mut frame.as_slice());
+            // A length that says more than there is ends with the connection.
+            let longer = at < 4 && matches!(result, Err(Fault::Broken(_)));
+            assert!(matches!(result, Err(Fault::Altered(_))) || longer, "{at}: {result:?}");
         }
+        let ((mut send, _), (_, mut from)) = ends();
+        let frame = send.seal(Kind::Part, b"12345").unwrap();
+        for end in 1..frame.len() {
+            assert!(matches!(from.read(&mut &frame[..end]), Err(Fault::Broken(_))), "{end}");
+        }
+        let mut shorter = frame.clone();
+        shorter[0] -= 1;
+        assert_eq!(altered(&mut from, &shorter), "frame 0 is not as it was sent");
+        shorter[..4].fill(0xff);
+        assert_eq!(altered(&mut from, &shorter), "frame 0 has a length that none has");
+        shorter[..4].fill(0);
+        assert_eq!(altered(&mut from, &shorter), "frame 0 has a length that none has");
+    }
+
+    #[test]
+    fn repeated_moved_and_reflected_frames_are_found() {
+        let ((mut send, mut own), (_, mut from)) = ends();
+        let frames: Vec<Vec<u8>> =
+            (0..3).map(|word| send.seal(Kind::Part, &[word]).unwrap()).collect();
+        assert_eq!(altered(&mut from, &frames[1]), "frame 1 came where frame 0 is due");
+        assert!(from.read(&mut frames[0].as_slice()).unwrap().is_some());
+        assert_eq!(altered(&mut from, &frames[0]), "frame 0 came again where frame 1 is due");
+        assert_eq!(altered(&mut from, &frames[2]), "frame 2 came where frame 1 is due");
+        // With the number that is due it is another frame's nonce.
+        let mut renumbered = frames[0].clone();
+        renumbered[4] = 1;
+        assert_eq!(altered(&mut from, &renumbered), "frame 1 is not as it was sent");
+        assert_eq!(altered(&mut own, &frames[0]), "frame 0 is not as it was sent");
+        // Another connection of the same token has other keys.
+        let (_, (_, mut other)) = ends();
+        assert_eq!(altered(&mut other, &frames[0]), "frame 0 is not as it was sent");
     }
 
     #[test]
@@ -179,6 +371,7 @@ mod tests {
             ExchangeError::Lost { rank: 2, how: text() },
             ExchangeError::Failed { rank: 7, why: text() },
             ExchangeError::Broken { why: text() },
+            ExchangeError::Altered { rank: 5, how: text() },
         ];
         for error in others.into_iter().chain([late]) {
             let payload = put_error(&error);

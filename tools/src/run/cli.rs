@@ -192,9 +192,10 @@ Examples:
       Check the second program of a log.
 
 Several processes: torchrun, mpirun and srun say each process its rank; else
---rank, --world and --coordinator or HIR_RANK, HIR_WORLD and HIR_COORDINATOR do,
-with one HIR_TOKEN for all. -n N runs all ranks in this process, -n N
---processes starts them. docs/launch.md has commands for two hosts.
+--rank, --world and --coordinator or HIR_RANK, HIR_WORLD and HIR_COORDINATOR do.
+On several hosts all need one HIR_TOKEN, or a file of mode 0600 with it in
+HIR_TOKEN_FILE. -n N runs all ranks in this process, -n N --processes starts
+them. docs/launch.md has commands for two hosts.
 
 Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
 file or device is missing or unfit, 4 a comparison differs, or replicas of what
@@ -366,7 +367,8 @@ fn launch_args() -> Vec<Arg> {
             .value_parser(rank()),
         group(value("world", "N", "Number of processes")).value_parser(rank()),
         group(value("coordinator", "HOST:PORT", "Where rank 0 listens")),
-        group(value("token", "TEXT", "What only processes of this run know; rather set HIR_TOKEN")),
+        // Everybody can read arguments: it is known so that its error can say what to do.
+        value("token", "TEXT", "Refused: set HIR_TOKEN").hide(true),
     ]
 }
 
@@ -375,7 +377,7 @@ fn launch(matches: &ArgMatches) -> Flags {
         rank: matches.get_one("rank").copied(),
         world: matches.get_one("world").copied(),
         coordinator: matches.get_one("coordinator").cloned(),
-        token: matches.get_one("token").cloned(),
+        token: matches.contains_id("token"),
         processes: matches.get_flag("processes"),
     }
 }

@@ -49,6 +49,10 @@ codes! {
         ENDED = "H0645";
         /// The coordinator refused a process: its token, version, rank or world.
         REFUSED = "H0646";
+        /// A file of `HIR_TOKEN_FILE` that cannot be read, or that is not this user's alone.
+        TOKEN_FILE = "H0672";
+        /// A Unix socket of a run on one host that belongs to another user.
+        SQUATTED = "H0673";
         /// A compiled kernel on disk that cannot be used (warning).
         KERNEL_CACHE = "H0657";
         /// A process of `--processes` that cannot be started.
@@ -73,6 +77,8 @@ codes! {
         LAUNCHERS = "H0641";
         /// The CPU backend, which runs all ranks in one process, under a launcher.
         ONE_PROCESS = "H0642";
+        /// A token that is missing, too short, or given where everybody can read it.
+        TOKEN = "H0671";
         /// Processes of one run with different programs, options or versions.
         UNLIKE = "H0648";
         /// A reference program that does not fit the program.
@@ -100,6 +106,7 @@ pub fn status(code: &str) -> Status {
         | codes::DEVICE_CALL
         | codes::PROCESS
         | codes::EXCHANGE
+        | codes::ALTERED
         | codes::SHARED_DEVICE => Status::Environment,
         codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => Status::Deadlock,
         _ => own_status(code).unwrap_or(Status::Program),

@@ -9,8 +9,9 @@ use crate::launch::{self, Here, Source, children};
 use crate::render::{self, Format};
 use exec::Prepared;
 use hostir::backend::RunResult;
+use hostir::backend::exchange::is_known_to_all;
 use hostir::backend::trace::Trace;
-use hostir::diag::{Diag, codes};
+use hostir::diag::Diag;
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -74,6 +75,7 @@ fn line(diags: &[Diag], out: &mut dyn Write) {
 
 /// Runs, alone or as one of several processes, or starts those.
 pub(super) fn run(args: &[OsString], options: &Options, io: &mut Io<'_>) -> Result<String, End> {
+    launch::check(&options.launch).map_err(Failure::from)?;
     let child = (io.env)("HIR_PARENT").is_some();
     if options.launch.processes && !child {
         check_children(options).map_err(Failure::from)?;
@@ -98,7 +100,7 @@ pub(super) fn run(args: &[OsString], options: &Options, io: &mut Io<'_>) -> Resu
 
 /// The end of a process that did not get as far as joining, perhaps since another one failed.
 fn not_joined(apart: launch::Apart, child: bool) -> End {
-    let followed = apart.diag.code == codes::PROCESS;
+    let followed = is_known_to_all(&apart.diag);
     let failure = Failure::from(apart.diag);
     let status = if followed && child { launch::FOLLOWED } else { failure.status.code() };
     // Rank 0 says all of it, whomever it is about.
@@ -147,7 +149,7 @@ fn end(here: &Here, result: Result<String, Failure>) -> Result<String, End> {
 
 /// How much a process of several says of its failure, and what it exits with.
 pub(super) fn ending(here: &Here, failure: &Failure) -> (Voice, i32) {
-    let followed = failure.diags.first().is_some_and(|diag| diag.code == codes::PROCESS);
+    let followed = failure.diags.first().is_some_and(is_known_to_all);
     let child = here.place.source == Source::Processes;
     let voice = match () {
         () if here.is_first() => Voice::Full,

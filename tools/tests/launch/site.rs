@@ -36,7 +36,7 @@ impl Site {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         std::fs::write(folder.path().join("gather.hir"), GATHER).unwrap();
         let port = free_port();
-        Self { folder, port, token: format!("{port} of {}", std::process::id()) }
+        Self { folder, port, token: format!("{port} of process {}", std::process::id()) }
     }
 
     /// A program in the folder.

@@ -11,14 +11,27 @@ fn ask(pairs: &Pairs, flags: &Flags, devices: Option<u32>) -> Result<Option<Plac
     detect(flags, devices, &|name| map.get(name).map(|value| (*value).to_owned()))
 }
 
-/// Source, rank, world, local rank, host, port and token of a place.
-type Parts = (&'static str, u32, u32, Option<u32>, String, u16, String);
+/// Source, rank, world, local rank of a place, and where the ranks meet.
+type Parts = (&'static str, u32, u32, Option<u32>, String);
 
 fn found(pairs: &Pairs) -> Option<Parts> {
     let place = ask(pairs, &Flags::default(), None).unwrap()?;
-    let Place { source, rank, world, local_rank, host, port, token } = place;
-    Some((source.name(), rank, world, local_rank, host, port, token))
+    let Place { source, rank, world, local_rank, meeting, token } = place;
+    assert_eq!(token.is_some(), matches!(meeting, Meeting::Network(..)), "{meeting}");
+    Some((source.name(), rank, world, local_rank, meeting.to_string()))
 }
+
+/// The same with a token.
+fn found_with_token(pairs: &Pairs) -> Option<Parts> {
+    found(&with(pairs, TOKEN))
+}
+
+/// The name of the socket of one host's processes that are told this.
+fn socket(told: &str) -> String {
+    format!("the Unix socket @{}", local::name(told))
+}
+
+const TOKEN: &Pairs = &[("HIR_TOKEN", "0123456789abcdef")];
 
 fn wrong(pairs: &Pairs, flags: &Flags) -> (&'static str, String) {
     let diag = ask(pairs, flags, None).unwrap_err();
@@ -66,25 +79,89 @@ fn without(base: &Pairs, name: &str) -> Vec<Pair> {
 
 #[test]
 fn launchers() {
-    let own = |text: &str| text.to_owned();
     assert_eq!(found(&[]), None);
-    let torch = ("torchrun", 3, 4, Some(1), own("node1"), 29543, own("run7"));
-    assert_eq!(found(TORCHRUN), Some(torch));
-    let (_, _, _, _, host, _, _) = found(&with(TORCHRUN, &[("LOCAL_WORLD_SIZE", "4")])).unwrap();
-    assert_eq!(host, "127.0.0.1");
-    let job = "3245735937";
-    let port = hosts::port_of(job);
-    let mpirun = ("mpirun", 1, 2, Some(1), own("127.0.0.1"), port, own(job));
-    assert_eq!(found(MPIRUN), Some(mpirun.clone()));
-    assert_eq!(found(&with(MPIRUN, &[("PRTE_LAUNCHED", "1")])), Some(mpirun));
-    let srun = ("srun", 5, 8, Some(1), own("gpu07"), hosts::port_of("4711.0"), own("4711.0"));
-    assert_eq!(found(SRUN), Some(srun));
+    let torch = |at: &str| Some(("torchrun", 3, 4, Some(1), at.to_owned()));
+    assert_eq!(found_with_token(TORCHRUN), torch("node1:29543"));
+    let one_host = with(TORCHRUN, &[("LOCAL_WORLD_SIZE", "4")]);
+    assert_eq!(found_with_token(&one_host), torch("127.0.0.1:29543"));
+    assert_eq!(found(&one_host), torch(&socket("torchrun run7 29543")));
+    let port = hosts::port_of("3245735937");
+    let mpirun = |at: String| Some(("mpirun", 1, 2, Some(1), at));
+    assert_eq!(found_with_token(MPIRUN), mpirun(format!("127.0.0.1:{port}")));
+    assert_eq!(found(MPIRUN), mpirun(socket("mpirun 3245735937 0")));
+    assert_eq!(found(&with(MPIRUN, &[("PRTE_LAUNCHED", "1")])), found(MPIRUN));
+    let srun = |at: String| Some(("srun", 5, 8, Some(1), at));
+    let port = hosts::port_of("4711.0");
+    assert_eq!(found_with_token(SRUN), srun(format!("gpu07:{port}")));
+    let one_host = with(SRUN, &[("SLURM_NNODES", "1")]);
+    assert_eq!(found(&one_host), srun(socket("srun 4711.0 0")));
+    assert_eq!(
+        found_with_token(&one_host),
+        srun(format!("gpu07:{port}").replace("gpu07", "127.0.0.1"))
+    );
+}
+
+/// The ids that launchers give are known to everybody, and are no tokens.
+#[test]
+fn several_hosts_need_a_token() {
+    let none = Flags::default();
+    let far = Flags {
+        rank: Some(0),
+        world: Some(2),
+        coordinator: Some("node7:80".to_owned()),
+        ..Flags::default()
+    };
+    let mpirun = with(MPIRUN, &[("OMPI_COMM_WORLD_LOCAL_SIZE", "1"), ("MASTER_ADDR", "node1")]);
+    let near = with(&mpirun, &[("HIR_COORDINATOR", "localhost:80")]);
+    let pmix = [("PMIX_RANK", "0"), ("HIR_WORLD", "2"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "9")];
+    let cases: [(&Pairs, &Flags, &str, &str); 6] = [
+        (TORCHRUN, &none, "torchrun's ranks are on several hosts", "before torchrun"),
+        (&mpirun, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
+        (&near, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
+        (SRUN, &none, "srun's ranks are on several hosts", "before srun"),
+        (&pmix, &none, "other hosts can reach a", "where each rank is started"),
+        (&[], &far, "other hosts can reach node7", "where each rank is started"),
+    ];
+    for (pairs, flags, why, how) in cases {
+        let diag = ask(pairs, flags, None).unwrap_err();
+        assert_eq!(diag.code, "H0671");
+        assert_eq!(diag.message, format!("`HIR_TOKEN` is missing: {why}"));
+        assert!(diag.notes[0].contains("openssl rand -hex 16"), "{}", diag.notes[0]);
+        assert!(diag.notes[0].contains(how), "{}", diag.notes[0]);
+        assert!(diag.notes[1].contains("HIR_TOKEN_FILE"), "{}", diag.notes[1]);
+    }
+    for wrong in ["", "short"] {
+        let diag = ask(&with(TORCHRUN, &[("HIR_TOKEN", wrong)]), &none, None).unwrap_err();
+        assert_eq!(diag.code, "H0671", "{}", diag.message);
+    }
+}
+
+/// However a loopback address is written, ranks of one host meet at its port.
+#[test]
+fn loopback_is_one_host() {
+    let at = |host: &str| {
+        let place = [("HIR_RANK", "1"), ("HIR_WORLD", "2")];
+        let address = format!("{host}:7000");
+        let map = |name: &str| match name {
+            "HIR_COORDINATOR" => Some(address.clone()),
+            _ => place.iter().find(|(other, _)| *other == name).map(|(_, text)| (*text).to_owned()),
+        };
+        detect(&Flags::default(), None, &map).unwrap().unwrap().meeting.to_string()
+    };
+    for host in ["localhost", "127.0.0.1", "127.0.0.2", "[::1]"] {
+        assert_eq!(at(host), socket("port 7000"), "{host}");
+    }
+    // torchrun's variables, set by hand.
+    let by_hand = [("RANK", "1"), ("WORLD_SIZE", "2"), ("MASTER_PORT", "29500")];
+    let by_hand = with(&by_hand, &[("MASTER_ADDR", "localhost")]);
+    assert_eq!(found(&by_hand).unwrap().4, socket("port 29543"));
 }
 
 /// A port beyond the last one is taken from below.
 #[test]
 fn ports_stay_ports() {
-    assert_eq!(found(&with(TORCHRUN, &[("MASTER_PORT", "65530")])).unwrap().5, 65487);
+    let place = found_with_token(&with(TORCHRUN, &[("MASTER_PORT", "65530")])).unwrap();
+    assert_eq!(place.4, "node1:65487");
 }
 
 #[test]
@@ -105,12 +182,15 @@ fn explicit_flags_override_all() {
         ..Flags::default()
     };
     let place = ask(TORCHRUN, &flags, None).unwrap().unwrap();
-    assert_eq!((place.source, place.rank, place.world, place.port), (Source::Explicit, 1, 2, 7000));
+    assert_eq!((place.source, place.rank, place.world), (Source::Explicit, 1, 2));
+    assert_eq!(place.meeting.to_string(), socket("port 7000"));
+    let place = ask(&with(TORCHRUN, TOKEN), &flags, None).unwrap().unwrap();
+    assert_eq!(place.meeting, Meeting::Network("127.0.0.1".to_owned(), 7000));
     assert_eq!(ask(TORCHRUN, &Flags::default(), Some(4)).unwrap(), None);
     assert_eq!(ask(TORCHRUN, &flags, Some(4)).unwrap_err().code, "H0614");
     let by_env = [("HIR_RANK", "0"), ("HIR_WORLD", "2"), ("HIR_COORDINATOR", "localhost:7000")];
     let place = ask(&by_env, &Flags::default(), None).unwrap().unwrap();
-    assert_eq!((place.source, place.rank, place.host.as_str()), (Source::Explicit, 0, "localhost"));
+    assert_eq!((place.source, place.rank), (Source::Explicit, 0));
     assert_eq!(ask(&by_env, &Flags::default(), Some(2)).unwrap(), None);
 }
 
@@ -122,13 +202,14 @@ fn a_world_of_one() {
 
 #[test]
 fn launchers_nest() {
-    let inner = found(&with(SRUN, TORCHRUN)).unwrap();
+    let inner = found_with_token(&with(SRUN, TORCHRUN)).unwrap();
     assert_eq!((inner.0, inner.1, inner.2), ("torchrun", 3, 4));
     let inner = found(&with(SRUN, MPIRUN)).unwrap();
     assert_eq!((inner.0, inner.1, inner.2), ("mpirun", 1, 2));
     let alike = [("RANK", "1"), ("WORLD_SIZE", "2"), ("MASTER_PORT", "29500")];
     let both = found(&with(MPIRUN, &alike)).unwrap();
-    assert_eq!((both.0, both.1, both.3, both.5), ("torchrun", 1, Some(1), 29543));
+    assert_eq!((both.0, both.1, both.3), ("torchrun", 1, Some(1)));
+    assert_eq!(both.4, socket("torchrun 3245735937 29543"));
 }
 
 #[test]
@@ -146,7 +227,7 @@ fn sources_that_disagree() {
 #[test]
 fn missing_and_damaged_parts() {
     let none = Flags::default();
-    let cases: [(Vec<Pair>, &str); 9] = [
+    let cases: [(Vec<Pair>, &str); 8] = [
         (without(TORCHRUN, "RANK"), "`RANK` is missing"),
         (without(TORCHRUN, "WORLD_SIZE"), "`WORLD_SIZE` is missing"),
         (without(TORCHRUN, "MASTER_ADDR"), "`MASTER_ADDR` is missing"),
@@ -156,7 +237,6 @@ fn missing_and_damaged_parts() {
             with(TORCHRUN, &[("MASTER_PORT", "99999")]),
             "`MASTER_PORT` is `99999`, and has to be a port",
         ),
-        (with(TORCHRUN, &[("TORCHELASTIC_RUN_ID", "none")]), "`HIR_TOKEN` is missing"),
         (without(SRUN, "SLURM_PROCID"), "`SLURM_PROCID` is missing"),
         (vec![("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "a")], "`--world` is missing"),
     ];
@@ -169,8 +249,6 @@ fn missing_and_damaged_parts() {
     assert_eq!((code, message.starts_with("`--rank` is missing")), ("H0640", true));
     let half = Flags { rank: Some(0), world: Some(2), ..Flags::default() };
     assert!(wrong(&[], &half).1.starts_with("`--coordinator` is missing"));
-    let far = Flags { coordinator: Some("node7:80".to_owned()), ..half };
-    assert!(wrong(&[], &far).1.starts_with("`HIR_TOKEN` is missing"));
 }
 
 /// Half of a launch by hand, which would run everything in each of its processes.
@@ -186,9 +264,8 @@ fn variables_without_a_rank() {
         assert_eq!(ask(pairs, &none, Some(4)).unwrap(), None);
     }
     // With a launcher they say what flags would.
-    let place =
-        ask(&with(MPIRUN, &half[1..]), &Flags { token: Some("x".to_owned()), ..none }, None);
-    assert_eq!(place.unwrap().unwrap().host, "h");
+    let place = found_with_token(&with(MPIRUN, &half[1..]));
+    assert_eq!(place.unwrap().4, "h:1");
     let (code, message) = wrong(&with(MPIRUN, &half), &Flags::default());
     assert_eq!(code, "H0641");
     assert_eq!(message, "mpirun started 2 processes, `HIR_WORLD` says 4");
@@ -207,7 +284,7 @@ fn launchers_that_nobody_reads() {
     assert_eq!(ask(&pmi, &Flags::default(), Some(2)).unwrap(), None);
     assert_eq!(found(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]), None);
     // srun may bring them, and is read.
-    assert_eq!(found(&with(SRUN, &pmi)).unwrap().0, "srun");
+    assert_eq!(found_with_token(&with(SRUN, &pmi)).unwrap().0, "srun");
 }
 
 #[test]

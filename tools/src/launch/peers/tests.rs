@@ -1,7 +1,8 @@
 //! Connected processes as threads of one: real connections, without the rendezvous.
 
+use super::super::handshake::both_ends;
 use super::*;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -12,8 +13,11 @@ fn connected(world: u32, timeout: Duration) -> Vec<Peers> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     for core in &cores[1..] {
         let joining = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        core.add(0, joining).unwrap();
-        cores[0].add(core.rank, listener.accept().unwrap().0).unwrap();
+        let (own, first) = both_ends(core.rank);
+        let ((sealer, opener), (first_sealer, first_opener)) = (own.split(), first.split());
+        core.add(0, Stream::Tcp(joining), sealer, opener).unwrap();
+        let accepted = Stream::Tcp(listener.accept().unwrap().0);
+        cores[0].add(core.rank, accepted, first_sealer, first_opener).unwrap();
     }
     cores.into_iter().map(|core| Peers::new(core, "here".to_owned())).collect()
 }
@@ -70,14 +74,167 @@ fn large_messages_go_to_rank_0() {
     });
 }
 
+/// What a rank that knows the token, or rank 0, makes another process keep is bounded by what the run is about.
 #[test]
 fn messages_have_a_largest_size() {
     let results = on_all(connected(2, LONG), |peers| {
-        let size = if peers.rank() == 1 { 40 << 20 } else { 1 };
+        let size = if peers.rank() == 1 { SMALL + 1 } else { 1 };
         peers.gather("start", &vec![0; size]).unwrap_err()
     });
-    let how = "it sent a message that is too long".to_owned();
-    assert_eq!(results[0], ExchangeError::Lost { rank: 1, how });
+    let why = format!("`start` is {} bytes, and may be {SMALL}", SMALL + 1);
+    assert_eq!(results[1], ExchangeError::Broken { why: why.clone() });
+    assert_eq!(results[0], ExchangeError::Broken { why });
+}
+
+/// Rank 0, or another rank, as one sees it that sends frames of its own choice: how that one is refused.
+fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(Kind, &[u8]))) -> String {
+    let core = Core::start(rank, 2, Pace::new(LONG));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let rogue = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (joining, coordinator) = both_ends(1);
+    let (own, other) = if rank == 0 { (coordinator, joining) } else { (joining, coordinator) };
+    let (sealer, opener) = own.split();
+    core.add(1 - rank, Stream::Tcp(listener.accept().unwrap().0), sealer, opener).unwrap();
+    let peers = Peers::new(core, "here".to_owned());
+    peers.allow(allowed);
+    let (mut sealer, _) = other.split();
+    rogue.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut refused = false;
+    send(&mut |kind, payload| {
+        // Once it was refused nobody takes what it sends.
+        refused |= refused || sealer.write(&mut &rogue, kind, payload).is_err();
+    });
+    let until = Instant::now() + LONG;
+    loop {
+        match peers.failed() {
+            Some(ExchangeError::Lost { how, .. }) => return how,
+            Some(other) => panic!("{other:?}"),
+            None => assert!(Instant::now() < until, "not refused"),
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn message(number: u64, what: &str, first_only: bool) -> Vec<u8> {
+    Put::default().number(number).bytes(what.as_bytes()).number(first_only.into()).0
+}
+
+#[test]
+fn frames_of_a_rogue_rank_are_refused() {
+    let part = vec![0; wire::PART];
+    let allowed = 3 << 20;
+    let endless = refusal(0, allowed, |send| {
+        (0..10_000).for_each(|_| send(Kind::Part, &part));
+    });
+    assert_eq!(endless, "it sent a message that is too long");
+    // Outputs may be that long, what everybody gets may not.
+    let gathered = refusal(0, allowed, |send| {
+        (0..32).for_each(|_| send(Kind::Part, &part));
+        send(Kind::Message, &message(0, "join", false));
+    });
+    assert_eq!(gathered, "it sent a message that is too long");
+    // Each message is short enough, all of them are not.
+    let many = refusal(0, allowed, |send| {
+        for number in 0..40 {
+            (0..16).for_each(|_| send(Kind::Part, &part));
+            send(Kind::Message, &message(number, "outputs", true));
+        }
+    });
+    assert_eq!(many, "it sent more messages than it may have on the way");
+    let turns = refusal(0, allowed, |send| send(Kind::Message, &message(7, "join", false)));
+    assert_eq!(turns, "it sent a message of a step that is not its next");
+    let name = "x".repeat(MOST_NAME + 1);
+    let named = refusal(0, allowed, |send| send(Kind::Message, &message(0, &name, false)));
+    assert_eq!(named, "it sent a message of a step that is not its next");
+}
+
+#[test]
+fn frames_of_a_rogue_rank_0_are_refused() {
+    let part = vec![0; wire::PART];
+    let endless = refusal(1, 1 << 30, |send| {
+        (0..10_000).for_each(|_| send(Kind::Part, &part));
+    });
+    assert_eq!(endless, "it sent a message that is too long");
+    let unasked = refusal(1, 0, |send| {
+        send(Kind::Part, &[0; 16]);
+        send(Kind::Result, &Put::default().number(0).0);
+    });
+    assert_eq!(unasked, "it sent a result that nobody waits for");
+    let greeting = refusal(1, 0, |send| send(Kind::Hello, &[]));
+    assert_eq!(greeting, "it sent what only the other end sends");
+}
+
+/// Somebody between two ranks who changes, repeats or leaves out one frame ends the run, on all ranks, with one
+/// error.
+#[test]
+fn relays_that_alter_are_found_out() {
+    for (tamper, expected) in [
+        (Tamper::Flip, "is not as it was sent"),
+        (Tamper::Repeat, "came again where frame"),
+        (Tamper::Drop, "came where frame"),
+    ] {
+        let results = on_all(relayed(tamper), |peers| {
+            for round in 0..1000u32 {
+                if let Err(error) = peers.gather("step", &round.to_le_bytes()) {
+                    return Some(error);
+                }
+            }
+            None
+        });
+        for error in results {
+            let Some(ExchangeError::Altered { rank: 1, how }) = &error else { panic!("{error:?}") };
+            assert!(how.contains(expected), "{how}");
+            assert_eq!(error.as_ref().unwrap().diag().code, "H0670");
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Tamper {
+    Flip,
+    Repeat,
+    Drop,
+}
+
+/// Two ranks with somebody in between, who alters the 20th frame from rank 1.
+fn relayed(tamper: Tamper) -> Vec<Peers> {
+    let pace = Pace::new(LONG);
+    let cores = [0, 1].map(|rank| Core::start(rank, 2, pace));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = || {
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    };
+    let ((first, to_first), (second, to_second)) = (connect(), connect());
+    let (joining, coordinator) = both_ends(1);
+    let (sealer, opener) = coordinator.split();
+    cores[0].add(1, Stream::Tcp(first), sealer, opener).unwrap();
+    let (sealer, opener) = joining.split();
+    cores[1].add(0, Stream::Tcp(second), sealer, opener).unwrap();
+    let (mut from_first, mut into_second) =
+        (to_first.try_clone().unwrap(), to_second.try_clone().unwrap());
+    std::thread::spawn(move || std::io::copy(&mut from_first, &mut into_second));
+    std::thread::spawn(move || relay(tamper, to_second, to_first));
+    cores.into_iter().map(|core| Peers::new(core, "here".to_owned())).collect()
+}
+
+fn relay(tamper: Tamper, mut from: TcpStream, mut to: TcpStream) -> std::io::Result<()> {
+    use std::io::{Read as _, Write as _};
+    for number in 0.. {
+        let mut frame = vec![0; 12];
+        from.read_exact(&mut frame)?;
+        let length = u32::from_le_bytes(frame[..4].try_into().unwrap()) as usize;
+        frame.resize(12 + length, 0);
+        from.read_exact(&mut frame[12..])?;
+        match tamper {
+            Tamper::Flip if number == 20 => frame[13] ^= 1,
+            Tamper::Repeat if number == 20 => to.write_all(&frame)?,
+            Tamper::Drop if number == 20 => continue,
+            _ => {}
+        }
+        to.write_all(&frame)?;
+    }
+    Ok(())
 }
 
 #[test]

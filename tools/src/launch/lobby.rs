@@ -1,0 +1,298 @@
+//! Rank 0's side of the rendezvous: lets processes in until all are here.
+//!
+//! One thread looks after all connections that have not proved themselves, and waits for none of them. There
+//! are at most 64, each with a few bytes of memory and little time; one more takes the place of the oldest
+//! that has said nothing, else of the oldest. Who has proved itself is none of them any more, so strangers
+//! cost a process that belongs here no more than another attempt.
+
+use super::handshake::{self, Answer, Claim, HELLO, Verdict};
+use super::local;
+use super::peers::Core;
+use super::stream::{Listener, Stream};
+use super::token::Key;
+use super::wire::{self, Kind, Opener, Sealer};
+use crate::run::errors;
+use hostir::backend::exchange::{self, ExchangeError};
+use hostir::diag::Diag;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Most connections at a time that have not proved themselves.
+const MOST_GUESTS: usize = 64;
+/// How long one may take for its greeting, or to go away after a refusal.
+const GREETING: Duration = Duration::from_secs(1);
+/// How long a handshake may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at the clock.
+const PAUSE: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// Refused processes that are remembered, for the message of a run that does not come about.
+const MOST_REFUSED: usize = 8;
+/// The name of the first step, which ends when everybody is here.
+pub(super) const STEP: &str = "join";
+
+/// What rank 0 knows of processes that it did not let in.
+#[derive(Default)]
+pub(super) struct Refused {
+    /// A sentence for each kind of them, for a run that does not come about.
+    pub(super) notes: Vec<String>,
+    /// Why it cannot come about.
+    pub(super) cause: Option<Diag>,
+}
+
+impl Refused {
+    fn note(&mut self, note: String) {
+        if self.notes.len() < MOST_REFUSED && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// A connection that has not proved itself.
+struct Guest {
+    stream: Stream,
+    since: Instant,
+    heard: Vec<u8>,
+    stage: Stage,
+}
+
+/// What a guest has to send.
+enum Stage {
+    Greeting,
+    Proof(Box<(Claim, Sealer, Opener)>),
+    /// It was refused; its connection is closed once it has had time to read so.
+    Leaving,
+}
+
+/// What becomes of a guest.
+enum Next {
+    Stays,
+    Goes,
+    /// It knows the token.
+    Proved(Box<(Claim, Sealer, Opener)>),
+}
+
+impl Guest {
+    fn is_overdue(&self) -> bool {
+        let patience = if matches!(self.stage, Stage::Proof(_)) { PATIENCE } else { GREETING };
+        self.since.elapsed() > patience
+    }
+
+    /// Takes what has arrived.
+    fn advance(&mut self, key: &Key, refused: &mut Refused) -> Next {
+        loop {
+            let wanted = match self.stage {
+                Stage::Greeting => HELLO,
+                Stage::Proof(_) => wire::frame_size(0),
+                Stage::Leaving => self.heard.len() + 64,
+            };
+            let mut bytes = [0; 64];
+            let room = wanted.saturating_sub(self.heard.len()).clamp(1, bytes.len());
+            match (&self.stream).read(&mut bytes[..room]) {
+                Ok(count) if count > 0 && matches!(self.stage, Stage::Leaving) => {}
+                Ok(count) if count > 0 => self.heard.extend(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::Stays,
+                Ok(_) | Err(_) => {
+                    self.unproved(refused);
+                    return Next::Goes;
+                }
+            }
+            match self.take(key, refused) {
+                Next::Stays => {}
+                next => return next,
+            }
+        }
+    }
+
+    /// Does what the bytes say that have arrived.
+    fn take(&mut self, key: &Key, refused: &mut Refused) -> Next {
+        match &mut self.stage {
+            Stage::Leaving => Next::Stays,
+            Stage::Greeting => match handshake::answer(key, &self.heard) {
+                None => Next::Stays,
+                Some(Answer::Silence) => Next::Goes,
+                Some(Answer::Version(version, greeting)) => {
+                    refused.note(format!(
+                        "a process was refused that speaks version {version} of the protocol, not {}: start the same hir-run on all hosts",
+                        handshake::VERSION
+                    ));
+                    self.stage = Stage::Leaving;
+                    self.say(&greeting)
+                }
+                Some(Answer::Proof(parts)) => {
+                    let (answer, claim, session) = *parts;
+                    let (sealer, opener) = session.split();
+                    self.stage = Stage::Proof(Box::new((claim, sealer, opener)));
+                    self.heard.clear();
+                    self.say(&answer)
+                }
+            },
+            Stage::Proof(parts) => match parts.2.take(&self.heard) {
+                Ok(None) => Next::Stays,
+                Ok(Some((Kind::Hello, _))) => {
+                    match std::mem::replace(&mut self.stage, Stage::Leaving) {
+                        Stage::Proof(parts) => Next::Proved(parts),
+                        Stage::Greeting | Stage::Leaving => Next::Goes,
+                    }
+                }
+                Ok(Some(_)) | Err(_) => {
+                    self.unproved(refused);
+                    Next::Goes
+                }
+            },
+        }
+    }
+
+    /// It goes without a proof: one with another token hangs up when it sees rank 0's.
+    fn unproved(&self, refused: &mut Refused) {
+        if let Stage::Proof(parts) = &self.stage {
+            let rank = parts.0.rank;
+            refused.note(format!(
+                "a process that said it is rank {rank} did not prove that it knows this run's token; give all ranks the same `HIR_TOKEN`"
+            ));
+        }
+    }
+
+    /// A few bytes, which a connection takes at once.
+    fn say(&self, bytes: &[u8]) -> Next {
+        match (&self.stream).write_all(bytes) {
+            Ok(()) => Next::Stays,
+            Err(_) => Next::Goes,
+        }
+    }
+}
+
+/// Rank 0 while it lets processes in.
+pub(super) struct Lobby<'a> {
+    listener: &'a Listener,
+    core: &'a Arc<Core>,
+    world: u32,
+    key: &'a Key,
+    /// In the order in which they came.
+    guests: Vec<Guest>,
+    refused: Refused,
+}
+
+impl<'a> Lobby<'a> {
+    pub(super) fn new(
+        listener: &'a Listener,
+        core: &'a Arc<Core>,
+        world: u32,
+        key: &'a Key,
+    ) -> Self {
+        let (guests, refused) = (Vec::new(), Refused::default());
+        Self { listener, core, world, key, guests, refused }
+    }
+
+    /// Lets processes in until all are here, the time is up, or one of them fails. Gives what it refused.
+    pub(super) fn run(mut self, deadline: Instant, timeout: Duration) -> Refused {
+        while self.core.failed().is_none() {
+            let absent = self.core.absent();
+            if absent.is_empty() {
+                break;
+            }
+            if Instant::now() > deadline {
+                let what = STEP.to_owned();
+                self.guests.iter().for_each(|guest| guest.unproved(&mut self.refused));
+                self.core.fail(ExchangeError::Late { ranks: absent, what, timeout });
+                break;
+            }
+            self.wait();
+            for guest in std::mem::take(&mut self.guests) {
+                self.serve(guest);
+            }
+            self.accept();
+        }
+        self.refused
+    }
+
+    /// Until something arrives, or a moment has passed.
+    fn wait(&self) {
+        let one = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut all = vec![one(std::os::fd::AsFd::as_fd(self.listener))];
+        all.extend(self.guests.iter().map(|guest| PollFd::new(&guest.stream, PollFlags::IN)));
+        let _ = poll(&mut all, Some(&PAUSE));
+    }
+
+    /// Receives those who wait outside, not more at a time than there is room for.
+    fn accept(&mut self) {
+        for _ in 0..MOST_GUESTS {
+            let stream = match self.listener.accept() {
+                Ok(stream) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    match local::other_user(&error) {
+                        Some(user) => self.refused.note(format!(
+                            "a process of user {user} was refused: this run is of user {}",
+                            local::user()
+                        )),
+                        // Perhaps without descriptors for more: those who are here go first.
+                        None => return std::thread::sleep(Duration::from_millis(10)),
+                    }
+                    continue;
+                }
+            };
+            let (since, heard, stage) = (Instant::now(), Vec::new(), Stage::Greeting);
+            self.serve(Guest { stream, since, heard, stage });
+            if self.guests.len() > MOST_GUESTS {
+                let silent = |guest: &Guest| matches!(guest.stage, Stage::Greeting);
+                self.guests.remove(self.guests.iter().position(silent).unwrap_or(0));
+            }
+        }
+    }
+
+    fn serve(&mut self, mut guest: Guest) {
+        match guest.advance(self.key, &mut self.refused) {
+            Next::Stays if guest.is_overdue() => guest.unproved(&mut self.refused),
+            Next::Stays => self.guests.push(guest),
+            Next::Goes => {}
+            Next::Proved(parts) => {
+                let (claim, mut sealer, opener) = *parts;
+                let verdict = self.verdict(claim);
+                let Ok(frame) = sealer.seal(Kind::Verdict, &[verdict as u8]) else { return };
+                let said = guest.say(&frame);
+                if verdict == Verdict::Welcome && matches!(said, Next::Stays) {
+                    // One that went away in the middle may come again.
+                    let _ = self.core.add(claim.rank, guest.stream, sealer, opener);
+                } else {
+                    self.remember(verdict, claim);
+                    self.guests.push(guest);
+                }
+            }
+        }
+    }
+
+    fn verdict(&self, claim: Claim) -> Verdict {
+        match claim {
+            Claim { world, .. } if world != self.world => Verdict::World,
+            Claim { rank, .. } if !self.core.absent().contains(&rank) => Verdict::Rank,
+            Claim { .. } => Verdict::Welcome,
+        }
+    }
+
+    /// Keeps what may explain why somebody does not come. A process that knows the token, has another
+    /// idea of the run, and is missing here, ends it: waiting brings nobody else.
+    fn remember(&mut self, verdict: Verdict, claim: Claim) {
+        let (Claim { rank, world }, own) = (claim, self.world);
+        match verdict {
+            Verdict::Welcome => return,
+            Verdict::World => self.refused.note(format!(
+                "a process that said it is rank {rank} of {world} was refused: rank 0 was started as one of {own}"
+            )),
+            Verdict::Rank => self.refused.note(format!("two processes said that they are rank {rank}")),
+        }
+        let missing = self.core.absent().contains(&rank);
+        if verdict != Verdict::World || !missing || self.refused.cause.is_some() {
+            return;
+        }
+        let message =
+            format!("rank {rank} was started as one of {world} processes, rank 0 as one of {own}");
+        let cause = Diag::global(errors::REFUSED, message)
+            .note("say the same number of processes on all ranks");
+        let why = exchange::report(std::slice::from_ref(&cause));
+        self.refused.cause = Some(cause);
+        self.core.fail(ExchangeError::Failed { rank: 0, why });
+    }
+}

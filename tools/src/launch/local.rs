@@ -1,0 +1,137 @@
+//! Where the ranks of one host and one user meet without a token: a Unix socket, whose ends ask the system
+//! who the other one is.
+//!
+//! The socket has a name in Linux's abstract namespace, not in a folder: nothing is left behind by a process
+//! that is killed, no folder that everybody may write to (`/tmp`) has to be trusted, and ranks whose
+//! temporary folders differ, as in containers that a launcher starts, find it as long as they share the
+//! network's namespace. The name is `hir-run-USER-` and a digest of what the launcher told all ranks. Such
+//! names can be known and taken by anybody, which is why nobody relies on them: both ends ask for the other
+//! one's user (`SO_PEERCRED`) before they say or believe anything, and a name that another user took is an
+//! error. Who it was is what an attacker gets.
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::geteuid;
+use std::io::{Error, ErrorKind, Result};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+/// The user that this process acts for.
+pub(super) fn user() -> u32 {
+    geteuid().as_raw()
+}
+
+/// The name of the socket where this user's processes meet that were told the same.
+pub(super) fn name(told: &str) -> String {
+    let digest = super::token::digest(told.as_bytes());
+    format!("hir-run-{}-{}", user(), super::token::hexadecimal(&digest[..8]))
+}
+
+/// A process of another user at the other end.
+#[derive(Debug)]
+pub(super) struct OtherUser(pub(super) u32);
+
+impl std::fmt::Display for OtherUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "it belongs to user {}", self.0)
+    }
+}
+
+impl std::error::Error for OtherUser {}
+
+/// The user of an error of [`check_owner`].
+pub(super) fn other_user(error: &Error) -> Option<u32> {
+    error.get_ref()?.downcast_ref::<OtherUser>().map(|other| other.0)
+}
+
+/// Whether the other end of a connection acts for `user`.
+///
+/// # Errors
+/// [`OtherUser`] if not.
+pub(super) fn check_owner(stream: &UnixStream, user: u32) -> Result<()> {
+    let found = rustix::net::sockopt::socket_peercred(stream.as_fd())?.uid.as_raw();
+    if found == user {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::PermissionDenied, OtherUser(found)))
+}
+
+/// Listens there.
+///
+/// # Errors
+/// [`OtherUser`] if somebody else does, [`ErrorKind::AddrInUse`] if another process of this user does.
+pub(super) fn listen(name: &str) -> Result<UnixListener> {
+    let address = SocketAddr::from_abstract_name(name)?;
+    UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
+        // One that has just ended is a name in use, too.
+        ErrorKind::AddrInUse => {
+            connect(name, user()).err().filter(|other| other_user(other).is_some()).unwrap_or(error)
+        }
+        _ => error,
+    })
+}
+
+/// Connects to `user`'s process that listens there; does not wait for one that has no time.
+///
+/// # Errors
+/// [`OtherUser`] for a process of somebody else, or that none listens.
+pub(super) fn connect(name: &str, user: u32) -> Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    let stream = UnixStream::from(socket);
+    check_owner(&stream, user)?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The user of both ends of these tests is this one, so somebody else is expected.
+    #[test]
+    fn other_users_are_refused_at_both_ends() {
+        let name = format!("hir-run-test-{}", super::super::token::random().unwrap());
+        assert_eq!(connect(&name, user()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let listener = listen(&name).unwrap();
+        let joined = connect(&name, user()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        assert!(check_owner(&accepted, user()).is_ok());
+        for error in [
+            check_owner(&accepted, user() + 1).unwrap_err(),
+            check_owner(&joined, user() + 1).unwrap_err(),
+            connect(&name, user() + 1).unwrap_err(),
+        ] {
+            assert_eq!(other_user(&error), Some(user()));
+            assert_eq!(error.to_string(), format!("it belongs to user {}", user()));
+        }
+        // This user's other run.
+        let error = listen(&name).unwrap_err();
+        assert_eq!((error.kind(), other_user(&error)), (ErrorKind::AddrInUse, None));
+    }
+
+    /// A whole queue of connections that nobody accepts does not make a rank wait.
+    #[test]
+    fn a_full_queue_is_an_error() {
+        let name = format!("hir-run-test-{}", super::super::token::random().unwrap());
+        let _listener = listen(&name).unwrap();
+        let mut held = Vec::new();
+        let error = loop {
+            match connect(&name, user()) {
+                Ok(stream) => held.push(stream),
+                Err(error) => break error,
+            }
+            assert!(held.len() < 100_000, "no end");
+        };
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn names_are_of_user_and_job() {
+        let own = name("job 4711.0");
+        assert!(own.starts_with(&format!("hir-run-{}-", user())), "{own}");
+        assert_eq!(own, name("job 4711.0"));
+        assert_ne!(own, name("job 4712.0"));
+    }
+}
