@@ -93,6 +93,10 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     if options.print_plan {
         return Ok(exec::plan_text(&prepared));
     }
+    if let Some(shared) = options.print_calls {
+        let listed = exec::list_calls(&prepared, options, shared);
+        return listed.map_err(|diags| loaded.fail(diags));
+    }
     outputs::check_types(&prepared, options, &bound)?;
     if options.check_only {
         return check_only(&prepared, &loaded, options, here, io);
