@@ -1,6 +1,6 @@
 //! Doc comments of items and how they open.
 
-use crate::sources::{Sources, is_test};
+use crate::sources::{Sources, is_test, item_name};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, Field, ImplItem, Item, ItemImpl, Lit, Meta, TraitItem, Variant};
 
@@ -63,21 +63,6 @@ impl Found<'_> {
             self.docs.push(Doc { text: text.value().trim().to_owned(), item, file, line });
             return;
         }
-    }
-}
-
-fn item_name(item: &Item) -> String {
-    match item {
-        Item::Const(item) => item.ident.to_string(),
-        Item::Enum(item) => item.ident.to_string(),
-        Item::Fn(item) => item.sig.ident.to_string(),
-        Item::Static(item) => item.ident.to_string(),
-        Item::Struct(item) => item.ident.to_string(),
-        Item::Trait(item) => item.ident.to_string(),
-        Item::Type(item) => item.ident.to_string(),
-        Item::Union(item) => item.ident.to_string(),
-        Item::Macro(item) => item.ident.as_ref().map_or_else(String::new, ToString::to_string),
-        _ => String::new(),
     }
 }
 

@@ -4,7 +4,7 @@
 //! is no arrow, and neither is `mod`. Methods that are called on values are not followed, since that would need
 //! types; whoever names no type of a file does not depend on where it is. Paths in arguments of macros count.
 
-use crate::sources::{Module, Sources};
+use crate::sources::{Module, Sources, item_name};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
@@ -25,9 +25,7 @@ pub struct Arrow {
 
 /// Collects all arrows within crates, without repetition of one item by one file.
 pub fn arrows(sources: &Sources) -> Vec<Arrow> {
-    let scopes: Vec<Scope> = sources.modules.iter().map(Scope::of).collect();
-    let mut resolver = Resolver { sources, scopes, children: children(sources) };
-    resolver.name_children();
+    let resolver = Resolver::new(sources);
     let mut found: BTreeMap<(usize, usize, String), usize> = BTreeMap::new();
     for (number, module) in sources.modules.iter().enumerate() {
         for (path, line) in mentions(module, &resolver.scopes[number]) {
@@ -41,6 +39,49 @@ pub fn arrows(sources: &Sources) -> Vec<Arrow> {
     }
     let arrow = |((from, to, item), line)| Arrow { from, to, item, line };
     found.into_iter().map(arrow).collect()
+}
+
+/// A mention of an item by another one, wherever they are.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ItemArrow {
+    /// File and name of the item that mentions; `impl Name` where that is a type's functions.
+    pub from: (usize, String),
+    /// File and name of the item that is mentioned.
+    pub to: (usize, String),
+}
+
+/// Collects the arrows between items of each crate, those of one file included: what has to move with an item.
+pub fn item_arrows(sources: &Sources) -> BTreeSet<ItemArrow> {
+    let resolver = Resolver::new(sources);
+    let mut found = BTreeSet::new();
+    for (number, module) in sources.modules.iter().enumerate() {
+        for item in &module.items {
+            let mut paths =
+                Paths { scope: &resolver.scopes[number], found: Vec::new(), every: true };
+            paths.visit_item(item);
+            let from = (module.file, item_label(item));
+            for (path, _) in paths.found {
+                for to in resolver.items(number, &path) {
+                    if resolver.crate_of(to.0) == Some(module.krate) && to != from {
+                        found.insert(ItemArrow { from: from.clone(), to });
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The name of an item of a module; `impl Name` for the functions of a type, empty for a `use`.
+fn item_label(item: &Item) -> String {
+    let Item::Impl(found) = item else { return item_name(item) };
+    match &*found.self_ty {
+        syn::Type::Path(path) => {
+            let last = path.path.segments.last();
+            last.map_or_else(String::new, |segment| format!("impl {}", segment.ident))
+        }
+        _ => "impl".to_owned(),
+    }
 }
 
 /// What the names of a module stand for.
@@ -81,25 +122,13 @@ impl Scope {
     }
 
     fn define(&mut self, item: &Item) {
-        let name = match item {
-            Item::Const(item) => &item.ident,
-            Item::Enum(item) => &item.ident,
-            Item::Fn(item) => &item.sig.ident,
-            Item::Static(item) => &item.ident,
-            Item::Struct(item) => &item.ident,
-            Item::Trait(item) => &item.ident,
-            Item::Type(item) => &item.ident,
-            Item::Union(item) => &item.ident,
-            Item::Macro(item) => match &item.ident {
-                Some(name) => {
-                    self.define_from_macro(item.mac.tokens.clone());
-                    name
-                }
-                None => return self.define_from_macro(item.mac.tokens.clone()),
-            },
-            _ => return,
-        };
-        self.bind(&name.to_string(), Binding::Own);
+        if let Item::Macro(item) = item {
+            self.define_from_macro(item.mac.tokens.clone());
+        }
+        let name = item_name(item);
+        if !name.is_empty() {
+            self.bind(&name, Binding::Own);
+        }
     }
 
     /// The types and constants that a macro defines by names in its arguments or its own text: the module that
@@ -197,7 +226,7 @@ fn flatten(
 
 /// All paths that a module's code mentions, with their lines.
 fn mentions(module: &Module, scope: &Scope) -> Vec<(Vec<String>, usize)> {
-    let mut paths = Paths { scope, found: scope.private.clone() };
+    let mut paths = Paths { scope, found: scope.private.clone(), every: false };
     for item in &module.items {
         paths.visit_item(item);
     }
@@ -207,11 +236,13 @@ fn mentions(module: &Module, scope: &Scope) -> Vec<(Vec<String>, usize)> {
 struct Paths<'s> {
     scope: &'s Scope,
     found: Vec<(Vec<String>, usize)>,
+    /// Whether names that the module has or imports count, too.
+    every: bool,
 }
 
 impl Paths<'_> {
     fn mention(&mut self, path: Vec<String>, line: usize) {
-        let single = path.len() == 1;
+        let single = path.len() == 1 && !self.every;
         if !single || self.scope.reexported.contains(&path[0]) || self.is_glob(&path[0]) {
             self.found.push((path, line));
         }
@@ -293,7 +324,14 @@ struct Resolver<'s> {
     children: Vec<Vec<usize>>,
 }
 
-impl Resolver<'_> {
+impl<'s> Resolver<'s> {
+    fn new(sources: &'s Sources) -> Self {
+        let scopes = sources.modules.iter().map(Scope::of).collect();
+        let mut resolver = Self { sources, scopes, children: children(sources) };
+        resolver.name_children();
+        resolver
+    }
+
     fn name_children(&mut self) {
         for (scope, children) in self.scopes.iter_mut().zip(&self.children) {
             for &child in children {
@@ -336,6 +374,10 @@ impl Resolver<'_> {
         };
         for name in &path[1..] {
             let mut next = Vec::new();
+            // A function may share its name with the module: only the module is followed by `::`.
+            if targets.iter().any(|target| matches!(target, Target::Module(_))) {
+                targets.retain(|target| matches!(target, Target::Module(_)));
+            }
             for target in targets {
                 match target {
                     Target::Item(..) => next.push(target),

@@ -13,6 +13,7 @@ usage: cargo run -p hostir-figures -- [OPTIONS] [ROOT]
   --worst N            places of each figure, the N worst
   --cycles N           the files and arrows of import cycles of at least N files
   --order CRATE:A,B,C  arrows of a crate that point from a module to a later one, lowest module first
+  --items              all arrows between items of a crate, one a line: file, item, file, item, with tabs
   --help               this text
 
 ROOT is the repository; without it, the one that this program was built from. Exit status: 0 success, 2 the command line is
@@ -25,6 +26,7 @@ struct Request {
     worst: Option<usize>,
     cycles: Option<usize>,
     order: Option<(String, Vec<String>)>,
+    items: bool,
 }
 
 fn main() -> ExitCode {
@@ -47,6 +49,10 @@ fn main() -> ExitCode {
             return ExitCode::from(3);
         }
     };
+    if request.items {
+        print!("{}", figures.item_text());
+        return ExitCode::SUCCESS;
+    }
     print!("{}", figures.table());
     if let Some(count) = request.worst {
         print!("{}", figures.worst(count));
@@ -62,11 +68,13 @@ fn main() -> ExitCode {
 
 fn parse(words: &[String]) -> Result<Request, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."));
-    let mut request = Request { root: here.to_path_buf(), worst: None, cycles: None, order: None };
+    let mut request =
+        Request { root: here.to_path_buf(), worst: None, cycles: None, order: None, items: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
         match word.as_str() {
+            "--items" => request.items = true,
             "--worst" => request.worst = Some(number(value()?)?),
             "--cycles" => request.cycles = Some(number(value()?)?),
             "--order" => {

@@ -2,7 +2,7 @@
 
 use crate::cycles::{Cycle, against, cycles, top_module};
 use crate::documentation::{Doc, docs};
-use crate::imports::{Arrow, arrows};
+use crate::imports::{Arrow, ItemArrow, arrows, item_arrows};
 use crate::names::{Name, Names};
 use crate::percent;
 use crate::shape::{Lines, Shapes, Spot, lines};
@@ -215,6 +215,15 @@ impl Figures {
         self.arrow_text(&mut text, &found, true);
         let _ = writeln!(text, "{} arrows against the order", found.len());
         text
+    }
+
+    /// All arrows between items of a crate, one a line: file, item, file, item, with tabs.
+    pub fn item_text(&self) -> String {
+        let path = |file: usize| &self.sources.files[file].path;
+        let lines = item_arrows(&self.sources).into_iter().map(|ItemArrow { from, to }| {
+            format!("{}\t{}\t{}\t{}\n", path(from.0), from.1, path(to.0), to.1)
+        });
+        lines.collect()
     }
 
     fn arrow_text(&self, text: &mut String, arrows: &[&Arrow], across: bool) {

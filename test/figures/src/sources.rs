@@ -193,6 +193,22 @@ pub fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
+/// The name of an item; empty if it has none.
+pub fn item_name(item: &Item) -> String {
+    match item {
+        Item::Const(item) => item.ident.to_string(),
+        Item::Enum(item) => item.ident.to_string(),
+        Item::Fn(item) => item.sig.ident.to_string(),
+        Item::Static(item) => item.ident.to_string(),
+        Item::Struct(item) => item.ident.to_string(),
+        Item::Trait(item) => item.ident.to_string(),
+        Item::Type(item) => item.ident.to_string(),
+        Item::Union(item) => item.ident.to_string(),
+        Item::Macro(item) => item.ident.as_ref().map_or_else(String::new, ToString::to_string),
+        _ => String::new(),
+    }
+}
+
 /// All files below a folder whose names end so, sorted; build outputs and hidden folders left out.
 pub fn files_below(folder: &Path, suffix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
