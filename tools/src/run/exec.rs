@@ -1,6 +1,5 @@
 //! What hir-run asks of plans and backends, in one place.
 
-use super::cli::{Gpu, Options};
 use hostir::backend::trace::Trace;
 use hostir::backend::{Backend as _, RunResult, cpu, cuda, null};
 use hostir::data::HostTensor;
@@ -38,12 +37,10 @@ pub(super) fn plan_text(prepared: &Prepared) -> String {
 /// Lists what all ranks would do on GPUs: on one that they share, or on one each.
 pub(super) fn list_calls(
     prepared: &Prepared,
-    options: &Options,
+    options: &cuda::Options,
     shared: bool,
 ) -> Result<String, Vec<Diag>> {
-    let Gpu { routes, tf32, graph, .. } = options.gpu;
-    let options = cuda::Options { routes, tf32, graph, ..cuda::Options::default() };
-    cuda::list_calls(prepared, &options, shared)
+    cuda::list_calls(prepared, options, shared)
 }
 
 /// Instructions of all ranks.
