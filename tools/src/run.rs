@@ -35,7 +35,7 @@ use crate::launch::Here;
 use crate::render;
 use crate::source::Source;
 use crate::staged::Staged;
-use cli::Options;
+use cli::{Gpu, Options};
 use engine::Engine;
 use exec::Prepared;
 use failure::Failure;
@@ -92,6 +92,12 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     spread::compare(here, &[&loaded], &[&prepared], options)?;
     if options.print_plan {
         return Ok(exec::plan_text(&prepared));
+    }
+    if let Some(shared) = options.print_calls {
+        let Gpu { routes, tf32, graph, .. } = options.gpu;
+        let cuda = cuda::Options { routes, tf32, graph, ..cuda::Options::default() };
+        let listed = exec::list_calls(&prepared, &cuda, shared);
+        return listed.map_err(|diags| loaded.fail(diags));
     }
     outputs::check_types(&prepared, options, &bound)?;
     if options.check_only {

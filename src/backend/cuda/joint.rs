@@ -80,7 +80,7 @@ impl Joint {
     /// Tells the other processes, once, that this one gives up and why. What came from one of them is known to
     /// all already.
     pub(super) fn tell(&self, diags: &[Diag]) {
-        let ours = diags.first().is_some_and(|diag| diag.code != codes::PROCESS);
+        let ours = diags.first().is_some_and(|diag| !exchange::is_known_to_all(diag));
         let Some(exchange) = self.exchange.as_ref().filter(|_| ours) else { return };
         if !self.told.swap(true, Ordering::AcqRel) {
             exchange.fail(&exchange::report(diags));

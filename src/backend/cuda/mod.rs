@@ -21,6 +21,7 @@ mod comm;
 mod gate;
 mod gemm;
 mod joint;
+mod listing;
 mod load;
 mod memory;
 mod messages;
@@ -35,6 +36,7 @@ mod traced;
 mod watch;
 
 pub use bind::{DeviceTensor, Side};
+pub use listing::list_calls;
 pub use load::Loaded;
 pub use load::bound::Bound;
 pub use messages::{Route, Routes};

@@ -103,6 +103,8 @@ pub(super) struct Options {
     pub(super) given: Given,
     pub(super) check_only: bool,
     pub(super) print_plan: bool,
+    /// Lists the calls of the CUDA backend: for ranks that share a device, or that have one each.
+    pub(super) print_calls: Option<bool>,
     pub(super) gpu: Gpu,
     /// Several processes, as far as the command line says.
     pub(super) launch: Flags,
@@ -418,6 +420,11 @@ fn print_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("What is printed");
     vec![
         group(flag("print-plan", "Prints each rank's plan instead of running it")),
+        // For developers: tools/same-output compares what two versions print.
+        group(value("print-calls", "own|shared", "Prints the CUDA backend's calls and kernels"))
+            .value_parser(["own", "shared"])
+            .conflicts_with_all(["print-plan", "check-only", "bench"])
+            .hide(true),
         group(flag("summary", "Says more about inputs and outputs").conflicts_with("quiet")),
         group(flag("quiet", "Says nothing unless something is wrong").short('q')),
         group(value("error-format", "FORMAT", "How diagnostics are written"))
@@ -459,6 +466,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         given: Given { rtol: values.tolerance("rtol"), atol: values.tolerance("atol") },
         check_only: matches.get_flag("check-only"),
         print_plan: matches.get_flag("print-plan"),
+        print_calls: text("print-calls").map(|devices| devices == "shared"),
         gpu: Gpu {
             routes: routes(matches),
             tf32: matches.get_flag("tf32"),

@@ -34,6 +34,15 @@ pub(super) fn plan_text(prepared: &Prepared) -> String {
     text
 }
 
+/// Lists what all ranks would do on GPUs: on one that they share, or on one each.
+pub(super) fn list_calls(
+    prepared: &Prepared,
+    options: &cuda::Options,
+    shared: bool,
+) -> Result<String, Vec<Diag>> {
+    cuda::list_calls(prepared, options, shared)
+}
+
 /// Instructions of all ranks.
 pub(super) fn instructions(prepared: &Prepared) -> usize {
     prepared.plans.iter().map(|plan| plan.insts.len()).sum()

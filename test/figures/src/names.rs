@@ -1,0 +1,154 @@
+//! Words in names of functions and types, and names that are used more than once.
+
+use crate::sources::{Module, Sources, is_test};
+use std::collections::BTreeMap;
+use syn::visit::{self, Visit};
+use syn::{ImplItemFn, Item, ItemFn, ItemImpl, TraitItemFn};
+
+/// A name with its place.
+pub struct Name {
+    /// The name.
+    pub text: String,
+    /// Its file.
+    pub file: usize,
+    /// Its line.
+    pub line: usize,
+}
+
+/// Function names that the standard library's traits and collections give their meaning.
+const STANDARD_FUNCTIONS: &[&str] = &[
+    "clear", "clone", "cmp", "contains", "default", "deref", "drop", "eq", "extend", "fmt", "from",
+    "get", "hash", "index", "insert", "into", "iter", "len", "main", "new", "next", "pop", "push",
+    "remove",
+];
+
+/// Type names that each crate may have for itself, in one word.
+const ALLOWED_TYPES: &[&str] = &["Error", "Options", "Config", "Builder"];
+
+/// Names of the shipped code.
+#[derive(Default)]
+pub struct Names {
+    /// Functions, those of the standard library's names and of trait impls left out.
+    pub functions: Vec<Name>,
+    /// Structs, enums, unions, traits and type aliases; allowed names and associated types left out.
+    pub types: Vec<Name>,
+}
+
+impl Names {
+    /// Collects the names of all shipped modules.
+    pub fn of(sources: &Sources) -> Self {
+        let mut names = Self::default();
+        for module in sources.shipped() {
+            let mut found = Found { names: &mut names, module };
+            for item in &module.items {
+                found.visit_item(item);
+            }
+        }
+        names
+    }
+
+    /// Functions with one-word names.
+    pub fn short_functions(&self) -> Vec<&Name> {
+        self.functions.iter().filter(|name| snake_words(&name.text) == 1).collect()
+    }
+
+    /// Types with one-word names.
+    pub fn short_types(&self) -> Vec<&Name> {
+        self.types.iter().filter(|name| camel_words(&name.text) == 1).collect()
+    }
+
+    /// Types whose name another type of the workspace has.
+    pub fn repeated_types(&self) -> Vec<&Name> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in &self.types {
+            *counts.entry(&name.text).or_default() += 1;
+        }
+        self.types.iter().filter(|name| counts[name.text.as_str()] > 1).collect()
+    }
+}
+
+/// `lower_cat` has two words.
+pub fn snake_words(name: &str) -> usize {
+    name.split('_').filter(|word| !word.is_empty()).count()
+}
+
+/// `HostTensor` has two words, and so has `DType`; `TF32` has one.
+pub fn camel_words(name: &str) -> usize {
+    let letters: Vec<char> = name.chars().collect();
+    let starts = letters.iter().enumerate().filter(|(at, letter)| {
+        let next_is_lower = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        let after_lower = *at > 0 && !letters[at - 1].is_uppercase();
+        letter.is_uppercase() && (*at == 0 || next_is_lower || after_lower)
+    });
+    starts.count().max(1)
+}
+
+struct Found<'n, 'm> {
+    names: &'n mut Names,
+    module: &'m Module,
+}
+
+impl Found<'_, '_> {
+    fn function(&mut self, ident: &syn::Ident) {
+        let text = ident.to_string();
+        if !STANDARD_FUNCTIONS.contains(&text.as_str()) {
+            let line = ident.span().start().line;
+            self.names.functions.push(Name { text, file: self.module.file, line });
+        }
+    }
+
+    fn named_type(&mut self, ident: &syn::Ident) {
+        let text = ident.to_string();
+        if !ALLOWED_TYPES.contains(&text.as_str()) {
+            let line = ident.span().start().line;
+            self.names.types.push(Name { text, file: self.module.file, line });
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Found<'_, '_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        match item {
+            Item::Struct(item) => self.named_type(&item.ident),
+            Item::Enum(item) => self.named_type(&item.ident),
+            Item::Union(item) => self.named_type(&item.ident),
+            Item::Trait(item) => self.named_type(&item.ident),
+            Item::Type(item) => self.named_type(&item.ident),
+            _ => {}
+        }
+        visit::visit_item(self, item);
+    }
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        if !is_test(&item.attrs) {
+            self.function(&item.sig.ident);
+            visit::visit_item_fn(self, item);
+        }
+    }
+    fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
+        // The names of a trait's functions and types are the trait's; items in bodies are not.
+        if item.trait_.is_none() {
+            visit::visit_item_impl(self, item);
+        }
+    }
+    fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
+        self.function(&item.sig.ident);
+        visit::visit_impl_item_fn(self, item);
+    }
+    fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
+        self.function(&item.sig.ident);
+        visit::visit_trait_item_fn(self, item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_counted() {
+        let snake = ["place", "_of", "lower_cat", "is_a_b"].map(snake_words);
+        assert_eq!(snake, [1, 1, 2, 3]);
+        let camel = ["View", "HostTensor", "DType", "TF32", "InstKind", "GPUList"].map(camel_words);
+        assert_eq!(camel, [1, 2, 2, 1, 2, 2]);
+    }
+}
