@@ -5,24 +5,13 @@
 
 #[path = "common/needs.rs"]
 mod needs;
+#[path = "common/sessions.rs"]
+mod sessions;
 
 use hostir::backend::cuda;
 use hostir::ir::DType;
 use hostir::session::{DeviceTensor, Options, Session};
-
-const RELU: &str =
-    "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
-  T1_g_float[iS2{i0}, iS3{i1}]
-     = relu(T0_g_float[iS0{i0}, iS1{i1}]);
-} // %HostIrContainer
-";
-
-const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i0}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1})) :
-  T1 = ALLOCATE(buffer=T1, mem_type=global, size=( 2 * i0 ), zero_init=false, resets_to_zero=false)
-  Communication 1 (type=Allgather, team=(0 1), input=T0, output=T1, backend=NCCL)
-  Wait Communication 1
-} // %HostIrContainer
-";
+use sessions::{GATHER, RELU};
 
 fn main() -> std::process::ExitCode {
     let missing = cuda::has_driver().then_some("needs a machine without NVIDIA's driver");

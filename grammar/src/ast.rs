@@ -99,6 +99,8 @@ pub struct Container {
     pub span: Span,
     /// The header line.
     pub header: Span,
+    /// Whether the header has an error, so that its inputs and outputs are not known.
+    pub header_failed: bool,
     /// Inputs: tensors or scalars.
     pub inputs: ArgRange,
     /// Outputs.
@@ -127,6 +129,7 @@ impl Container {
         Self {
             span: header,
             header,
+            header_failed: false,
             inputs: ArgRange::default(),
             outputs: ArgRange::default(),
             body,
@@ -378,6 +381,8 @@ pub enum CommentPlace {
     Above(StmtId),
     /// At the end of a statement's line.
     Trailing(StmtId),
+    /// At the end of the line `ELSE:` that opens a block.
+    StartOf(BlockId),
     /// On its own line at the end of a block, after its last statement.
     EndOf(BlockId),
     /// Above container number N.

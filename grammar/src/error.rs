@@ -125,4 +125,8 @@ codes! {
     TooLarge = "H0022";
     /// More errors than are recorded.
     TooManyErrors = "H0023";
+    /// A statement that other languages have.
+    Foreign = "H0024";
+    /// A program that starts inside of another one.
+    Interleaved = "H0025";
 }

@@ -20,7 +20,12 @@ pub fn containers_in_log(text: &str) -> Cow<'_, str> {
     if (is_program(text) && !folded) || memmem::find(text.as_bytes(), OPEN.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
-    let mut log = Log { out: String::with_capacity(text.len()), prefix: "", state: State::Outside };
+    let mut log = Log {
+        out: String::with_capacity(text.len()),
+        prefix: "",
+        state: State::Outside,
+        inside: 0,
+    };
     for line in text.split_inclusive('\n') {
         log.line(line);
     }
@@ -118,6 +123,8 @@ struct Log<'t> {
     out: String,
     prefix: &'t str,
     state: State,
+    /// How many programs have started inside of the current one.
+    inside: usize,
 }
 
 impl<'t> Log<'t> {
@@ -143,11 +150,24 @@ impl<'t> Log<'t> {
     fn keep(&mut self, text: &'t str) -> &'t str {
         if let Some(at) = text.find(OPEN) {
             let inside = self.state == State::Inside && text[..at] != *self.prefix;
+            if self.state != State::Inside {
+                self.inside = 0;
+            } else if self.own(text).is_some() {
+                self.inside += 1;
+            }
             if !inside {
                 self.prefix = &text[..at];
                 self.state = State::Inside;
                 return &text[at..];
             }
+        }
+        // What closes programs inside one another stays, for the reader to see what they are.
+        if matches!(self.state, State::Outside | State::Behind)
+            && self.inside > 0
+            && let Some(own) = self.own(text).filter(|own| own.starts_with(CLOSE))
+        {
+            self.inside -= 1;
+            return own;
         }
         if self.state == State::Outside {
             return dropped(text);

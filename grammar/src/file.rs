@@ -3,6 +3,7 @@
 use crate::ast::{Arg, ArgRange, BlockId, CommentPlace, Container, Unit};
 use crate::builder::Node;
 use crate::error::{Code, SyntaxError};
+use crate::extract::OPEN;
 use crate::layout::Until;
 use crate::nesting;
 use crate::parse::{Cut, Kind, Parser};
@@ -20,7 +21,8 @@ impl Parser<'_> {
         if has_container(self.b.text) {
             self.containers();
         }
-        if self.b.ast.containers.is_empty() {
+        let mixed = |error: &SyntaxError| error.code == Code::Interleaved.text();
+        if self.b.ast.containers.is_empty() && !self.b.errors.iter().any(mixed) {
             self.no_program();
         }
     }
@@ -118,7 +120,11 @@ impl Parser<'_> {
                     .note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
             );
         }
-        let (inputs, outputs, header_end) = self.container_header();
+        if self.skip_interleaved(token) {
+            return;
+        }
+        let (lists, header_end) = self.container_header();
+        let (inputs, outputs) = lists.unwrap_or_default();
         let header = Span { start: token.span.start, end: header_end };
         self.last = CommentPlace::Header(number);
         let brace = brace.map_or(token.span, |brace| brace.span);
@@ -126,6 +132,7 @@ impl Parser<'_> {
         self.b.ast.containers.push(Container {
             inputs,
             outputs,
+            header_failed: lists.is_none(),
             blank_before: blank_before(self.b.text, token.span.start as usize),
             ..Container::new(header, body)
         });
@@ -150,17 +157,37 @@ impl Parser<'_> {
         }
     }
 
-    /// `(inputs) -> (outputs) :`, with where it ends.
-    fn container_header(&mut self) -> (ArgRange, ArgRange, u32) {
+    /// Whether the program that starts at `token` has another one inside, as where two processes write to one
+    /// log. Both are passed over.
+    fn skip_interleaved(&mut self, token: Token) -> bool {
+        let Some((inner, end)) = interleaved(self.b.text, token.span.start as usize) else {
+            return false;
+        };
+        self.b.error(
+            SyntaxError::new(Code::Interleaved, token.span, "another program starts inside of this one")
+                .label("this one is not closed before")
+                .other(Span::new(inner, inner + OPEN.len()), "the other one starts here")
+                .note("the processes of a run seem to have written to one file, in turns of some lines: let each write to its own, with `mpirun --output-filename DIR`, `srun --output=log.%t` or `torchrun --log-dir DIR --redirects 3`")
+                .note("`mpirun --tag-output` names the process in front of each line, which is enough to read the log"),
+        );
+        while !matches!(self.peek(0).tok, Tok::End) && (self.peek(0).span.start as usize) < end {
+            self.src.advance(1);
+        }
+        true
+    }
+
+    /// `(inputs) -> (outputs) :`, if there are such lists, with where it ends.
+    fn container_header(&mut self) -> (Option<(ArgRange, ArgRange)>, u32) {
         let extent = self.extent(Until::Colon);
         let span = self.span(extent.len);
+        if extent.len == 0 && !extent.bad {
+            return (None, self.missing_header(span));
+        }
         let lists = self.grammar(Start::Header, extent);
         self.src.advance(extent.len);
         let colon = self.eat(Tok::Colon);
         let end = colon.map_or(span.end, |colon| colon.span.end);
-        let Some(Node::Lists(inputs, outputs)) = lists else {
-            return (ArgRange::default(), ArgRange::default(), end);
-        };
+        let Some(Node::Lists(inputs, outputs)) = lists else { return (None, end) };
         if colon.is_none() {
             self.b.error(
                 SyntaxError::new(
@@ -171,7 +198,21 @@ impl Parser<'_> {
                 .note("write `%HostIrContainer { (inputs) -> (outputs) :`"),
             );
         }
-        (inputs, outputs, end)
+        (Some((inputs, outputs)), end)
+    }
+
+    /// A container without a header; of one that is not closed either, that is what is said. Returns where the
+    /// header ends.
+    fn missing_header(&mut self, span: Span) -> u32 {
+        let end = self.eat(Tok::Colon).map_or_else(|| self.consumed(), |colon| colon.span.end);
+        if !matches!(self.peek(0).tok, Tok::End | Tok::Container) {
+            let at = Span { start: end.min(span.start), end: end.min(span.start) };
+            self.b.error(
+                SyntaxError::new(Code::Unexpected, at, "this container has no inputs and outputs")
+                    .note("write `%HostIrContainer { (inputs) -> (outputs) :`; `()` is a list of none"),
+            );
+        }
+        end
     }
 
     /// What follows the closing brace.
@@ -493,3 +534,26 @@ fn blank_lines(text: &str, end: usize) -> u32 {
 
 /// What a blank line may hold.
 const BLANKS: [char; 3] = [' ', '\t', '\r'];
+
+/// Where another program starts inside of the one that starts at `start`, and where the last of them is closed;
+/// `None` if the lines that open and close programs do not say that.
+fn interleaved(text: &str, start: usize) -> Option<(usize, usize)> {
+    /// More of them inside one another are no log of a run.
+    const MOST: usize = 4096;
+    let (mut open, mut inner) = (1usize, None);
+    let mut from = start + OPEN.len();
+    while open > 0 {
+        let at = from + memmem::find(text.as_bytes().get(from..)?, b"%HostIrContainer")?;
+        from = at + 1;
+        let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let before = &text[line..at];
+        if before.trim() == "} //" {
+            open -= 1;
+        } else if text[at..].starts_with(OPEN) && !before.contains("//") {
+            inner.get_or_insert(at);
+            open += 1;
+            (open < MOST).then_some(())?;
+        }
+    }
+    inner.map(|inner| (inner, from))
+}

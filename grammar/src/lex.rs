@@ -164,7 +164,7 @@ impl<'t> Source<'t> {
         }
         let found = self.text[start..end].chars().next().unwrap_or('?');
         let text = format!("unexpected character {found:?}");
-        let note = instead_of(found);
+        let note = crate::foreign::instead_of(self.text, start, found);
         b.error(SyntaxError::new(Code::Character, Span::new(start, end), text).note(note));
         self.push(Tok::Error, start, end);
     }
@@ -265,16 +265,6 @@ impl<'t> Source<'t> {
         );
         self.lexer.bump(end - head);
         (Tok::Error, end)
-    }
-}
-
-/// How to write what a character means in other languages.
-fn instead_of(character: char) -> &'static str {
-    match character {
-        '#' => "a comment starts with `//`",
-        '@' => "a matrix product is `T2 = matmul(T0, T1)`",
-        '"' | '\'' => "words and names stand without quotes, as in `backend=NCCL`",
-        _ => "names are made of letters, digits and `_`; remove the character",
     }
 }
 

@@ -17,6 +17,7 @@ mod domain;
 pub mod error;
 mod extract;
 mod file;
+mod foreign;
 mod layout;
 mod lex;
 mod merge;

@@ -240,6 +240,7 @@ impl Moved {
         match place {
             CommentPlace::Above(stmt) => CommentPlace::Above(self.stmt(stmt)),
             CommentPlace::Trailing(stmt) => CommentPlace::Trailing(self.stmt(stmt)),
+            CommentPlace::StartOf(block) => CommentPlace::StartOf(self.block(block)),
             CommentPlace::EndOf(block) => CommentPlace::EndOf(self.block(block)),
             CommentPlace::Container(number) => CommentPlace::Container(number + containers),
             CommentPlace::Header(number) => CommentPlace::Header(number + containers),

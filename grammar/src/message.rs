@@ -2,6 +2,7 @@
 
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
+use crate::foreign;
 use crate::lex::shorten;
 use crate::span::Span;
 use crate::spelling::nearest;
@@ -26,10 +27,13 @@ pub(crate) fn describe(
         ParseError::User { .. } => (None, Vec::new()),
     };
     let index = at.map_or(tokens.len(), |at| tokens.partition_point(|token| token.span.start < at));
-    if let Some(error) = no_statement(b, tokens, index) {
+    let error = foreign::error(b, tokens, index).or_else(|| no_statement(b, tokens, index));
+    if let Some(error) = error {
         return error;
     }
-    let wanted = wanted(&expected, index == 0);
+    let expects = |tok: &str| matches!(&expected[..], [only] if only.trim_matches('"') == tok);
+    let header = expects("->") || index == 0 && expects("(");
+    let wanted = wanted(&expected, index == 0 && !header);
     let Some(found) = tokens.get(index) else { return ends_early(tokens, whole, &wanted) };
     let before = index.checked_sub(1).map(|at| tokens[at]);
     if let Some(before) = before.filter(|_| found.starts_line()) {
@@ -42,7 +46,9 @@ pub(crate) fn describe(
             ));
     }
     let text = shorten(&b.text[found.span.range()]);
-    let note = foreign(b, tokens, index)
+    let note = header
+        .then(|| "the header is written `%HostIrContainer { (inputs) -> (outputs) :`".to_owned())
+        .or_else(|| foreign::note(b, tokens, index))
         .unwrap_or_else(|| hint(found.tok, before.map(|token| token.tok), index));
     let error = SyntaxError::new(
         Code::Unexpected,
@@ -50,38 +56,6 @@ pub(crate) fn describe(
         format!("expected {wanted}, found `{text}`"),
     );
     error.note(note)
-}
-
-/// How to write what is right in other languages: `for i in range(4)`, `team=[0, 1]`.
-fn foreign(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<String> {
-    let text = |at: usize| tokens.get(at).map(|token| &b.text[token.span.range()]);
-    let found = tokens.get(index)?.tok;
-    if text(0) == Some("FOR") && text(index) == Some("range") {
-        let name = text(1)?;
-        let (first, second) = (text(index + 2), text(index + 4));
-        return Some(match (first, text(index + 3), second, text(index + 5)) {
-            (Some(stop), Some(")"), ..) => format!("write `FOR {name} from 0 to {stop}:`"),
-            (Some(start), Some(","), Some(stop), Some(")")) => {
-                format!("write `FOR {name} from {start} to {stop}:`")
-            }
-            _ => format!("write `FOR {name} from 0 to 4:`, or `FOR {name} in iS0{{i0}}:`"),
-        });
-    }
-    if found != Tok::LBracket {
-        return None;
-    }
-    let rest = tokens.get(index + 1..)?.iter();
-    let inside = rest.take_while(|token| token.tok != Tok::RBracket);
-    let numbers: Vec<&str> = inside
-        .filter(|token| matches!(token.tok, Tok::Int(_)))
-        .map(|token| &b.text[token.span.range()])
-        .collect();
-    let key = index.checked_sub(2).and_then(text);
-    if key == Some("team") {
-        let numbers = if numbers.is_empty() { "0 1".to_owned() } else { numbers.join(" ") };
-        return Some(format!("write `team=({numbers})`"));
-    }
-    Some("a list stands in braces, as in `{1, 0}`".to_owned())
 }
 
 /// Two words that are followed by no number: nothing that a statement starts with. Words that are

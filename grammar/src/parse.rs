@@ -511,8 +511,11 @@ impl<'t> Parser<'t> {
             });
         self.src.advance(1);
         if let Some(stmt) = owner {
-            self.last = CommentPlace::Trailing(stmt);
-            return self.open_block(stmt, Some(token.span.end));
+            self.open_block(stmt, Some(token.span.end));
+            if let Some(block) = self.b.ast.stmts[stmt.index()].else_body {
+                self.last = CommentPlace::StartOf(block);
+            }
+            return;
         }
         self.b.error(
             SyntaxError::new(Code::LoneElse, token.span, "this `ELSE` follows no `IF`")

@@ -68,7 +68,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let ops = edit.program().block(body).ops.clone();
     let loops: Vec<(OpId, ExprId)> = ops
         .iter()
-        .filter_map(|&op| Some((op, loop_index(edit.program(), op)?)))
+        .filter_map(|&op| Some((op, index_expr(edit.program(), op)?)))
         .filter(|&(op, _)| !has_streams(edit.program(), op))
         .collect();
     if loops.is_empty() {
@@ -92,7 +92,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 }
 
 /// The index of a loop; `None` for other ops.
-fn loop_index(program: &Program, op: OpId) -> Option<ExprId> {
+fn index_expr(program: &Program, op: OpId) -> Option<ExprId> {
     let op = program.op(op);
     let control = op.kind.spec().effect == Effect::Control;
     op.expr(AttrKey::Index).filter(|_| control && !op.blocks.is_empty())

@@ -278,7 +278,9 @@ impl Control {
         }
         let moved = |place: CommentPlace| match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
-            CommentPlace::EndOf(block) => self.end_of.get(&block).copied(),
+            CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => {
+                self.end_of.get(&block).copied()
+            }
             CommentPlace::File
             | CommentPlace::Container
             | CommentPlace::Header

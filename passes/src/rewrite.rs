@@ -57,7 +57,7 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
             | CommentPlace::Header
             | CommentPlace::End => true,
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => ops.contains(&op),
-            CommentPlace::EndOf(block) => blocks.contains(&block),
+            CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => blocks.contains(&block),
         })
         .cloned()
         .collect();

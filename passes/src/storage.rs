@@ -75,6 +75,7 @@ fn tensors_of_attrs(op: &Op) -> impl Iterator<Item = TensorId> + '_ {
 }
 
 /// Storage classes by union-find.
+#[derive(Clone)]
 pub(crate) struct Storage {
     parent: Vec<u32>,
 }

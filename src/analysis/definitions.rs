@@ -27,6 +27,12 @@ impl Definitions {
         }
         Self { ops }
     }
+    /// Names and the statements that define them, in the order of the text.
+    pub(crate) fn in_order(&self) -> Vec<(Symbol, OpId)> {
+        let mut ops: Vec<(Symbol, OpId)> = self.ops.iter().map(|(&name, &id)| (name, id)).collect();
+        ops.sort_by_key(|(_, id)| id.0);
+        ops
+    }
     /// The statement that defines a name.
     pub fn get(&self, name: Symbol) -> Option<OpId> {
         self.ops.get(&name).copied()
@@ -35,9 +41,7 @@ impl Definitions {
     pub(crate) fn users(&self, program: &Program) -> FxHashMap<Symbol, Vec<Symbol>> {
         let mut users: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
         let mut stack = Vec::new();
-        let mut ops: Vec<(Symbol, OpId)> = self.ops.iter().map(|(&name, &id)| (name, id)).collect();
-        ops.sort_by_key(|(_, id)| id.0);
-        for (name, id) in ops {
+        for (name, id) in self.in_order() {
             stack.extend(program.op(id).operands.iter().filter_map(|value| value.scalar()));
             while let Some(expr) = stack.pop() {
                 match program.expr(expr) {
@@ -47,6 +51,21 @@ impl Definitions {
             }
         }
         users
+    }
+    /// The definitions that a definition uses itself, not by way of another one; the last in the text first.
+    pub(crate) fn needs(&self, program: &Program, definition: OpId) -> Vec<(Symbol, OpId)> {
+        let mut needs = Vec::new();
+        let operands = program.op(definition).operands.iter();
+        let mut stack: Vec<ExprId> = operands.filter_map(|value| value.scalar()).collect();
+        while let Some(expr) = stack.pop() {
+            match program.expr(expr) {
+                Expr::Name(name) => needs.extend(self.get(*name).map(|op| (*name, op))),
+                other => stack.extend(super::names::parts(other)),
+            }
+        }
+        needs.sort_unstable_by_key(|&(_, op): &(Symbol, OpId)| std::cmp::Reverse(op.0));
+        needs.dedup();
+        needs
     }
     /// What an expression stands for: the definition of a name that has one, else the expression itself.
     pub fn expand(&self, program: &Program, expr: ExprId) -> ExprId {

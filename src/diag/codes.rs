@@ -157,6 +157,12 @@ codes! {
     DUPLICATE_UNIT = "H0264";
     /// An op that no HostUnit can hold.
     OP_IN_UNIT = "H0265";
+    /// Definitions of scalars that need each other.
+    DEFINITION_CIRCLE = "H0266";
+    /// An operator in front of an operand that a host program does not have, or `**`.
+    PREFIX_OPERATOR = "H0267";
+    /// A real operand or result of a function of integers.
+    INTEGER_FUNCTION = "H0268";
 
     /// A size that nothing fixes.
     SIZE_UNKNOWN = "H0401";

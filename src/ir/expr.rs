@@ -21,10 +21,6 @@ pub enum UnaryOp {
     Not,
     /// `~a`
     BitNot,
-    /// `*a`
-    Deref,
-    /// `&a`
-    Address,
 }
 
 impl UnaryOp {
@@ -34,15 +30,11 @@ impl UnaryOp {
             UnaryOp::Neg => "-",
             UnaryOp::Not => "!",
             UnaryOp::BitNot => "~",
-            UnaryOp::Deref => "*",
-            UnaryOp::Address => "&",
         }
     }
     /// The operator of a text.
     pub fn parse(text: &str) -> Option<UnaryOp> {
-        [UnaryOp::Neg, UnaryOp::Not, UnaryOp::BitNot, UnaryOp::Deref, UnaryOp::Address]
-            .into_iter()
-            .find(|op| op.symbol() == text)
+        [UnaryOp::Neg, UnaryOp::Not, UnaryOp::BitNot].into_iter().find(|op| op.symbol() == text)
     }
 }
 

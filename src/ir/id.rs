@@ -50,6 +50,11 @@ impl<I: Id, T> IdVec<I, T> {
     pub fn reserve(&mut self, count: usize) {
         self.items.reserve(count);
     }
+    /// Makes room for exactly `count` more items, if there is memory for them.
+    pub fn try_reserve_exact(&mut self, count: usize) {
+        // Without the room the list grows when it has to.
+        let _ = self.items.try_reserve_exact(count);
+    }
     /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()

@@ -65,6 +65,8 @@ pub enum CommentPlace {
     Above(OpId),
     /// At the end of an op's (last) line.
     Trailing(OpId),
+    /// At the end of the line `ELSE:` that opens a block.
+    StartOf(BlockId),
     /// After the last op of a block.
     EndOf(BlockId),
     /// After the container.

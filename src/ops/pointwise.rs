@@ -50,13 +50,11 @@ const fn operator(name: &'static str, arity: usize) -> Function {
     Function { name, arity, suffix: false, operator: true }
 }
 
-/// All functions but casts. `-`, `*` and `&` stand once for each number of operands.
+/// All functions but casts. `-` stands once for each number of operands.
 pub static FUNCTIONS: &[Function] = &[
     operator("-", 1),
     operator("!", 1),
     operator("~", 1),
-    operator("*", 1),
-    operator("&", 1),
     operator("+", 2),
     operator("-", 2),
     operator("*", 2),

@@ -2,7 +2,7 @@
 //! round, and time.
 
 use super::control::bounds;
-use super::{Inst, Iteration, Lowering};
+use super::{Buffer, Inst, Iteration, Lowering};
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{BlockId, Op, OpId};
@@ -68,6 +68,9 @@ impl Budget {
     }
 }
 
+/// How many instructions, iterations and buffers a plan has.
+pub(super) type Lengths = [usize; 3];
+
 impl Lowering<'_> {
     /// Counts what the next element of the plan takes.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Diag> {
@@ -76,6 +79,31 @@ impl Lowering<'_> {
             return Err(self.too_long("more than", self.budget.most.into()));
         }
         self.check_time()
+    }
+
+    /// How long the lists of the plan are.
+    pub(super) fn lengths(&self) -> Lengths {
+        let plan = &self.plan;
+        [plan.insts.len(), plan.iterations.len(), plan.buffers.len()]
+    }
+
+    /// Makes room in the lists of the plan for the iterations of an outermost loop that follow the first, each
+    /// as long as that one: a list that grows step by step stands in memory twice. What the plan may not take
+    /// anyway is left out, and memory that there is not is missed later, if at all.
+    pub(super) fn reserve(&mut self, before: &Lengths, left: u64) {
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let [insts, iterations, buffers] = self.lengths();
+        let free = usize::try_from(self.budget.most.saturating_sub(self.budget.used));
+        let free = free.unwrap_or(usize::MAX);
+        let room = |now: usize, before: usize, size: usize| {
+            now.saturating_sub(before).saturating_mul(left).min(free / size)
+        };
+        let _ = self.plan.insts.try_reserve_exact(room(insts, before[0], size_of::<Inst>()));
+        let rounds = room(iterations, before[1], size_of::<Iteration>());
+        let _ = self.plan.iterations.try_reserve_exact(rounds);
+        let made = room(buffers, before[2], size_of::<Buffer>());
+        self.plan.buffers.try_reserve_exact(made);
+        self.references.try_reserve_exact(made);
     }
 
     /// Refuses to go on once the time is up.

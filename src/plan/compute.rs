@@ -135,10 +135,7 @@ pub fn lower_pointwise(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> {
     }
     let result = cx.result(op)?;
     let Some(function) = Function::parse(text, op.operands.len()) else {
-        let count = op.operands.len();
-        return Err(
-            cx.error(codes::CANNOT_RUN, format!("`{text}` of {count} operands cannot run yet"))
-        );
+        return Err(cx.error(codes::CANNOT_RUN, format!("`{text}` cannot run yet")));
     };
     let mut sources = Vec::new();
     for operand in &op.operands {

@@ -2,18 +2,11 @@
 
 use super::scalar::Locals;
 use super::{InstKind, Lowering};
+use crate::analysis::names::loop_index;
 use crate::analysis::renewed::Renewed;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, UnitId, Value};
-
-/// The index name of a loop.
-fn loop_index(cx: &Lowering<'_>, op: &Op) -> Option<Symbol> {
-    op.expr(AttrKey::Index)
-        .and_then(|expr| cx.program.exprs().as_name(expr))
-        .or_else(|| op.word(AttrKey::Index))
-        .or_else(|| op.results.iter().find_map(|v| cx.program.exprs().as_name(v.scalar()?)))
-}
+use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, TensorId, UnitId, Value};
 
 /// `FOR i in domain:`; tensors that the body binds and that depend on the index are unbound when an iteration
 /// begins, as in nvFuser's evaluator.
@@ -51,13 +44,16 @@ fn run_loop(cx: &mut Lowering<'_>, op: &Op, fresh: &Renewed) -> Result<(), Diag>
             format!("the loop's step is {step}; it must be positive"),
         ));
     }
-    let (index, Some(&body)) = (loop_index(cx, op), op.blocks.first()) else { return Ok(()) };
+    let (index, Some(&body)) = (loop_index(cx.program, op), op.blocks.first()) else {
+        return Ok(());
+    };
     let had = |(at, &tensor): (usize, &TensorId)| {
         cx.binding(tensor).is_some() && !(at < fresh.whole && is_left_over(cx, tensor))
     };
     let outside: Vec<bool> = fresh.tensors.iter().enumerate().map(had).collect();
     let renewed = || fresh.tensors.iter().zip(&outside).filter(|(_, had)| !**had);
     let mut value = start;
+    let mut before = (!cx.is_in_loop()).then(|| cx.lengths());
     while value < stop {
         cx.check_time()?;
         for (&tensor, _) in renewed() {
@@ -66,6 +62,9 @@ fn run_loop(cx: &mut Lowering<'_>, op: &Op, fresh: &Renewed) -> Result<(), Diag>
         cx.run_iteration(index, value, body)?;
         let Some(next) = value.checked_add(step) else { break };
         value = next;
+        if let Some(before) = before.take().filter(|_| value < stop) {
+            cx.reserve(&before, value.abs_diff(stop).div_ceil(step.unsigned_abs()));
+        }
     }
     for (&tensor, _) in renewed() {
         if let Some(buffer) = cx.binding(tensor).map(|view| view.buffer) {

@@ -214,6 +214,19 @@ impl Function {
                 | Function::IsReal
         )
     }
+    /// Whether it leaves an integer as it is, or chooses one of its integers.
+    pub(crate) fn rounds(self) -> bool {
+        matches!(
+            self,
+            Function::Ceil
+                | Function::Floor
+                | Function::Round
+                | Function::Trunc
+                | Function::Relu
+                | Function::Clamp
+                | Function::Threshold
+        )
+    }
     /// Whether operands must be integers or truth values.
     pub fn needs_integers(self) -> bool {
         matches!(
@@ -232,8 +245,11 @@ impl Function {
 
 /// Whether a function's text is a cast between real types.
 fn is_cast(text: &str) -> bool {
-    let real = !text.contains("complex") && !text.contains("real");
+    let real = !text.contains("complex");
     let c_style = text.starts_with('(') && text.ends_with(')');
-    let named = text.starts_with("__to_") || (text.starts_with("__") && text.contains('2'));
+    // Of a real, `std::real` is the number itself.
+    let named = text.starts_with("__to_")
+        || text.starts_with("__real_then_")
+        || (text.starts_with("__") && text.contains('2'));
     real && (c_style || named)
 }

@@ -445,21 +445,53 @@ pub struct Inst {
     pub origin: Origin,
 }
 
+/// What an allocator takes for so many bytes: its sizes are an eighth apart.
+fn allocated(bytes: usize) -> usize {
+    bytes + bytes / 8 + 16
+}
+
 impl InstKind {
     /// Bytes that it takes beside its place in the plan.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
-            InstKind::Gemm(_) => size_of::<Gemm>(),
+            InstKind::Gemm(_) => allocated(size_of::<Gemm>()),
             InstKind::Kernel(kernel) => {
-                size_of::<Kernel>() + kernel.steps.capacity() * size_of::<Step>()
+                let steps = kernel.steps.capacity() * size_of::<Step>();
+                allocated(size_of::<Kernel>()) + allocated(steps)
             }
-            InstKind::Take(_) => size_of::<Take>(),
-            InstKind::Accumulate(_) => size_of::<Accumulate>(),
-            InstKind::Collective(_) => size_of::<Collective>(),
+            InstKind::Take(_) => allocated(size_of::<Take>()),
+            InstKind::Accumulate(_) => allocated(size_of::<Accumulate>()),
+            InstKind::Collective(_) => allocated(size_of::<Collective>()),
             _ => 0,
         }
     }
+    /// Bytes that the queues of a run on the CPU take for it: its place in a growing list, and for what
+    /// communicators carry out a unit with four lists of its own.
+    pub(super) fn queue_bytes(&self) -> usize {
+        const PLACE: usize = 3 * size_of::<u32>();
+        const UNIT: usize = 3 * 112 + 4 * 16;
+        match self {
+            InstKind::Collective(_)
+            | InstKind::Send { comm: Some(_), .. }
+            | InstKind::Recv { comm: Some(_), .. }
+            | InstKind::GroupEnd { .. } => PLACE + UNIT,
+            _ => PLACE,
+        }
+    }
 
+    /// Whether it computes, copies or communicates: the others bring order, or memory.
+    pub fn is_work(&self) -> bool {
+        !matches!(
+            self,
+            InstKind::Alloc { .. }
+                | InstKind::Free { .. }
+                | InstKind::WaitWork { .. }
+                | InstKind::Record { .. }
+                | InstKind::WaitEvent { .. }
+                | InstKind::GroupBegin
+                | InstKind::GroupEnd { .. }
+        )
+    }
     /// Views it reads.
     pub fn reads(&self) -> SmallVec<[&View; 3]> {
         match self {

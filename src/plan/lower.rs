@@ -61,6 +61,9 @@ pub struct Lowering<'a> {
     pub(super) fresh: Fresh,
 }
 
+/// Bytes that the tables of a plan and of a run on the CPU hold of a buffer, as measured.
+const BUFFER_TABLES: usize = 512;
+
 impl<'a> Lowering<'a> {
     /// The start of the plan of `rank` (`None`: on whole tensors), with its inputs bound. A plan whose
     /// buffers need more than `memory_limit` bytes at one time is an error.
@@ -282,7 +285,7 @@ impl<'a> Lowering<'a> {
     }
     /// Appends an instruction.
     pub fn emit(&mut self, kind: InstKind) -> Result<(), Diag> {
-        self.grow(size_of::<Inst>() + kind.heap_bytes())?;
+        self.grow(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
         let grown = self.plan.insts.try_reserve(1);
         grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
         let origin = Origin { op: self.op, iteration: self.iteration };
@@ -490,7 +493,7 @@ impl<'a> Lowering<'a> {
             }
             return Err(diag);
         }
-        self.grow(size_of::<Buffer>())?;
+        self.grow(size_of::<Buffer>() + BUFFER_TABLES)?;
         let buffer = self.plan.buffers.push(Buffer { elements, dtype, tensor, kind });
         self.references.push(0);
         if !matches!(kind, BufferKind::Input(_)) {

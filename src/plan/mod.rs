@@ -17,6 +17,7 @@ mod lower;
 mod memory;
 mod prepare;
 mod print;
+pub(crate) mod real;
 mod scalar;
 mod shape;
 pub mod shard;

@@ -1,5 +1,6 @@
 //! Scalar values and the evaluation of scalar expressions, with checked arithmetic.
 
+use super::Function;
 use super::sizes::Env;
 use crate::analysis::Definitions;
 use crate::analysis::names::parts;
@@ -116,7 +117,7 @@ pub(super) struct Scope<'a> {
     /// Scalars defined by ops outside of the program's order (`Index definitions:`).
     pub definitions: &'a Definitions,
     /// Definitions evaluated in this scope: they may use each other many times over.
-    pub known: RefCell<FxHashMap<Symbol, Scalar>>,
+    pub known: RefCell<FxHashMap<Symbol, Result<Scalar, EvalError>>>,
 }
 
 impl Scope<'_> {
@@ -142,7 +143,7 @@ impl Scope<'_> {
             Expr::Hex(value) => Ok(Scalar::Int(*value as i64)),
             Expr::Float(text) => self.literal(None, *text),
             Expr::Typed(dtype, text) => self.literal(Some(*dtype), *text),
-            Expr::Name(name) => self.name(*name, depth),
+            Expr::Name(name) => self.name(*name),
             Expr::Set(inner) => self.eval_depth(*inner, depth + 1),
             Expr::Unary(op, a) => unary(*op, self.eval_depth(*a, depth + 1)?),
             Expr::Binary(op, a, b) => {
@@ -186,25 +187,24 @@ impl Scope<'_> {
         })
     }
 
-    fn name(&self, name: Symbol, depth: u32) -> Result<Scalar, EvalError> {
+    /// What a name means that no definition explains.
+    fn bound(&self, name: Symbol) -> Option<Scalar> {
         if let Some(value) = self.locals.get(name) {
-            return Ok(value);
+            return Some(value);
         }
         if let Some(value) = self.env.value(self.unit, name) {
-            return Ok(Scalar::Int(value));
+            return Some(Scalar::Int(value));
         }
-        // What follows belongs to the host program, and a unit is a name space of its own.
-        let host = self.unit.is_none();
-        if let Some(value) = self.env.real(name).filter(|_| host) {
-            return Ok(Scalar::Float(value));
-        }
-        if let Some(op) = self.definitions.get(name).filter(|_| host) {
-            if let Some(known) = self.known.borrow().get(&name) {
-                return Ok(*known);
-            }
-            let value = self.definition(op, depth + 1)?;
-            self.known.borrow_mut().insert(name, value);
+        self.env.real(name).filter(|_| self.unit.is_none()).map(Scalar::Float)
+    }
+
+    fn name(&self, name: Symbol) -> Result<Scalar, EvalError> {
+        if let Some(value) = self.bound(name) {
             return Ok(value);
+        }
+        // Definitions belong to the host program, and a unit is a name space of its own.
+        if self.unit.is_none() && self.definitions.get(name).is_some() {
+            return self.defined(name);
         }
         match self.program.name(name) {
             "numberOfStreams" => Ok(Scalar::Int(i64::from(self.env.streams))),
@@ -227,13 +227,41 @@ impl Scope<'_> {
         })
     }
 
+    /// The value of a name that has a definition. What that needs is evaluated before it, one after the other:
+    /// a chain of definitions may be of any length.
+    fn defined(&self, name: Symbol) -> Result<Scalar, EvalError> {
+        let mut stack = vec![(name, false)];
+        while let Some((name, ready)) = stack.pop() {
+            let Some(op) = self.definitions.get(name) else { continue };
+            if ready {
+                let value = self.definition(op);
+                self.known.borrow_mut().insert(name, value);
+                continue;
+            }
+            let mut known = self.known.borrow_mut();
+            if known.contains_key(&name) {
+                continue;
+            }
+            // What the verifier refuses: the name has no value while its own definition is evaluated.
+            known.insert(name, Err(EvalError::Invalid("a definition needs itself".into())));
+            stack.push((name, true));
+            let needs = self.definitions.needs(self.program, op).into_iter();
+            stack.extend(
+                needs
+                    .filter(|&(used, _)| self.bound(used).is_none())
+                    .map(|(used, _)| (used, false)),
+            );
+        }
+        self.known.borrow().get(&name).cloned().unwrap_or(Err(EvalError::Unknown(name)))
+    }
+
     /// The value of a scalar that an op defines.
-    pub(super) fn definition(&self, op: OpId, depth: u32) -> Result<Scalar, EvalError> {
+    fn definition(&self, op: OpId) -> Result<Scalar, EvalError> {
         let op = self.program.op(op);
         let mut values = smallvec::SmallVec::<[Scalar; 3]>::new();
         for operand in &op.operands {
             match operand {
-                Value::Scalar(expr) => values.push(self.eval_depth(*expr, depth + 1)?),
+                Value::Scalar(expr) => values.push(self.eval(*expr)?),
                 Value::Tensor(_)
                 | Value::Stream(_)
                 | Value::Handle(_)
@@ -275,9 +303,6 @@ fn unary(op: UnaryOp, a: Scalar) -> Result<Scalar, EvalError> {
         (UnaryOp::Neg, _) => a.as_i64().checked_neg().map(Scalar::Int).ok_or_else(overflow),
         (UnaryOp::Not, _) => Ok(Scalar::Bool(!a.as_bool())),
         (UnaryOp::BitNot, _) => Ok(Scalar::Int(!a.as_i64())),
-        (UnaryOp::Deref | UnaryOp::Address, _) => {
-            Err(EvalError::Invalid(format!("`{}` cannot be evaluated", op.symbol())))
-        }
     }
 }
 
@@ -352,11 +377,6 @@ fn call(name: &str, args: &[Scalar]) -> Result<Scalar, EvalError> {
         ("where", [condition, a, b]) => Ok(if condition.as_bool() { *a } else { *b }),
         ("abs", [Scalar::Float(a)]) => real(a.abs()),
         ("abs", [a]) => a.as_i64().checked_abs().map(Scalar::Int).ok_or_else(overflow),
-        ("reciprocal", [a]) => real(1.0 / a.as_f64()),
-        ("sqrt" | "sqrtf", [a]) => real(a.as_f64().sqrt()),
-        ("rsqrt" | "rsqrtf", [a]) => real(1.0 / a.as_f64().sqrt()),
-        ("exp" | "expf", [a]) => real(a.as_f64().exp()),
-        ("log" | "logf", [a]) => real(a.as_f64().ln()),
         ("pow", [Scalar::Float(_), _] | [_, Scalar::Float(_)]) => {
             real(args[0].as_f64().powf(args[1].as_f64()))
         }
@@ -368,8 +388,39 @@ fn call(name: &str, args: &[Scalar]) -> Result<Scalar, EvalError> {
         }
         ("fmod" | "fmodf", [a, b]) => binary(BinaryOp::Mod, *a, *b),
         ("remainder", [a, b]) => remainder(*a, *b),
-        (_, [a]) => cast(name, *a),
-        _ => Err(EvalError::Invalid(format!("`{name}` cannot be evaluated on the host"))),
+        _ => mathematical(name, args)
+            .ok_or_else(|| EvalError::Invalid(format!("`{name}` cannot be evaluated on the host"))),
+    }
+}
+
+/// The functions that kernels have too, and casts. Roundings, `relu`, `clamp` and `threshold` of integers are
+/// integers; the others are reals, or truth values.
+fn mathematical(name: &str, args: &[Scalar]) -> Option<Scalar> {
+    use super::real::{f64_1, f64_2, f64_3, test_f64};
+    let function = Function::parse(name, args.len()).filter(|&known| known != Function::Cast);
+    let integers = !args.iter().any(is_real);
+    match (function, args) {
+        (None, [a]) => cast(name, *a),
+        (Some(function), args) if integers && function.rounds() => {
+            let int = |k: usize| args.get(k).map(|arg| arg.as_i64());
+            Some(Scalar::Int(match (function, int(0)?) {
+                (Function::Relu, a) => a.max(0),
+                (Function::Clamp, a) => a.max(int(1)?).min(int(2)?),
+                (Function::Threshold, a) if a <= int(1)? => int(2)?,
+                (_, a) => a,
+            }))
+        }
+        (Some(function), [a]) => match test_f64(function) {
+            Some(test) => Some(Scalar::Bool(test(a.as_f64()))),
+            None => f64_1(function).map(|f| Scalar::Float(f(a.as_f64()))),
+        },
+        (Some(function), [a, b]) => {
+            f64_2(function).map(|f| Scalar::Float(f(a.as_f64(), b.as_f64())))
+        }
+        (Some(function), [a, b, c]) => {
+            f64_3(function).map(|f| Scalar::Float(f(a.as_f64(), b.as_f64(), c.as_f64())))
+        }
+        _ => None,
     }
 }
 
@@ -418,18 +469,25 @@ fn ceil_div(a: i64, b: i64) -> Result<Scalar, EvalError> {
     Ok(Scalar::Int(quotient + i64::from(rest > 0)))
 }
 
-fn cast(name: &str, a: Scalar) -> Result<Scalar, EvalError> {
-    let bare = name.trim_start_matches("__to_").trim_matches(|c| c == '(' || c == ')');
-    Ok(match bare {
+/// A cast to a type of 32 or 64 bits or an integer; `std::real` is a cast of a real to itself.
+fn cast(name: &str, a: Scalar) -> Option<Scalar> {
+    let bare = name.strip_prefix("__real_then_to_").unwrap_or(name);
+    let bare = bare.trim_start_matches("__to_").trim_matches(|c| c == '(' || c == ')');
+    let int = a.as_i64();
+    Some(match bare.strip_suffix("_t").unwrap_or(bare) {
         "float" => Scalar::Float(f64::from(a.as_f64() as f32)),
         "double" => Scalar::Float(a.as_f64()),
         "bool" => Scalar::Bool(a.as_bool()),
-        "int64_t" | "int64" | "nvfuser_index_t" | "index" => Scalar::Int(a.as_i64()),
-        "int32_t" | "int32" => Scalar::Int(i64::from(a.as_i64() as i32)),
-        _ => {
-            let text = format!("`{name}` cannot be evaluated on the host");
-            return Err(EvalError::Invalid(text));
-        }
+        // The upper half of the unsigned numbers keeps its bits.
+        "int64" | "uint64" | "nvfuser_index" | "index" => Scalar::Int(int),
+        "int32" | "int" => Scalar::Int(i64::from(int as i32)),
+        "int16" => Scalar::Int(i64::from(int as i16)),
+        "int8" => Scalar::Int(i64::from(int as i8)),
+        "uint32" => Scalar::Int(i64::from(int as u32)),
+        "uint16" => Scalar::Int(i64::from(int as u16)),
+        "uint8" => Scalar::Int(i64::from(int as u8)),
+        "std::real" => a,
+        _ => return None,
     })
 }
 

@@ -35,6 +35,8 @@ pub struct Sizes {
     pub every: Option<i64>,
     /// Logical global shapes by tensor name or `T0`: `--shape T0=4x8`.
     pub shapes: BTreeMap<String, Vec<usize>>,
+    /// Where shapes come from that no flag gives, for messages: the name of a data file.
+    pub files: BTreeMap<String, String>,
     /// Number of ranks; `None`: as many as the meshes need.
     pub devices: Option<u32>,
     /// Whether `devices` is how many processes were started, as messages have to say.
@@ -54,6 +56,7 @@ impl Default for Sizes {
             reals: BTreeMap::new(),
             every: None,
             shapes: BTreeMap::new(),
+            files: BTreeMap::new(),
             devices: None,
             processes: false,
             streams: 4,
@@ -415,14 +418,17 @@ impl Solver<'_> {
             }
         }
         for (name, shape) in &sizes.shapes {
-            self.apply_shape(name, shape);
+            self.apply_shape(name, shape, sizes.files.get(name));
         }
     }
 
-    fn apply_shape(&mut self, name: &str, shape: &[usize]) {
+    fn apply_shape(&mut self, name: &str, shape: &[usize], file: Option<&String>) {
         let flag = || {
             let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
-            format!("`--shape {name}={}`", shape.join("x"))
+            match file {
+                Some(file) => format!("`{file}` with the shape [{}]", shape.join(", ")),
+                None => format!("`--shape {name}={}`", shape.join("x")),
+            }
         };
         let Some(tensor) = find_tensor(self.program, name) else {
             let message = format!("{} names no tensor of the program", flag());

@@ -142,7 +142,9 @@ impl<'p> Printer<'p> {
                     continue;
                 }
                 self.blanks(self.indent);
-                self.push("ELSE:\n");
+                self.push("ELSE:");
+                self.trailing_comments(CommentPlace::StartOf(block));
+                self.push("\n");
             }
             self.indent += 2;
             self.block(block);

@@ -23,6 +23,9 @@ impl Resolver<'_> {
             ast::CommentPlace::Trailing(stmt) => {
                 self.ops.get(&stmt).copied().map(CommentPlace::Trailing)
             }
+            ast::CommentPlace::StartOf(block) => {
+                self.blocks.get(&block).copied().map(CommentPlace::StartOf)
+            }
             ast::CommentPlace::EndOf(block) => {
                 self.blocks.get(&block).copied().map(CommentPlace::EndOf)
             }

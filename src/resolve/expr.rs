@@ -30,10 +30,16 @@ impl Resolver<'_> {
                 return None;
             }
             ast::Expr::Unary(op, operand) => {
-                let op = UnaryOp::parse(self.ast.str(op))?;
+                let Some(op) = UnaryOp::parse(self.ast.str(op)) else {
+                    self.prefix_operator(self.ast.str(op), operand, span);
+                    return None;
+                };
                 Expr::Unary(op, self.expr(operand)?)
             }
             ast::Expr::Binary(op, a, b) => {
+                if self.is_power(op, a, b) {
+                    return None;
+                }
                 let op = self.binary_op(op)?;
                 let (a, b) = (self.expr(a), self.expr(b));
                 Expr::Binary(op, a?, b?)

@@ -80,6 +80,8 @@ struct Resolver<'a> {
     declared: FxHashMap<u32, TensorId>,
     /// Whether this statement was reported for operations inside one another.
     nested_reported: bool,
+    /// Whether the header, where most tensors are written in full, has an error.
+    header_failed: bool,
     /// Undefined numbers that were reported, with their scope.
     undefined: FxHashSet<(u32, u32)>,
     short_form: bool,
@@ -119,6 +121,7 @@ impl<'a> Resolver<'a> {
             undefined: FxHashSet::default(),
             declared: FxHashMap::default(),
             nested_reported: false,
+            header_failed: false,
             short_form: ast.tensors.iter().any(|tensor| tensor.full.is_none()),
             permuted: FxHashSet::default(),
             in_doubt: Vec::new(),
@@ -130,6 +133,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn container(&mut self, node: &ast::Container) {
+        self.header_failed = node.header_failed;
         self.program.source.header = node.header;
         let blocks: Vec<ast::BlockId> =
             std::iter::once(node.body).chain(node.index_definitions).collect();
@@ -165,6 +169,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn host_unit(&mut self, node: &ast::Unit) {
+        self.header_failed = false;
         self.scope += 1;
         self.latest.clear();
         self.declared.clear();

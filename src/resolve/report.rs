@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::diag::{Diag, Span, codes, nearest};
 use crate::ir::{AttrKey, Id, TensorId};
 use crate::ops::{self, ArgKind, ArgSpec, OpSpec, pointwise};
-use hostir_grammar::ast::{Arg, Expr, Stmt, Unit, Value};
+use hostir_grammar::ast::{self, Arg, Expr, Stmt, Symbol, Unit, Value};
 
 impl Resolver<'_> {
     /// Records an error; of very many only the first.
@@ -27,16 +27,41 @@ impl Resolver<'_> {
             return None;
         }
         let name = self.ast.str(stmt.name);
-        let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
-        let near = nearest(name, ops::head_words().chain(functions));
+        let functions = || pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let mut diag =
             Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
+        if let Some((of, method)) = name.rsplit_once('.') {
+            let note = self.method_note(stmt, of, method);
+            self.report(diag.note(note));
+            return None;
+        }
+        let near = nearest(name, ops::head_words().chain(functions()));
         diag = match near {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
             None => diag.note(infix_note(name)),
         };
         self.report(diag);
         None
+    }
+
+    /// How to write `torch.relu(T0)` and `T0.relu()`.
+    fn method_note(&self, stmt: &Stmt, of: &str, method: &str) -> String {
+        let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
+        let known = ops::head_words().chain(functions).any(|name| name == method);
+        let behind = self.source.get(stmt.name_span.end as usize..stmt.span.end as usize);
+        let arguments = behind.unwrap_or("").trim().trim_end_matches(';');
+        let pair =
+            arguments.trim_matches(['(', ')']).split_once(',').filter(|(_, b)| !b.contains(','));
+        if let (Some((a, b)), Some(sign)) = (pair, sign_of(method)) {
+            return format!("write `{} {sign} {}`", a.trim(), b.trim());
+        }
+        let tensor = of.strip_prefix('T').is_some_and(|number| number.parse::<u32>().is_ok());
+        match (known, tensor, arguments.trim_start_matches('(').trim_start()) {
+            (false, ..) => infix_note(method).to_owned(),
+            (true, false, _) => format!("write `{method}{arguments}`"),
+            (true, true, rest) if rest.starts_with(')') => format!("write `{method}({of}{rest}`"),
+            (true, true, rest) => format!("write `{method}({of}, {rest}`"),
+        }
     }
 
     pub(super) fn unknown_function(&mut self, name: &str, span: Span) {
@@ -47,6 +72,12 @@ impl Resolver<'_> {
             span,
             format!("unknown function `{name}` in a scalar"),
         );
+        if let Some((_, method)) = name.rsplit_once('.')
+            && pointwise::find(method, 1).is_some()
+        {
+            self.report(diag.note(format!("write `{method}(..)`")));
+            return;
+        }
         let diag = match nearest(name, functions.chain(casts).chain(["getMetaData"])) {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
             None => diag.note(
@@ -54,6 +85,30 @@ impl Resolver<'_> {
             ),
         };
         self.report(diag);
+    }
+
+    /// `*a` and `&a`.
+    pub(super) fn prefix_operator(&mut self, symbol: &str, operand: ast::ExprId, span: Span) {
+        let message = format!("`{symbol}` cannot stand in front of an operand");
+        let text = self.source.get(self.ast.exprs[operand.index()].1.range()).unwrap_or("a");
+        let note = format!("write `{text}` alone: a host program has no pointers");
+        self.report(Diag::error(codes::PREFIX_OPERATOR, span, message).note(note));
+    }
+
+    /// `a ** b`, which the grammar reads as `a * (*b)`; says how it is written.
+    pub(super) fn is_power(&mut self, symbol: Symbol, a: ast::ExprId, b: ast::ExprId) -> bool {
+        let ast = self.ast;
+        let Expr::Unary(second, b) = ast.exprs[b.index()].0 else { return false };
+        if ast.str(symbol) != "*" || ast.str(second) != "*" {
+            return false;
+        }
+        let (left, right) = (ast.exprs[a.index()].1, ast.exprs[b.index()].1);
+        let text = |span: Span| self.source.get(span.range()).unwrap_or("a");
+        let note = format!("a power is written `pow({}, {})`", text(left), text(right));
+        let diag =
+            Diag::error(codes::PREFIX_OPERATOR, left.join(right), "there is no operator `**`");
+        self.report(diag.note(note));
+        true
     }
 
     pub(super) fn wrong_arity(&mut self, name: &str, needed: usize, found: usize, span: Span) {
@@ -260,7 +315,7 @@ impl Resolver<'_> {
 
     /// Once for each number: one declaration repairs all uses.
     pub(super) fn undefined_tensor(&mut self, number: u32, span: Span) {
-        if !self.undefined.insert((self.scope, number)) {
+        if self.header_failed || !self.undefined.insert((self.scope, number)) {
             return;
         }
         let mut near: Vec<u32> = self.latest.keys().copied().collect();
@@ -359,7 +414,19 @@ impl Resolver<'_> {
             arg.span,
             format!("a tensor needs an operation, found {found}"),
         );
-        self.report(diag.note("a copy is written `Set( T0, cache_op=Streaming )`"));
+        let slice = match arg.value {
+            Value::Expr(expr) => match self.ast.exprs[expr.index()].0 {
+                Expr::Index(of, _) => self.slice_note(self.ast.exprs[of.index()].1),
+                _ => None,
+            },
+            _ => None,
+        };
+        let text = self.source.get(self.value_span(arg).range()).filter(|_| found == "a tensor");
+        let copy = || {
+            let text = text.and_then(|text| text.split('_').next()).unwrap_or("T0");
+            format!("a copy is written `Set( {text}, cache_op=Streaming )`")
+        };
+        self.report(diag.note(slice.unwrap_or_else(copy)));
     }
 
     pub(super) fn no_such_axis(&mut self, at: i64, tensor: TensorId, arg: &Arg) {
@@ -405,6 +472,12 @@ impl Resolver<'_> {
             diag.note(format!("the lines under `{title}:` repeat what stands in `{title}={{..}}`")),
         );
     }
+}
+
+/// The operator for what other tools have as a function of two operands.
+fn sign_of(name: &str) -> Option<&'static str> {
+    let signs = [("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/")];
+    signs.iter().find(|(known, _)| *known == name).map(|(_, sign)| *sign)
 }
 
 /// How to write what other tools have as a function and we as an operator.

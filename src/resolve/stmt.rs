@@ -1,7 +1,7 @@
 //! Statements: which op each is.
 
 use super::{Head, Resolver};
-use crate::ir::{AttrKey, AttrValue, Op, OpId, Value};
+use crate::ir::{AttrKey, AttrValue, Op, OpId, UnaryOp, Value};
 use crate::ops::{self, OpKind, pointwise};
 use hostir_grammar::ast::{self, Arg, Shape, Stmt, StmtId};
 use smallvec::SmallVec;
@@ -89,6 +89,10 @@ impl Resolver<'_> {
             _ => expr,
         };
         match ast.exprs[inner.index()].0 {
+            ast::Expr::Unary(symbol, a) if UnaryOp::parse(ast.str(symbol)).is_none() => {
+                self.prefix_operator(ast.str(symbol), a, ast.exprs[inner.index()].1);
+                None
+            }
             ast::Expr::Unary(symbol, a) => self.infix(result, symbol, &[a]),
             ast::Expr::Binary(symbol, a, b) => self.infix(result, symbol, &[a, b]),
             _ => {
@@ -104,6 +108,11 @@ impl Resolver<'_> {
         symbol: ast::Symbol,
         operands: &[ast::ExprId],
     ) -> Option<Op> {
+        if let [a, b] = *operands
+            && self.is_power(symbol, a, b)
+        {
+            return None;
+        }
         let values: SmallVec<[Option<Value>; 2]> =
             operands.iter().map(|operand| self.tensor_or_scalar(*operand)).collect();
         let operands = values.into_iter().collect::<Option<SmallVec<[Value; 2]>>>()?;

@@ -26,6 +26,36 @@ const KEYS: &[AttrKey] = &[
     AttrKey::Step,
 ];
 
+/// Functions that are real whatever their operand is, without the `f` of float functions: none of these ends in one.
+const REALS: &[&str] = &[
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cos",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "erfc",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "reciprocal",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+];
+
 /// What kind of number an expression is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -147,12 +177,9 @@ fn kind(program: &Program, expr: ExprId) -> Option<Kind> {
             let args: Vec<Option<Kind>> = args.iter().map(|&arg| kind(program, arg)).collect();
             call(program.name(*name), &args)
         }
-        Expr::Unary(..)
-        | Expr::Name(_)
-        | Expr::Index(..)
-        | Expr::Field(..)
-        | Expr::Braces(_)
-        | Expr::MetaData(_) => None,
+        Expr::Name(_) | Expr::Index(..) | Expr::Field(..) | Expr::Braces(_) | Expr::MetaData(_) => {
+            None
+        }
     }
 }
 
@@ -171,8 +198,9 @@ fn arithmetic(a: Option<Kind>, b: Option<Kind>) -> Option<Kind> {
 
 fn call(name: &str, args: &[Option<Kind>]) -> Option<Kind> {
     match (name, args) {
-        ("sqrt" | "sqrtf" | "rsqrt" | "rsqrtf" | "exp" | "expf", [_]) => Some(Kind::Real),
-        ("log" | "logf" | "reciprocal", [_]) => Some(Kind::Real),
+        (_, [_]) if REALS.contains(&name.strip_suffix('f').unwrap_or(name)) => Some(Kind::Real),
+        ("isfinite" | "isnan" | "isinf" | "isneginf" | "isposinf", [_]) => Some(Kind::Truth),
+        ("atan2" | "atan2f", [_, _]) | ("lerp", [_, _, _]) => Some(Kind::Real),
         ("__to_float" | "__to_double", [_]) => Some(Kind::Real),
         ("__to_bool", [_]) => Some(Kind::Truth),
         ("ceilDiv" | "gcd", [_, _]) => Some(Kind::Integer),

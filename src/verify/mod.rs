@@ -44,6 +44,7 @@
 //! - V29 no extent needs two values (H0222)
 //! - V47 where an integer is needed stands no real and no truth value (H0238)
 //! - V48 a broadcast has extent 1 (H0239)
+//! - V50 what `Index definitions:` say of a name does not need that name (H0266)
 //!
 //! Tensor ops
 //! - V30 the axes of operands and results pair up (H0220, H0221, H0224, H0225, H0226, H0227, H0229)
@@ -55,6 +56,7 @@
 //! - V36 the dimension of a cat exists (H0233)
 //! - V37 the size of an ALLOCATE is the product of the stored extents (H0231, a warning)
 //! - V38 its memory is the tensor's (H0232)
+//! - V51 functions of integers have no real operand or result (H0268)
 //! - V39 an index holds integers, the dimension it chooses from exists, and what it does not choose is long
 //!   enough (H0222, H0223, H0233)
 //!
@@ -74,6 +76,7 @@
 mod aliases;
 mod comms;
 mod declarations;
+mod definitions;
 mod flow;
 mod index;
 mod integers;
@@ -191,6 +194,7 @@ fn rest(program: &Program) -> Diags {
     posts::check(program, &mut found);
     units::check(program, &mut found);
     scalars::check(program, &mut found);
+    definitions::check(program, &mut found);
     streams::check(program, &mut found);
     integers::check(program, &mut found);
     found

@@ -30,7 +30,7 @@ rules! {
     /// Set.Permute, SegmenterSet.Permute.
     permute: links::permute, shapes::one_dtype;
     /// Pointwise ops.
-    pointwise: links::pointwise, shapes::pointwise;
+    pointwise: links::pointwise, shapes::pointwise, shapes::integers;
     /// reduction.
     reduction: links::reduction, shapes::one_dtype;
     /// broadcast.

@@ -163,6 +163,26 @@ const SAME: &[&str] = &[
 /// Functions that return `bool`.
 const COMPARE: &[&str] = &["==", "!=", ">=", ">", "<=", "<"];
 
+/// Functions of integers and truth values.
+const INTEGERS: &[&str] = &["~", "<<", ">>", "&", "|", "^", "gcd", "ceilDiv"];
+
+/// V51: functions of integers have no real operand or result.
+pub(super) fn integers(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let name = op.word(AttrKey::Function).map_or("", |name| program.name(name));
+    if !INTEGERS.contains(&name) {
+        return;
+    }
+    let mut tensors = op.input_tensors().chain(op.output_tensors());
+    if let Some(real) = tensors.find(|&tensor| program.tensor(tensor).dtype.is_float()) {
+        let (text, dtype) = (program.tensor_name(real), program.tensor(real).dtype.name());
+        let message = format!("`{name}` needs integers, but `{text}` is {dtype}");
+        let diag = Diag::error(codes::INTEGER_FUNCTION, program.op_span(id), message);
+        let note = "give it integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, makes integers of reals";
+        diags.push(declared(diag, program, real, id).note(note));
+    }
+}
+
 /// V33: the operands of arithmetic have the result's element type, those of a comparison one type, and
 /// `where` chooses by a `bool`.
 pub(super) fn pointwise(program: &Program, id: OpId, diags: &mut Diags) {

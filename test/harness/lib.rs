@@ -12,3 +12,4 @@ pub mod features;
 pub mod programs;
 pub mod shell;
 pub mod tree;
+pub mod values;

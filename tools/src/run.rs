@@ -234,7 +234,7 @@ fn prepare(
         }
         Err(_) => {}
     }
-    inputs::add_shapes(&mut sizes, &loaded.program, whole);
+    inputs::add_shapes(&mut sizes, &loaded.program, bound, whole);
     sizes.every = every;
     exec::prepare(&loaded.program, &sizes, &bound.kept).map_err(|diags| loaded.fail(diags))
 }

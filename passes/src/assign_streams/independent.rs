@@ -1,7 +1,8 @@
 //! Whether the iterations of a loop may run at the same time.
 
 use crate::codes;
-use crate::storage::{Access, Storage, accesses};
+use crate::lifetime::{Depth, releases};
+use crate::storage::{Access, Storage, accesses, interface, walk_all};
 use hostir::analysis::Definitions;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
@@ -104,6 +105,9 @@ fn made_outside(program: &Program) -> FxHashSet<TensorId> {
     inputs.chain(made).map(|tensor| program.memory_of(tensor)).collect()
 }
 
+/// What to do where iterations read and write the same memory.
+const ACCUMULATED: &str = "let each iteration write a slice by the loop's index, of a tensor with an axis for them, and bring the slices together behind the loop";
+
 /// How the iterations of one loop use one storage class.
 #[derive(Default)]
 struct Use {
@@ -162,12 +166,52 @@ fn one_loop(
     }
     let mut classes: Vec<(usize, Use)> = uses.into_iter().collect();
     classes.sort_unstable_by_key(|(class, _)| *class);
-    for (_, found) in classes {
-        report(program, roles, &found, diags);
+    let around = Around { program, ops, storage };
+    for (class, found) in classes {
+        report(around.program, roles, &found, &|| around.kept(class), diags);
     }
 }
 
-fn report(program: &Program, roles: &IdVec<TensorId, Role>, found: &Use, diags: &mut Diags) {
+/// A loop, for what a note says about memory that its iterations keep.
+struct Around<'a> {
+    program: &'a Program,
+    ops: &'a [OpId],
+    storage: &'a Storage,
+}
+
+impl Around<'_> {
+    /// How to make iterations independent that keep memory of this class.
+    fn kept(&self, class: usize) -> &'static str {
+        let mut storage = self.storage.clone();
+        let inside: FxHashSet<OpId> = self.ops.iter().copied().collect();
+        let mut of_class = |tensor: TensorId| storage.class(tensor) == class;
+        let frees = releases(self.program, Depth::Innermost)
+            .iter()
+            .any(|release| inside.contains(&release.place.1) && of_class(release.tensor));
+        if frees {
+            return "free it in the loop: --pass=allocate-and-deallocate before this pass";
+        }
+        let mut outside = interface(self.program).any(&mut of_class);
+        walk_all(self.program, &mut |op| {
+            if !inside.contains(&op) {
+                accesses(self.program, op, &mut |tensor, _| outside |= of_class(tensor));
+            }
+        });
+        if outside {
+            "it is used outside of the loop too: make a tensor with an axis for the iterations before the loop, and write the slice of each"
+        } else {
+            "an iteration may need what the one before left in it: write it before it is read in every iteration, or leave this loop on one stream"
+        }
+    }
+}
+
+fn report(
+    program: &Program,
+    roles: &IdVec<TensorId, Role>,
+    found: &Use,
+    kept: &dyn Fn() -> &'static str,
+    diags: &mut Diags,
+) {
     let mut error = |(op, tensor): (OpId, TensorId), what: &str, note: &str| {
         let message = format!("{} {what}", program.tensor_name(tensor));
         let diag = Diag::error(codes::ITERATIONS_DEPEND, program.op_span(op), message);
@@ -176,15 +220,20 @@ fn report(program: &Program, roles: &IdVec<TensorId, Role>, found: &Use, diags: 
     if let Some(at) = found.shared_write {
         if roles[program.memory_of(at.1)] == Role::Kept {
             let what = "keeps its memory from one iteration to the next, so that these cannot run on different streams";
-            error(at, what, "free it in the loop: --pass=allocate-and-deallocate before this pass");
+            error(at, what, kept());
         } else {
             let what =
                 "is written by every iteration, so that these cannot run on different streams";
-            error(at, what, "write a slice of it by the loop's index");
+            let both = found.shared_read.is_some();
+            error(
+                at,
+                what,
+                if both { ACCUMULATED } else { "write a slice of it by the loop's index" },
+            );
         }
     } else if let Some(at) = found.shared_read.filter(|_| found.slice_write) {
-        let what = "is read as a whole while other iterations write slices of it";
-        error(at, what, "read it behind the loop, or its slice by the loop's index");
+        let what = "is read while other iterations write slices of the same memory";
+        error(at, what, "read it behind the loop, or the slice by the loop's index");
     } else if let Some(&(op, tensor, _)) = found.axes.get(1).filter(|_| found.slice_write) {
         let what = "is sliced along several axes, so that slices of different iterations overlap";
         error((op, tensor), what, "slice it along one axis");

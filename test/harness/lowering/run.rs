@@ -8,6 +8,7 @@ use hostir::ir::Program;
 use hostir::ops::Effect;
 use hostir::plan::{self, Prepared, Sizes};
 use hostir_passes::{manager, pipeline};
+use hostir_test::values::values;
 use std::collections::BTreeMap;
 
 /// How a comparison went.
@@ -223,16 +224,4 @@ fn values_of(prepared: &Prepared, text: &str) -> Result<Ran, String> {
         values.push((0..whole.len()).map(|index| whole.get_f64(index)).collect());
     }
     Ok(Ran { unlowered: prepared.unlowered, values })
-}
-
-/// Whole numbers from -2 to 2 that depend on the input and the place only.
-fn values(prepared: &Prepared, input: usize) -> HostTensor {
-    let port = &prepared.inputs[input];
-    let mut tensor = HostTensor::zeros(port.dtype, &port.shape());
-    for index in 0..tensor.len() {
-        let mixed =
-            (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(input as u32 + 7);
-        tensor.set_f64(index, (mixed >> 33) as f64 % 5.0 - 2.0);
-    }
-    tensor
 }

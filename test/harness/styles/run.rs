@@ -5,6 +5,7 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, render};
 use hostir::ir::Program;
 use hostir::plan::{self, Prepared, Sizes};
+use hostir_test::values::values;
 use regex::Regex;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -155,21 +156,4 @@ fn small(prepared: &Prepared) -> Result<(), String> {
         return Err(format!("{elements} elements and {instructions} instructions are too many"));
     }
     cpu::check_memory(prepared).map_err(|diag| diag.message)
-}
-
-/// Whole numbers from -2 to 2, of integers 0 and 1, that depend on the input and the place only.
-fn values(prepared: &Prepared, input: usize) -> HostTensor {
-    let port = &prepared.inputs[input];
-    let mut tensor = HostTensor::zeros(port.dtype, &port.shape());
-    for index in 0..tensor.len() {
-        let mixed =
-            (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(input as u32 + 7);
-        let value = if port.dtype.is_float() {
-            (mixed >> 33) as f64 % 5.0 - 2.0
-        } else {
-            (mixed >> 33) as f64 % 2.0
-        };
-        tensor.set_f64(index, value);
-    }
-    tensor
 }

@@ -475,7 +475,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         },
         launch: launch(matches),
         bench: matches.get_flag("bench").then(|| Bench {
-            iterations: matches.get_one("iters").copied().unwrap_or(50).max(1),
+            iterations: matches.get_one("iters").copied().unwrap_or(50),
             warmup: matches.get_one("warmup").copied().unwrap_or(5),
             json: text("json"),
         }),
@@ -530,6 +530,12 @@ impl Values<'_> {
     }
     /// Reports options about timed runs where none are.
     fn need_bench(&mut self) {
+        if self.matches.get_one::<u32>("iters") == Some(&0) {
+            let message = "`--iters 0` times no run";
+            let note =
+                "give at least 1; without `--bench` the program runs once and nothing is timed";
+            self.diags.push(Diag::global(errors::VALUE, message).note(note));
+        }
         let given = |flag: &&str| self.matches.value_source(flag) == Some(ValueSource::CommandLine);
         let flags = ["iters", "warmup", "json"].into_iter();
         let without = flags.filter(given).filter(|_| !self.matches.get_flag("bench"));

@@ -13,6 +13,7 @@ use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::Program;
 use hostir::plan::Sizes;
+use std::collections::btree_map::Entry;
 
 /// Whole tensors read from files, by input.
 pub(super) type Whole = Vec<Option<HostTensor>>;
@@ -40,11 +41,14 @@ pub(super) fn read_whole(bound: &Bound<'_>, io: &Io<'_>) -> Result<Whole, Failur
 }
 
 /// Adds the shapes of files to those that flags give.
-pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, whole: &Whole) {
-    for (tensor, file) in names::tensors(program.inputs()).into_iter().zip(whole) {
-        if let Some(file) = file {
-            let shape = || file.shape().to_vec();
-            sizes.shapes.entry(names::number(program, tensor)).or_insert_with(shape);
+pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, bound: &Bound<'_>, whole: &Whole) {
+    let inputs = names::tensors(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
+    for ((tensor, content), whole) in inputs {
+        if let (Some(Content::File(file)), Some(whole)) = (content, whole)
+            && let Entry::Vacant(entry) = sizes.shapes.entry(names::number(program, tensor))
+        {
+            sizes.files.insert(entry.key().clone(), file.to_string());
+            entry.insert(whole.shape().to_vec());
         }
     }
 }

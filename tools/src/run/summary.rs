@@ -9,7 +9,6 @@ use super::outputs::Results;
 use crate::data::brackets;
 use hostir::backend::Stats;
 use hostir::data::HostTensor;
-use hostir::plan::InstKind;
 use std::fmt::Write as _;
 
 /// The first line on standard error; without a backend nothing runs.
@@ -29,7 +28,7 @@ pub(super) fn header(prepared: &Prepared, streams: u32, backend: Option<&str>) -
 /// The line about ranks that `--devices` adds and that the program has no work for.
 pub(super) fn idle(prepared: &Prepared, options: &Options) -> Option<String> {
     let ranks = prepared.plans.len();
-    let busy = prepared.plans.iter().rposition(|plan| plan.iter().any(|inst| is_work(&inst.kind)));
+    let busy = prepared.plans.iter().rposition(|plan| plan.iter().any(|inst| inst.kind.is_work()));
     let busy = busy.map_or(0, |last| last + 1);
     let asked = options.devices.is_some() && !prepared.unlowered;
     (asked && busy < ranks).then(|| {
@@ -41,20 +40,6 @@ pub(super) fn idle(prepared: &Prepared, options: &Options) -> Option<String> {
         };
         format!("hir-run: {idle} of {} have nothing to do: {who}; no mesh or team of the program names them", count(ranks, "rank"))
     })
-}
-
-/// Whether an instruction computes, copies or communicates.
-fn is_work(kind: &InstKind) -> bool {
-    !matches!(
-        kind,
-        InstKind::Alloc { .. }
-            | InstKind::Free { .. }
-            | InstKind::WaitWork { .. }
-            | InstKind::Record { .. }
-            | InstKind::WaitEvent { .. }
-            | InstKind::GroupBegin
-            | InstKind::GroupEnd { .. }
-    )
 }
 
 /// `1 rank`, `4 ranks`, `2 copies`.

@@ -1,0 +1,80 @@
+//! V50: what `Index definitions:` say of a name does not need that name.
+
+use crate::analysis::Definitions;
+use crate::diag::codes;
+use crate::diag::{Diag, Diags};
+use crate::ir::{OpId, Program, Symbol};
+use rustc_hash::FxHashMap;
+
+/// How many definitions of a circle an error shows.
+const SHOWN: usize = 8;
+
+/// A definition on the way: its name, its statement, and what it uses that is left to follow.
+type Step = (Symbol, OpId, Vec<(Symbol, OpId)>);
+
+/// Where the search is with a definition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// It waits for those that it uses.
+    Open,
+    /// Everything that it needs was looked at.
+    Done,
+}
+
+/// Follows the uses of each definition; one that leads back to a definition on the way closes a circle.
+pub(super) fn check(program: &Program, diags: &mut Diags) {
+    let definitions = Definitions::new(program);
+    let mut marks: FxHashMap<OpId, Mark> = FxHashMap::default();
+    for (name, op) in definitions.in_order() {
+        let mut way: Vec<Step> = Vec::new();
+        let mut next = Some((name, op));
+        while let Some((name, op)) = next.take().or_else(|| way.last_mut()?.2.pop()) {
+            match marks.get(&op) {
+                None => {
+                    marks.insert(op, Mark::Open);
+                    way.push((name, op, definitions.needs(program, op)));
+                }
+                Some(Mark::Open) => {
+                    let start = way.iter().position(|(_, on, _)| *on == op).unwrap_or(0);
+                    let circle = way[start..].iter().map(|(name, op, _)| (*name, *op)).collect();
+                    diags.push(error(program, circle));
+                }
+                Some(Mark::Done) => {}
+            }
+            while let Some((_, done, _)) = way.pop_if(|(_, _, left)| left.is_empty()) {
+                marks.insert(done, Mark::Done);
+            }
+        }
+    }
+}
+
+/// The error for definitions each of which uses the next one, and the last one the first.
+fn error(program: &Program, mut circle: Vec<(Symbol, OpId)>) -> Diag {
+    let first = (0..circle.len()).min_by_key(|&k| circle[k].1).unwrap_or(0);
+    circle.rotate_left(first);
+    let name = |k: usize| program.name(circle[k % circle.len()].0);
+    let span = program.op_span(circle[0].1);
+    let message = match circle.len() {
+        1 => format!("the definition of `{}` uses `{0}` itself", name(0)),
+        2 => format!("the definitions of `{}` and `{}` need each other", name(0), name(1)),
+        count => {
+            format!("the definitions of `{}` and {} others need each other", name(0), count - 1)
+        }
+    };
+    let mut diag = Diag::error(codes::DEFINITION_CIRCLE, span, message);
+    for (k, &(_, op)) in circle.iter().enumerate().take(SHOWN).skip(1) {
+        diag = diag.label(program.op_span(op), format!("`{}` uses `{}`", name(k), name(k + 1)));
+    }
+    if let Some(primary) = diag.primary.as_mut().filter(|_| circle.len() > 1) {
+        primary.text = format!("`{}` uses `{}`", name(0), name(1));
+    }
+    if circle.len() > SHOWN {
+        diag = diag.note(format!(
+            "{} more definitions lie between `{}` and `{}`",
+            circle.len() - SHOWN,
+            name(SHOWN - 1),
+            name(0)
+        ));
+    }
+    diag.note("a definition is read in the place of its name, so it cannot lead back to that name; compute one of them from an extent, an index of a loop or `rank`")
+}
