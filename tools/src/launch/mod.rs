@@ -78,7 +78,7 @@ pub(crate) fn start(
         } else {
             format!(", rank 0 listens at {host}:{port}")
         };
-        let _ = writeln!(io.stderr, "hir-run: {world} processes by {}{at}", source.name());
+        io.say(&format!("hir-run: {world} processes by {}{at}", source.name()));
     }
     let peers = join::join(&place, get("HIR_HOST_ID"), timeout).map_err(apart(place.rank == 0))?;
     let status = if place.source == Source::Processes { FOLLOWED } else { 3 };
