@@ -144,8 +144,8 @@ fn diagnostics_are_coloured_on_a_terminal_that_can() {
 #[test]
 fn excerpts_fit_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
-    let long = format!("{}T9 // {}", " ".repeat(60), "x".repeat(100));
-    let text = LONG.replace("T0, T0", &format!("T0, {long}"));
+    let long = format!("{}T9) // {}", " ".repeat(60), "x".repeat(100));
+    let text = LONG.replace("T0, T0)", &format!("T0, {long}"));
     std::fs::write(folder.path().join("p.hir"), text).unwrap();
     let command = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hir-opt"));
@@ -159,13 +159,13 @@ fn excerpts_fit_the_terminal() {
     for columns in [40, 60, 100] {
         let (other, receive) = terminal();
         let mut size = Command::new("stty");
-        size.args(["cols", &columns.to_string()]).stdin(other.try_clone().unwrap());
+        size.args(["rows", "24", "cols", &columns.to_string()]).stdin(other.try_clone().unwrap());
         assert!(size.status().unwrap().success());
         drop(size);
         assert_eq!(command().stderr(other).status().unwrap().code(), Some(1));
         let seen: Vec<u8> = receive.into_iter().flatten().collect();
         let seen = String::from_utf8(seen).unwrap();
-        assert!(seen.contains("T9 // xxx") && seen.contains("^^") && seen.contains('…'), "{seen}");
+        assert!(seen.contains("T9) // x") && seen.contains("^^") && seen.contains('…'), "{seen}");
         assert!((columns - 16..=columns).contains(&widest(&seen)), "{columns}: {seen}");
     }
     let piped = command().output().unwrap();
