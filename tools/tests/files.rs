@@ -213,8 +213,18 @@ fn signals_leave_no_temporary_files() {
     }
 }
 
+/// A `.safetensors` file whose names of tensors act on a terminal.
+fn evil_entries() -> Vec<u8> {
+    let tensor = |name: &str, at: usize| {
+        format!("\"{name}\":{{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[{at},{}]}}", at + 4)
+    };
+    let header = format!("{{{},{}}}", tensor("\\u001b[2J\\u009b", 0), tensor("\u{202e}b\\n", 4));
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat()
+}
+
 /// Names of files, words of the command line and comments reach a terminal as text.
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of command lines")]
 fn words_of_others_reach_a_terminal_as_text() {
     let folder = folder();
     let name = |end: &str| OsStr::from_bytes(&[EVIL, end.as_bytes()].concat()).to_owned();
@@ -223,12 +233,7 @@ fn words_of_others_reach_a_terminal_as_text() {
     std::fs::write(folder.path().join("bad.hir"), COPIES.replace("T1, cache", "T9, cache"))
         .unwrap();
     let entries = name(".safetensors");
-    let tensor = |name: &str, at: usize| {
-        format!("\"{name}\":{{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[{at},{}]}}", at + 4)
-    };
-    let header = format!("{{{},{}}}", tensor("\\u001b[2J\\u009b", 0), tensor("\u{202e}b\\n", 4));
-    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
-    std::fs::write(folder.path().join(&entries), file).unwrap();
+    std::fs::write(folder.path().join(&entries), evil_entries()).unwrap();
     let flag = |text: &str| OsStr::new(text).to_owned();
     let cpu = || flag("--backend=cpu");
     let cases = [
