@@ -7,6 +7,7 @@
 
 pub mod codes;
 pub mod render;
+pub mod visible;
 
 pub use hostir_grammar::Span;
 

@@ -1,17 +1,23 @@
 //! The one road to codespan-reporting.
 
-use super::{Diag, Label, Severity};
+use super::visible::{self, ShownFile};
+use super::{Diag, Label, Severity, Span};
 use codespan_reporting::diagnostic as cs;
-use codespan_reporting::files::SimpleFile;
 use codespan_reporting::term;
 
-/// Renders diagnostics as plain text against one source file.
+/// Renders diagnostics as plain text against one source file. What would act on a terminal is shown by its number
+/// ([`visible`]).
 pub fn to_string(name: &str, text: &str, diags: &[Diag]) -> String {
-    let file = SimpleFile::new(name, text);
+    let file = ShownFile::new(name, text);
+    let place = |label: &mut Label| {
+        label.span = Span::new(file.place(label.span.start), file.place(label.span.end));
+    };
     let config = term::Config::default();
     let mut out = String::new();
     for diag in diags {
-        let rendered = term::emit_into_string(&config, &file, &convert(diag, text.len()));
+        let mut diag = visible::diag(diag);
+        diag.primary.iter_mut().chain(&mut diag.labels).for_each(place);
+        let rendered = term::emit_into_string(&config, &file, &convert(&diag, file.len()));
         out.push_str(
             &rendered.unwrap_or_else(|_| format!("error[{}]: {}\n", diag.code, diag.message)),
         );

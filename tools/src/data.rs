@@ -5,7 +5,9 @@ pub mod generate;
 pub mod npy;
 pub mod safetensors;
 
+use hostir::data::HostTensor;
 use hostir::ir::DType;
+use std::io::Read;
 
 /// What is wrong with data: one sentence, and how to repair it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,9 +28,60 @@ impl DataError {
     }
 }
 
-/// Number of elements of a shape, and their bytes; `None` if that overflows.
-fn byte_len(dtype: DType, shape: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(dtype.size(), |product, extent| product.checked_mul(*extent))
+/// Why a tensor cannot be read from a file.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The system does not give the bytes.
+    Io(std::io::Error),
+    /// The file is damaged, or the tensor's type is none of ours.
+    Damaged(DataError),
+    /// There is no such entry, or several and none was named.
+    Entry(DataError),
+}
+
+impl From<std::io::Error> for ReadError {
+    fn from(error: std::io::Error) -> Self {
+        ReadError::Io(error)
+    }
+}
+
+impl From<DataError> for ReadError {
+    fn from(error: DataError) -> Self {
+        ReadError::Damaged(error)
+    }
+}
+
+/// Bytes of a tensor of this shape; `None` if they, or those of a part of it, are too many to count.
+fn tensor_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
+    // An empty tensor's other extents are multiplied elsewhere.
+    let bytes =
+        shape.iter().try_fold(16usize, |product, extent| product.checked_mul(*extent.max(&1)));
+    bytes.filter(|bytes| isize::try_from(*bytes).is_ok())?;
+    Some(shape.iter().product::<usize>() * dtype.size())
+}
+
+/// Reads the elements of a tensor whose shape [`tensor_bytes`] has let pass.
+fn read_tensor(
+    input: &mut dyn Read,
+    dtype: DType,
+    shape: &[usize],
+) -> Result<HostTensor, ReadError> {
+    let len = tensor_bytes(dtype, shape).unwrap_or(usize::MAX);
+    let machine = rustix::system::sysinfo();
+    let memory = (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit));
+    if len as u64 > memory || Vec::<u8>::new().try_reserve_exact(len).is_err() {
+        let message = format!("its data are {len} bytes, more than this machine's memory");
+        return Err(DataError::new(message).into());
+    }
+    // The system gives memory as it is written to: a stream that announces much and sends little costs little.
+    let mut tensor = HostTensor::zeros(dtype, shape);
+    input.read_exact(tensor.bytes_mut()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            DataError::new(format!("its shape needs {len} bytes of data, it has fewer")).into()
+        }
+        _ => ReadError::Io(error),
+    })?;
+    Ok(tensor)
 }
 
 /// `[4, 8]` of an index or shape.

@@ -1,11 +1,15 @@
 //! What a tool reads from and writes to, and how it ends.
 
+use crate::closed::{self, Closed};
 use crate::os_text::{self, Lossy};
+use crate::render::Look;
 use crate::run::errors;
 use crate::source::Source;
 use crate::terminal::{Coloring, knows_colors};
 use hostir::backend::cuda::Pool;
+use hostir::diag::visible;
 use std::io::{IsTerminal, Read, Write};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +29,8 @@ pub struct Io<'a> {
     pub terminal: bool,
     /// Columns of the terminal that standard output is; `None` if it is none.
     pub columns: Option<usize>,
+    /// Columns of the terminal that standard error is; `None` if it is none.
+    pub error_columns: Option<usize>,
     /// Variables of the environment.
     pub env: fn(&str) -> Option<std::ffi::OsString>,
     /// The file of this program, where it may start itself again.
@@ -37,6 +43,17 @@ impl Io<'_> {
     /// A path of the command line as a path of the file system.
     pub fn path(&self, path: &str) -> PathBuf {
         self.cwd.join(os_text::unescape(path))
+    }
+
+    /// How standard error shows what is written for people.
+    pub(crate) fn look(&self) -> Look {
+        Look { color: self.color, columns: self.error_columns }
+    }
+
+    /// Writes lines for people to standard error, which may name what others have named. A writer that fails has no
+    /// one to be told to.
+    pub(crate) fn say(&mut self, text: &str) {
+        let _ = writeln!(self.stderr, "{}", visible::block(text.trim_end_matches('\n')));
     }
 
     /// Writes to standard output; the status to end with. A reader that went away (`| head`) is no error.
@@ -87,7 +104,10 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
     let args: Vec<_> = std::env::args_os().map(|arg| os_text::escape(&arg)).collect();
     let env: fn(&str) -> Option<std::ffi::OsString> = |name| std::env::var_os(name);
     let terminal = std::io::stderr().is_terminal();
-    let stdout = std::io::BufWriter::new(std::io::stdout().lock());
+    let stdout: Box<dyn Write> = match closed::is_stdout_closed() {
+        true => Box::new(Closed),
+        false => Box::new(std::io::BufWriter::new(std::io::stdout().lock())),
+    };
     let mut stdout = Lossy::new(stdout, &args);
     let mut stderr = Lossy::new(std::io::LineWriter::new(std::io::stderr()), &args);
     let mut io = Io {
@@ -97,8 +117,8 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
         cwd: std::env::current_dir().unwrap_or_default(),
         color: Coloring::Auto.colors(terminal, env),
         terminal: terminal && knows_colors(env),
-        columns: terminal_size::terminal_size_of(std::io::stdout())
-            .map(|(width, _)| usize::from(width.0)),
+        columns: columns(std::io::stdout()),
+        error_columns: columns(std::io::stderr()),
         env,
         exe: std::env::current_exe().ok(),
         gpus: Arc::default(),
@@ -110,6 +130,23 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
         crate::staged::end_soon(code);
     }
     std::process::ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// Columns of a terminal.
+fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(stream)?;
+    Some(usize::from(width.0)).filter(|width| *width > 0)
+}
+
+/// A copy of the process's standard output.
+///
+/// # Errors
+/// If it was closed when the process began.
+pub(crate) fn own_stdout() -> std::io::Result<std::fs::File> {
+    if closed::is_stdout_closed() {
+        return Err(closed::error());
+    }
+    Ok(std::io::stdout().as_fd().try_clone_to_owned()?.into())
 }
 
 /// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each
@@ -130,7 +167,7 @@ pub fn hardware_queues() {
 fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
         let mut stderr = std::io::stderr().lock();
-        let _ = writeln!(stderr, "internal error: {info}");
+        let _ = writeln!(stderr, "{}", visible::block(&format!("internal error: {info}")));
         let _ = writeln!(
             stderr,
             "This is a bug in the Host IR toolchain, not in your program. Please report it with the \

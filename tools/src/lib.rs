@@ -3,6 +3,7 @@
 //! The only crate with input and output, colour, environment and exit statuses. Everything goes
 //! through [`Io`], so that a test runs a tool in its own process and sees what a user would see.
 
+mod closed;
 pub mod data;
 pub mod io;
 mod launch;

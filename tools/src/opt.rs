@@ -61,7 +61,7 @@ fn list(cli: &Cli, io: &mut Io<'_>) -> Status {
         Some(name) => match lists::op(name, width) {
             Ok(about) => text += &about,
             Err(message) => {
-                let _ = writeln!(io.stderr, "error: {message}");
+                io.say(&format!("error: {message}"));
                 return Status::Usage;
             }
         },
@@ -279,7 +279,7 @@ impl<'a> Session<'a> {
         if let (Some(path), Some(text)) = (&self.cli.reproducer, &self.reproducer) {
             match output::write(io, path, text) {
                 Ok(()) => {
-                    let _ = writeln!(io.stderr, "a test case was written to {path}");
+                    io.say(&format!("a test case was written to {path}"));
                 }
                 Err(diag) => report(io, self.cli.format, self.source, &[diag]),
             }

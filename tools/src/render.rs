@@ -1,8 +1,10 @@
 //! Diagnostics as people and programs read them.
 //!
 //! Lines of nvFuser's printed form run to 400 columns and more, so a line that is too wide is cut
-//! around its labels (`view`); positions in the output are always those of the uncut text.
+//! around its labels (`view`): on a terminal to its width, in files to about 200 characters, whatever
+//! terminal there is. Positions in the output are always those of the uncut text.
 
+mod fit;
 mod json;
 mod view;
 
@@ -27,22 +29,32 @@ pub enum Format {
     Json,
 }
 
+/// How a stream shows what is written for people.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Look {
+    /// Whether in colours.
+    pub color: bool,
+    /// Columns of the terminal; `None` if it is none.
+    pub columns: Option<usize>,
+}
+
 /// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
 pub fn report(io: &mut Io<'_>, format: Format, source: &Source, diags: &[Diag]) {
-    write(io.stderr, io.color, format, source, diags);
+    let look = io.look();
+    write(io.stderr, look, format, source, diags);
 }
 
 /// Writes diagnostics about `source`. A writer that fails has no one to be told to.
 pub(crate) fn write(
     out: &mut dyn Write,
-    color: bool,
+    look: Look,
     format: Format,
     source: &Source,
     diags: &[Diag],
 ) {
     let text = source.text();
     let _ = match format {
-        Format::Human => human(out, color, &source.name, &text, diags),
+        Format::Human => human(out, look, &source.name, &text, diags),
         Format::Json => json::write(out, &source.name, &text, diags),
     };
 }
@@ -53,7 +65,7 @@ pub(crate) fn write(
 /// Those of the writer.
 pub fn human(
     out: &mut dyn Write,
-    color: bool,
+    look: Look,
     name: &str,
     text: &str,
     diags: &[Diag],
@@ -63,7 +75,7 @@ pub fn human(
     }
     let lines = Lines::new(text);
     for diag in diags.iter().take(LIMIT) {
-        one(out, color, name, &lines, diag)?;
+        one(out, look, name, &lines, diag)?;
     }
     if diags.len() > LIMIT {
         let errors = diags.iter().filter(|diag| diag.severity == Severity::Error).count();
@@ -90,7 +102,7 @@ fn without_line(name: &str, lines: &Lines<'_>, diag: &Diag) -> Option<Diag> {
 
 fn one(
     out: &mut dyn Write,
-    color: bool,
+    look: Look,
     name: &str,
     lines: &Lines<'_>,
     diag: &Diag,
@@ -98,9 +110,9 @@ fn one(
     let plain = without_line(name, lines, diag);
     let diag = plain.as_ref().unwrap_or(diag);
     let config = term::Config::default();
-    let (view, mapped) = View::new(name, lines, diag);
+    let (view, mapped) = View::new(name, lines, diag, look.columns);
     let shown = hostir::diag::render::convert(&mapped, view.len());
-    let result = if color {
+    let result = if look.color {
         let mut ansi = term::termcolor::Ansi::new(&mut *out);
         let styles = term::Styles::default();
         let mut styled = term::StylesWriter::new(&mut ansi, &styles);
@@ -112,7 +124,7 @@ fn one(
         Ok(()) => Ok(()),
         Err(codespan_reporting::files::Error::Io(error)) => Err(error),
         // A label outside of the text: the sentence still stands.
-        Err(_) => writeln!(out, "error[{}]: {}", diag.code, diag.message),
+        Err(_) => writeln!(out, "error[{}]: {}", diag.code, mapped.message),
     }
 }
 

@@ -43,7 +43,7 @@ use hostir::backend::null::Null;
 use hostir::backend::trace::Trace;
 use hostir::backend::{RunResult, cuda};
 use hostir::data::HostTensor;
-use hostir::diag::{Diag, codes};
+use hostir::diag::{Diag, codes, visible};
 use load::Loaded;
 use outputs::Results;
 use std::ffi::OsString;
@@ -91,7 +91,7 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     announce(options, &prepared, &loaded, &engine, io);
     spread::compare(here, &[&loaded], &[&prepared], options)?;
     if options.print_plan {
-        return Ok(exec::plan_text(&prepared));
+        return Ok(visible::block(&exec::plan_text(&prepared)).into_owned());
     }
     if let Some(shared) = options.print_calls {
         let Gpu { routes, tf32, graph, .. } = options.gpu;
@@ -99,7 +99,7 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
         let listed = exec::list_calls(&prepared, &cuda, shared);
         return listed.map_err(|diags| loaded.fail(diags));
     }
-    outputs::check_types(&prepared, options, &bound)?;
+    outputs::check_types(&prepared, options, &bound, io)?;
     if options.check_only {
         return check_only(&prepared, &loaded, options, here, io);
     }
@@ -140,9 +140,10 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     staged.commit()?;
     let chart = drawn.unwrap_or_default();
     if !options.quiet {
-        let _ = writeln!(io.stderr, "{ran}");
+        io.say(&ran);
     }
-    Ok(summary::done(&prepared, &inputs, &bound, &results, &lines, options) + &chart)
+    let done = summary::done(&prepared, &inputs, &bound, &results, &lines, options);
+    Ok(visible::block(&done).into_owned() + &chart)
 }
 
 /// Outputs that cannot be put together. Replicas that differ are a comparison that differs, where one is asked for.
@@ -249,9 +250,9 @@ fn announce(
 ) {
     if !options.quiet {
         let header = summary::header(prepared, options.streams, engine.name());
-        let _ = writeln!(io.stderr, "{header}");
+        io.say(&header);
         if let Some(idle) = summary::idle(prepared, options) {
-            let _ = writeln!(io.stderr, "{idle}");
+            io.say(&idle);
         }
     }
     if let Some(unused) = engine.unused(options) {
@@ -291,7 +292,7 @@ fn compute(
                 ready(program);
                 if !options.quiet {
                     line.clear();
-                    let _ = writeln!(io.stderr, "hir-run: {}", exec::about(program));
+                    io.say(&format!("hir-run: {}", exec::about(program)));
                 }
             };
             match engine {

@@ -1,247 +1,264 @@
 //! Files that are written beside their places and moved there together, so that a run leaves all of
 //! them whole or none.
+//!
+//! | at the path | what happens |
+//! |---|---|
+//! | nothing | a new file; its mode follows the umask and the folder's default ACL |
+//! | a plain file | a new file in its place with its mode, owner, group and ACL, as far as the system lets the user set them; never readable or writable by more people than before |
+//! | a symbolic link | what it leads to, if the link is of somebody to trust ([`place::is_trusted`]); else an error |
+//! | a pipe or device | written to at once, if it is of somebody to trust; else an error |
+//! | a folder | an error |
+//!
+//! Other hard links of a file that is replaced keep the old content.
 
+mod access;
 mod pending;
+mod place;
 
 use crate::run::errors;
 use hostir::diag::Diag;
+use pending::Temporary;
 pub(crate) use pending::{end_process, end_soon};
-use std::io::Write;
+pub(crate) use place::PlaceKey;
+use place::{Found, Refusal, Spot, Stream};
+use rustix::fs::{Mode, OFlags};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Where what is written to a path goes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Target {
-    /// A plain file that is or will be there: what the path's links lead to.
-    File(PathBuf),
-    /// Something that is no plain file, and is not to become one: `/dev/null`, a pipe, a terminal.
-    Stream(PathBuf),
-}
-
-/// What a path leads to.
-fn target(path: &Path) -> Target {
-    // The names of a process's own streams are links to whatever these are, plain files too.
-    let own = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
-    let own = own.iter().any(|name| path.starts_with(name));
-    if std::fs::metadata(path).is_ok_and(|found| own || !found.is_file()) {
-        return Target::Stream(path.to_path_buf());
-    }
-    if let Ok(place) = path.canonicalize() {
-        return Target::File(place);
-    }
-    // Links to what is not there yet lead to where it will be; those that lead nowhere cannot be opened.
-    let mut place = path.to_path_buf();
-    for _ in 0..MAX_LINKS {
-        let Ok(next) = std::fs::read_link(&place) else { return Target::File(place) };
-        place = place.parent().unwrap_or(Path::new("")).join(next);
-    }
-    Target::Stream(path.to_path_buf())
-}
-
-/// Links behind each other, as Linux follows them.
-const MAX_LINKS: usize = 40;
-
-/// Opens what is there, or makes a new file.
-fn create(path: &Path, target: &Target) -> std::io::Result<std::fs::File> {
-    match target {
-        Target::Stream(_) => std::fs::OpenOptions::new().write(true).open(path),
-        Target::File(_) => std::fs::File::create(path),
-    }
-}
+/// Bytes of a file's name that its temporary file has in its own.
+const NAME: usize = 100;
 
 /// Writes one file, which appears whole or not at all; `name` is what messages call it.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`].
 pub(crate) fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> {
     let mut staged = Staged::default();
-    staged.add(path, bytes).map_err(|error| errors::cannot_write(name, &error))?;
+    staged.add(name, &path, bytes)?;
     staged.commit()
 }
 
 /// Temporary files and new folders, removed unless the files were moved into place.
 #[derive(Default, Debug)]
 pub(crate) struct Staged {
-    files: Vec<(PathBuf, PathBuf)>,
-    folders: Vec<PathBuf>,
+    files: Vec<Moved>,
+    folders: Vec<Temporary>,
+}
+
+/// A file that is to be moved.
+#[derive(Debug)]
+struct Moved {
+    beside: Temporary,
+    name: OsString,
+    /// What messages call it.
+    shown: String,
 }
 
 impl Staged {
-    /// Writes a file's content beside its place.
-    pub(crate) fn add(&mut self, path: PathBuf, bytes: &[u8]) -> std::io::Result<()> {
-        self.write(path, |file| file.write_all(bytes))
+    /// Writes a file's content beside its place; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// [`errors::WRITE`] or [`errors::FOREIGN`].
+    pub(crate) fn add(&mut self, name: &str, path: &Path, bytes: &[u8]) -> Result<(), Diag> {
+        self.write(name, path, |file| file.write_all(bytes))
     }
 
     /// Has a file's content written beside its place, piece by piece; what is no plain file gets it at once.
+    ///
+    /// # Errors
+    /// [`errors::WRITE`] or [`errors::FOREIGN`].
     pub(crate) fn write(
         &mut self,
-        path: PathBuf,
-        content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-    ) -> std::io::Result<()> {
-        if path.is_dir() {
-            return Err(std::io::ErrorKind::IsADirectory.into());
+        name: &str,
+        path: &Path,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Diag> {
+        let written = self.open(name, path).and_then(|file| {
+            let mut file = io::BufWriter::new(file);
+            content(&mut file)?;
+            Ok(file.flush()?)
+        });
+        written.map_err(|refusal| refused(name, refusal))
+    }
+
+    /// Opens what a file's content is written to.
+    fn open(&mut self, shown: &str, path: &Path) -> Result<File, Refusal> {
+        if let Some(own) = own_stream(path) {
+            return Ok(own?);
         }
-        let target = target(&path);
-        let beside = match &target {
-            Target::Stream(stream) => stream.clone(),
-            Target::File(place) => self.beside(place),
+        Ok(match find_file(path)? {
+            Target::File(spot) => self.beside(shown, spot)?,
+            Target::Stream(stream) => stream.open()?,
+        })
+    }
+
+    /// Makes the file that is beside its place until all are moved.
+    fn beside(&mut self, shown: &str, spot: Spot) -> io::Result<File> {
+        let Spot { folder, name, old } = spot;
+        // Nobody else looks into it before it is as closed as the file that it replaces.
+        let mode = if old.as_ref().is_some_and(|old| old.trusted) { 0o600 } else { 0o666 };
+        let (beside, file) = temporary(&folder, &name, Mode::from_raw_mode(mode))?;
+        self.files.push(Moved { beside, name, shown: shown.to_owned() });
+        if let Some(old) = &old {
+            access::copy(old, &file)?;
+        }
+        Ok(file)
+    }
+
+    /// Makes a folder and those that it is in; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// [`errors::WRITE`] or [`errors::FOREIGN`].
+    pub(crate) fn folder(&mut self, name: &str, path: &Path) -> Result<(), Diag> {
+        let made = std::cell::RefCell::new(&mut self.folders);
+        let make = |folder: &Arc<OwnedFd>, name: &OsStr| {
+            made.borrow_mut().push(Temporary::folder(folder, name)?);
+            Ok(true)
         };
-        let mut file = std::io::BufWriter::new(create(&beside, &target)?);
-        content(&mut file)?;
-        file.flush()
-    }
-
-    /// Where a file is until all are moved.
-    fn beside(&mut self, place: &Path) -> PathBuf {
-        let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let number = self.files.len();
-        let beside = place.with_file_name(format!(".{name}.{}.{number}.tmp", std::process::id()));
-        self.files.push((beside.clone(), place.to_path_buf()));
-        pending::add(beside.clone());
-        beside
-    }
-
-    /// Makes a folder and those that it is in.
-    pub(crate) fn folder(&mut self, path: &Path) -> std::io::Result<()> {
-        let new = path.ancestors().take_while(|folder| !folder.exists());
-        let new: Vec<PathBuf> = new.map(Path::to_path_buf).collect();
-        new.iter().rev().cloned().for_each(pending::add);
-        self.folders.extend(new);
-        std::fs::create_dir_all(path)
+        match place::find(path, &make) {
+            Ok(Found::Folder(_)) => Ok(()),
+            Ok(_) => Err(refused(name, io::Error::from(io::ErrorKind::NotADirectory).into())),
+            Err(refusal) => Err(refused(name, refusal)),
+        }
     }
 
     /// Moves all files into place.
+    ///
+    /// # Errors
+    /// [`errors::WRITE`]
     pub(crate) fn commit(mut self) -> Result<(), Diag> {
         let all = self.files.len();
-        while let Some((beside, path)) = self.files.pop() {
-            if let Err(error) = std::fs::rename(&beside, &path) {
-                self.files.push((beside, path.clone()));
-                let mut diag = errors::cannot_write(path.display(), &error);
-                let moved = all - self.files.len();
-                if moved > 0 {
-                    self.keep_folders();
-                    diag.notes = vec![format!("of {all} files {moved} were written before")];
-                }
-                return Err(diag);
+        while let Some(file) = self.files.pop() {
+            let Err(error) = file.beside.rename(&file.name) else { continue };
+            let mut diag = errors::cannot_write(&file.shown, &error);
+            self.files.push(file);
+            let moved = all - self.files.len();
+            if moved > 0 {
+                self.keep_folders();
+                diag.notes = vec![format!("of {all} files {moved} were written before")];
             }
-            pending::forget(&beside);
+            return Err(diag);
         }
         self.keep_folders();
         Ok(())
     }
 
     fn keep_folders(&mut self) {
-        self.folders.drain(..).for_each(|folder| pending::forget(&folder));
+        self.folders.drain(..).for_each(Temporary::keep);
     }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        for (beside, _) in &self.files {
-            let _ = std::fs::remove_file(beside);
-            pending::forget(beside);
-        }
+        self.files.clear();
         // The innermost first; what somebody else has put into one keeps it.
-        for folder in &self.folders {
-            let _ = std::fs::remove_dir(folder);
-            pending::forget(folder);
+        while self.folders.pop().is_some() {}
+    }
+}
+
+/// What a file's content is written to.
+enum Target {
+    File(Spot),
+    Stream(Stream),
+}
+
+/// Finds what a path leads to, which has to be neither a folder nor in none.
+fn find_file(path: &Path) -> Result<Target, Refusal> {
+    match place::find(path, &|_, _| Ok(false))? {
+        Found::File(spot) => Ok(Target::File(spot)),
+        Found::Stream(stream) => Ok(Target::Stream(stream)),
+        Found::Folder(_) => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
+        Found::Missing(..) => Err(io::Error::from(io::ErrorKind::NotFound).into()),
+    }
+}
+
+/// Looks whether a file could be written, as far as that can be seen; `name` is what messages call it.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`].
+pub(crate) fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
+    if own_stream(path).is_none() {
+        find_file(path).map_err(|refusal| refused(name, refusal))?;
+    }
+    Ok(())
+}
+
+/// Whether a path is a folder, or could be made one; `name` is what messages call it.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`].
+pub(crate) fn is_folder_or_free(name: &str, path: &Path) -> Result<bool, Diag> {
+    let nowhere = |error: &io::Error| error.kind() == io::ErrorKind::NotADirectory;
+    match place::find(path, &|_, _| Ok(false)) {
+        Ok(Found::Folder(_) | Found::Missing(..)) => Ok(true),
+        Ok(Found::File(spot)) => Ok(spot.old.is_none()),
+        Ok(Found::Stream(_)) => Ok(false),
+        // `new/` is as good as `new`.
+        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(true),
+        Err(Refusal::Io(error)) if nowhere(&error) => Ok(false),
+        Err(refusal) => Err(refused(name, refusal)),
+    }
+}
+
+/// A new file of a name that nobody can guess, in the folder of the file that it becomes.
+fn temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(Temporary, File)> {
+    let prefix = [b".", &name.as_bytes()[..name.len().min(NAME)], b"."].concat();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = tempfile::Builder::new()
+        .prefix(OsStr::from_bytes(&prefix))
+        .suffix(".tmp")
+        .rand_bytes(12)
+        // What removes it has to hold on to the folder, not to its path.
+        .disable_cleanup(true)
+        .make_in("", |path| {
+            // A folder comes before the name: another one than this.
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            Temporary::file(folder, name, flags, mode)
+        })?;
+    let (temporary, file) = made.into_parts().0;
+    Ok((temporary, file))
+}
+
+/// A copy of this process's standard output or error, if a path says so: what is written to it goes behind what was
+/// written before, also where that is a plain file.
+fn own_stream(path: &Path) -> Option<io::Result<File>> {
+    let copy = match path.to_str()? {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => crate::io::own_stdout(),
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
+            io::stderr().as_fd().try_clone_to_owned().map(File::from)
+        }
+        _ => return None,
+    };
+    Some(copy)
+}
+
+/// Why nothing is written to what is called `name`.
+fn refused(name: &str, refusal: Refusal) -> Diag {
+    match refusal {
+        Refusal::Io(error) => errors::cannot_write(name, &error),
+        Refusal::Foreign { what, path, owner, target } => {
+            let path = path.display();
+            let message = format!(
+                "cannot write `{name}`: the {what} `{path}` belongs to user {owner}, who may have put it there to have other files overwritten"
+            );
+            let note = match target {
+                Some(target) => format!(
+                    "nothing was written; if `{}` is meant, name it in place of the link, else remove the link or write to another folder",
+                    target.display()
+                ),
+                None => {
+                    format!("nothing was written; remove the {what} or write to another folder")
+                }
+            };
+            Diag::global(errors::FOREIGN, message).note(note)
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(folder: &Path) -> Vec<String> {
-        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn all_files_or_none() {
-        let scratch = tempfile::tempdir().unwrap();
-        let at = |name: &str| scratch.path().join(name);
-        std::fs::write(at("a"), "old").unwrap();
-        let mut staged = Staged::default();
-        staged.folder(&at("new/inner")).unwrap();
-        staged.add(at("a"), b"new").unwrap();
-        staged.add(at("new/inner/b"), b"new").unwrap();
-        drop(staged);
-        assert_eq!(
-            (names(scratch.path()), std::fs::read(at("a")).unwrap()),
-            (vec!["a".into()], b"old".to_vec())
-        );
-        let mut staged = Staged::default();
-        staged.folder(&at("new/inner")).unwrap();
-        staged.add(at("a"), b"new").unwrap();
-        staged.add(at("new/inner/b"), b"new").unwrap();
-        staged.commit().unwrap();
-        assert_eq!(names(scratch.path()), ["a", "new"]);
-        assert_eq!(std::fs::read(at("new/inner/b")).unwrap(), b"new");
-    }
-
-    #[test]
-    fn what_could_not_be_moved_is_told_apart() {
-        let scratch = tempfile::tempdir().unwrap();
-        let at = |name: &str| scratch.path().join(name);
-        let mut staged = Staged::default();
-        staged.add(at("a"), b"new").unwrap();
-        staged.add(at("b"), b"new").unwrap();
-        std::fs::create_dir(at("a")).unwrap();
-        let diag = staged.commit().unwrap_err();
-        assert_eq!((diag.code, &diag.notes[0][..]), ("H0602", "of 2 files 1 were written before"));
-        assert_eq!(names(scratch.path()), ["a", "b"]);
-    }
-
-    #[test]
-    fn links_are_followed_and_devices_stay() {
-        let scratch = tempfile::tempdir().unwrap();
-        let at = |name: &str| scratch.path().join(name);
-        std::fs::write(at("real"), "old").unwrap();
-        std::os::unix::fs::symlink("real", at("link")).unwrap();
-        std::os::unix::fs::symlink("/dev/null", at("null")).unwrap();
-        let mut staged = Staged::default();
-        staged.add(at("link"), b"new").unwrap();
-        staged.add(at("null"), b"new").unwrap();
-        staged.commit().unwrap();
-        assert_eq!(std::fs::read(at("real")).unwrap(), b"new");
-        assert!(at("link").is_symlink() && at("null").is_symlink());
-        assert!(std::fs::read("/dev/null").unwrap().is_empty());
-    }
-
-    #[test]
-    fn links_to_what_is_not_there_are_followed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let at = |name: &str| scratch.path().join(name);
-        std::fs::create_dir(at("folder")).unwrap();
-        std::os::unix::fs::symlink("folder/first", at("link")).unwrap();
-        std::os::unix::fs::symlink("second", at("folder/first")).unwrap();
-        std::os::unix::fs::symlink("round", at("round")).unwrap();
-        std::os::unix::fs::symlink("missing/file", at("astray")).unwrap();
-        write_whole("link", at("link"), b"new").unwrap();
-        assert!(at("link").is_symlink() && at("folder/first").is_symlink());
-        assert_eq!(std::fs::read(at("folder/second")).unwrap(), b"new");
-        for name in ["round", "astray"] {
-            assert_eq!(write_whole(name, at(name), b"new").unwrap_err().code, "H0602");
-            assert!(at(name).is_symlink());
-        }
-        assert_eq!(names(scratch.path()), ["astray", "folder", "link", "round"]);
-    }
-
-    #[test]
-    fn what_a_path_leads_to() {
-        for stream in ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
-            assert_eq!(target(Path::new(stream)), Target::Stream(stream.into()));
-        }
-        // Devices and plain files share a folder there.
-        let memory = Path::new("/dev/shm");
-        let scratch =
-            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        let scratch = scratch.unwrap();
-        let file = scratch.path().join("file");
-        assert_eq!(target(&file), Target::File(file.clone()));
-        std::fs::write(&file, "longer than what comes").unwrap();
-        write_whole("file", file.clone(), b"new").unwrap();
-        assert_eq!(std::fs::read(&file).unwrap(), b"new");
-    }
-}
+mod tests;

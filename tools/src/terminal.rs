@@ -1,7 +1,8 @@
 //! What is known of the terminal: whether to colour, how wide to write, and text that fits.
 
 use crate::io::Io;
-use clap::{Arg, ArgMatches};
+use clap::{Arg, ArgMatches, Command};
+use hostir::diag::visible;
 use std::ffi::OsString;
 
 /// Columns of a text that no terminal shows.
@@ -74,6 +75,16 @@ pub(crate) fn help_width(io: &Io<'_>) -> usize {
     let given = (io.env)("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
     let given = given.filter(|columns: &usize| *columns > 0).or(io.columns);
     given.unwrap_or(PLAIN_WIDTH).clamp(FEWEST_COLUMNS, MOST_COLUMNS)
+}
+
+/// The error of a command line as it may be shown: what acts on a terminal, and line breaks, would come back out of the
+/// words that it quotes.
+pub(crate) fn shown_error(error: clap::Error, args: &[OsString], command: Command) -> clap::Error {
+    let shown = |arg: &OsString| match arg.to_str() {
+        Some(text) => OsString::from(&*visible::line(text)),
+        None => arg.clone(),
+    };
+    command.try_get_matches_from(args.iter().map(shown)).err().unwrap_or(error)
 }
 
 /// Breaks a text between words, so that no line but one of a single long word is wider than `width`. The

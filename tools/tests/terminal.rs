@@ -139,3 +139,36 @@ fn diagnostics_are_coloured_on_a_terminal_that_can() {
     assert!(colored(&[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], &[]));
     assert!(!colored(&[], &["--color=never"]));
 }
+
+/// Excerpts fit the terminal that messages go to, and are in colour there; in a pipe they are as wide as ever.
+#[test]
+fn excerpts_fit_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = format!("{}T9) // {}", " ".repeat(60), "x".repeat(100));
+    let text = LONG.replace("T0, T0)", &format!("T0, {long}"));
+    std::fs::write(folder.path().join("p.hir"), text).unwrap();
+    let command = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-opt"));
+        command.arg("p.hir").current_dir(folder.path()).env_remove("NO_COLOR").env("TERM", "dumb");
+        command
+    };
+    let widest = |text: &str| {
+        let excerpt = text.lines().filter(|line| line.contains('│'));
+        excerpt.map(|line| line.trim_end().chars().count()).max().unwrap()
+    };
+    for columns in [40, 60, 100] {
+        let (other, receive) = terminal();
+        let mut size = Command::new("stty");
+        size.args(["rows", "24", "cols", &columns.to_string()]).stdin(other.try_clone().unwrap());
+        assert!(size.status().unwrap().success());
+        drop(size);
+        assert_eq!(command().stderr(other).status().unwrap().code(), Some(1));
+        let seen: Vec<u8> = receive.into_iter().flatten().collect();
+        let seen = String::from_utf8(seen).unwrap();
+        assert!(seen.contains("T9) // x") && seen.contains("^^") && seen.contains('…'), "{seen}");
+        assert!((columns - 16..=columns).contains(&widest(&seen)), "{columns}: {seen}");
+    }
+    let piped = command().output().unwrap();
+    let seen = String::from_utf8(piped.stderr).unwrap();
+    assert!(widest(&seen) > 160 && !seen.contains('…'), "{seen}");
+}

@@ -61,6 +61,7 @@ fn call(
         exe: None,
         gpus: context.gpus.clone(),
         columns: None,
+        error_columns: None,
     };
     let code = tool(words, &mut io);
     let out = out.take();

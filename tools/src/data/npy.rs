@@ -3,113 +3,89 @@
 //! Read: booleans, integers, floats and complex numbers of 1 to 16 bytes, either byte order, C and
 //! Fortran order. Written: C order, native byte order. The format has no bfloat16 and no 8-bit floats.
 
-use super::{DataError, byte_len};
+mod header;
+
+use super::{DataError, ReadError, read_tensor, tensor_bytes};
+use header::Header;
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use npyz::{DType as Descr, Endianness, NpyFile, Order, TypeChar};
 use std::fmt::Write as _;
 use std::io::Read;
 
 const HINT: &str = "use a .safetensors file for it";
 
-/// Reads a tensor.
+/// Reads a tensor from a file or stream; `size` is the file's length where that is known.
 ///
 /// # Errors
-/// If the file is damaged or holds something else than numbers.
-pub fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {
-    if shape_overflows(header_of(bytes)?) {
-        return Err(DataError::new("its shape is too large"));
+/// If the file cannot be read, is damaged or holds something else than numbers.
+pub fn read(input: &mut dyn Read, size: Option<u64>) -> Result<HostTensor, ReadError> {
+    let header = Header::read(input)?;
+    let (dtype, big_endian) = element(&header.descr)?;
+    let len = tensor_bytes(dtype, &header.shape)
+        .ok_or_else(|| DataError::new("its shape is too large"))?;
+    let found = size.map(|size| size.saturating_sub(header.bytes as u64));
+    if let Some(found) = found.filter(|found| *found != len as u64) {
+        let message = format!("its shape needs {len} bytes of data, it has {found}");
+        return Err(DataError::new(message).into());
     }
-    let file =
-        NpyFile::new(bytes).map_err(|error| DataError::new(format!("not a .npy file: {error}")))?;
-    let (dtype, endianness) = element(&file.header().dtype())?;
-    let shape: Vec<usize> = file.shape().iter().map(|extent| *extent as usize).collect();
-    let order = file.order();
-    let len = byte_len(dtype, &shape).ok_or_else(|| DataError::new("its shape is too large"))?;
-    let mut data = Vec::new();
-    let read = file.into_inner().read_to_end(&mut data);
-    read.map_err(|error| DataError::new(error.to_string()))?;
-    if data.len() != len {
-        return Err(DataError::new(format!(
-            "its shape needs {len} bytes of data, it has {}",
-            data.len()
-        )));
+    let mut tensor = read_tensor(input, dtype, &header.shape)?;
+    if up_to_one(input)? {
+        let message = format!("its shape needs {len} bytes of data, it has more");
+        return Err(DataError::new(message).into());
     }
-    if endianness == Endianness::Big {
-        swap(&mut data, component_size(dtype));
+    if big_endian != cfg!(target_endian = "big") {
+        swap(tensor.bytes_mut(), component_size(dtype));
     }
-    if order == Order::Fortran {
-        data = to_row_major(&data, dtype.size(), &shape);
+    if header.fortran {
+        let data = to_row_major(tensor.bytes(), dtype.size(), &header.shape);
+        tensor.bytes_mut().copy_from_slice(&data);
     }
-    HostTensor::from_bytes(dtype, &shape, &data)
-        .ok_or_else(|| DataError::new("its data does not fit its shape"))
+    Ok(tensor)
 }
 
-/// The header's text. npyz asks for as much memory as the file says that it needs, which may be more
-/// than there is in the file.
-fn header_of(bytes: &[u8]) -> Result<&[u8], DataError> {
-    let (start, length) = match bytes {
-        [b'\x93', b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => {
-            (10, usize::from(u16::from_le_bytes([*a, *b])))
-        }
-        [b'\x93', b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
-            (12, u32::from_le_bytes([*a, *b, *c, *d]) as usize)
-        }
-        // npyz says what is wrong.
-        _ => return Ok(&[]),
+/// Whether one more byte comes.
+fn up_to_one(input: &mut dyn Read) -> std::io::Result<bool> {
+    Ok(input.take(1).read_to_end(&mut Vec::new())? > 0)
+}
+
+/// The element type of a file, and whether its first byte is the most significant one.
+fn element(descr: &str) -> Result<(DType, bool), DataError> {
+    let (order, kind) = match descr.split_at_checked(1) {
+        Some((order @ ("<" | ">" | "|" | "="), kind)) => (order, kind),
+        _ => ("=", descr),
     };
-    let rest = &bytes[start..];
-    rest.get(..length).ok_or_else(|| {
-        let found = rest.len();
-        DataError::new(format!("its header is {length} bytes long, but {found} follow"))
-    })
-}
-
-/// Whether the shape's product leaves 64 bits: npyz 0.9.1 multiplies it unchecked, from either end, so that a zero
-/// need not come first.
-fn shape_overflows(header: &[u8]) -> bool {
-    let Some(at) = header.windows(5).position(|window| window == b"shape") else { return false };
-    let shape = header[at..].split(|byte| *byte == b')').next().unwrap_or_default();
-    let shape = String::from_utf8_lossy(shape);
-    let mut extents = shape.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
-    let product = extents
-        .try_fold(16u64, |product, word| product.checked_mul(word.parse::<u64>().ok()?.max(1)));
-    product.is_none()
-}
-
-/// The element type of a file.
-fn element(descr: &Descr) -> Result<(DType, Endianness), DataError> {
-    let unfit = || {
-        DataError::new(format!(
-            "its elements are {}, which is no type of a host program",
-            descr.descr()
-        ))
-    };
-    let Descr::Plain(plain) = descr else { return Err(unfit()) };
-    let dtype = match (plain.type_char(), plain.size_field()) {
-        (TypeChar::Bool, 1) => DType::Bool,
-        (TypeChar::Float, 8) => DType::Double,
-        (TypeChar::Float, 4) => DType::Float,
-        (TypeChar::Float, 2) => DType::Half,
-        (TypeChar::Int, 8) => DType::Int,
-        (TypeChar::Int, 4) => DType::Int32,
-        (TypeChar::Int, 2) => DType::Int16,
-        (TypeChar::Int, 1) => DType::Int8,
-        (TypeChar::Uint, 8) => DType::UInt64,
-        (TypeChar::Uint, 4) => DType::UInt32,
-        (TypeChar::Uint, 2) => DType::UInt16,
-        (TypeChar::Uint, 1) => DType::UInt8,
-        (TypeChar::Complex, 16) => DType::ComplexDouble,
-        (TypeChar::Complex, 8) => DType::ComplexFloat,
+    let dtype = match kind {
+        "b1" => DType::Bool,
+        "f8" => DType::Double,
+        "f4" => DType::Float,
+        "f2" => DType::Half,
+        "i8" => DType::Int,
+        "i4" => DType::Int32,
+        "i2" => DType::Int16,
+        "i1" => DType::Int8,
+        "u8" => DType::UInt64,
+        "u4" => DType::UInt32,
+        "u2" => DType::UInt16,
+        "u1" => DType::UInt8,
+        "c16" => DType::ComplexDouble,
+        "c8" => DType::ComplexFloat,
         // How NumPy writes ml_dtypes' bfloat16 and 8-bit floats: bytes without a type.
-        (TypeChar::RawData, _) => {
-            let message =
-                format!("its elements have no type ({}): .npy has no bfloat16", descr.descr());
+        _ if kind.starts_with('V') => {
+            let message = format!("its elements have no type ({descr}): .npy has no bfloat16");
             return Err(DataError::new(message).note(HINT));
         }
-        _ => return Err(unfit()),
+        _ => {
+            let message = format!("its elements are {descr}, which is no type of a host program");
+            let note = "save an array of numbers: of a structured array, one field a file";
+            return Err(DataError::new(message).note(note));
+        }
     };
-    Ok((dtype, plain.endianness()))
+    let big_endian = match order {
+        ">" => true,
+        "<" => false,
+        _ => cfg!(target_endian = "big"),
+    };
+    Ok((dtype, big_endian))
 }
 
 fn component_size(dtype: DType) -> usize {
@@ -229,6 +205,18 @@ mod tests {
     use super::*;
     use crate::data::generate::{Generator, fill};
 
+    /// The tensor of a file of these bytes, which a stream of them gives as well.
+    fn read(bytes: &[u8]) -> Result<HostTensor, DataError> {
+        let error = |error| match error {
+            ReadError::Damaged(error) => error,
+            other => panic!("{other:?}"),
+        };
+        let stream = super::read(&mut &*bytes, None).map_err(error);
+        let file = super::read(&mut &*bytes, Some(bytes.len() as u64)).map_err(error);
+        assert_eq!(stream.is_ok(), file.is_ok(), "{stream:?} {file:?}");
+        file
+    }
+
     /// A file as NumPy writes it, by hand.
     fn file(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
         let order = if fortran { "True" } else { "False" };
@@ -309,14 +297,20 @@ mod tests {
                 (0..bytes.len()).for_each(|end| assert!(read(&bytes[..end]).is_err()));
             }
         }
-        // A header of more than 64 KiB whose shape stands at its end.
-        let header = format!(
-            "{{'descr': '<f4', 'fortran_order': False,{} 'shape': (99999999999, 99999999999, 99), }}",
-            " ".repeat(70_000)
-        );
-        let length = (header.len() as u32).to_le_bytes();
-        let bytes = [b"\x93NUMPY\x02\x00", &length[..], header.as_bytes()].concat();
-        assert_eq!(read(&bytes).unwrap_err().message, "its shape is too large");
+        // A shape that stands at the end of a long header, and a header that is too long.
+        for blanks in [60_000, 70_000] {
+            let header = format!(
+                "{{'descr': '<f4', 'fortran_order': False,{} 'shape': (99999999999, 99999999999, 99), }}",
+                " ".repeat(blanks)
+            );
+            let length = (header.len() as u32).to_le_bytes();
+            let bytes = [b"\x93NUMPY\x02\x00", &length[..], header.as_bytes()].concat();
+            let message = read(&bytes).unwrap_err().message;
+            match blanks {
+                60_000 => assert_eq!(message, "its shape is too large"),
+                _ => assert_eq!(message, "its header is 70083 bytes long, more than 65536"),
+            }
+        }
         let bytes = file("<f4", false, "(0, 4294967296, 4294967296)", &[]);
         assert_eq!(read(&bytes).unwrap_err().message, "its shape is too large");
     }
@@ -337,11 +331,86 @@ mod tests {
         }
         let huge = file("<f8", false, "(4294967296, 4294967296)", &[]);
         assert!(read(&huge).is_err());
-        assert!(
-            read(&file("<U3", false, "(1,)", &[0; 12]))
-                .unwrap_err()
-                .message
-                .contains("no type of a host program")
+        for (descr, data) in [("<U3", 12), ("<f16", 16), ("O", 8), ("<M8[ns]", 8), ("f3", 3)] {
+            let message = read(&file(descr, false, "(1,)", &vec![0; data])).unwrap_err().message;
+            assert_eq!(
+                message,
+                format!("its elements are {descr}, which is no type of a host program")
+            );
+        }
+        let version = [b"\x93NUMPY\x04\x00", &[0; 20][..]].concat();
+        assert_eq!(
+            read(&version).unwrap_err().message,
+            "version 4 of the .npy format is not known"
         );
+    }
+
+    #[test]
+    fn records_are_refused_with_their_text() {
+        let text = "{'descr': [('a', '<f4'), ('b', '<i8', (2, 2))], 'fortran_order': False, 'shape': (1,)}";
+        let bytes = [b"\x93NUMPY\x01\x00", &[text.len() as u8, 0][..], text.as_bytes()].concat();
+        let error = read(&bytes).unwrap_err();
+        let found = "its elements are [('a', '<f4'), ('b', '<i8', (2, 2))], which is no type of a host program";
+        assert_eq!(error.message, found);
+        assert!(error.note.unwrap().contains("one field a file"));
+    }
+
+    /// What took a library whose parser goes back and forth minutes: a second of it would be thousands of times more
+    /// than this takes.
+    #[test]
+    fn nesting_costs_nothing() {
+        for (open, close) in [("[", "]"), ("(", ")"), ("{", "}")] {
+            for depth in [20, 1000, 30_000] {
+                let deep = open.repeat(depth) + &close.repeat(depth);
+                for text in [&deep, &open.repeat(depth)] {
+                    let text = format!("{{'descr': {text}, 'fortran_order': False, 'shape': ()}}");
+                    let length = (text.len() as u32).to_le_bytes();
+                    let bytes = [b"\x93NUMPY\x02\x00", &length[..], text.as_bytes()].concat();
+                    let began = std::time::Instant::now();
+                    assert!(read(&bytes).is_err());
+                    assert!(began.elapsed() < std::time::Duration::from_secs(1), "{depth} {open}");
+                }
+            }
+        }
+    }
+
+    /// Every truncation, and every byte of the header as every other byte: an error or a tensor of the same bytes,
+    /// never a panic.
+    #[test]
+    fn damaged_headers() {
+        let data: Vec<u8> = (0..48).collect();
+        let mut whole = file("<f4", false, "(3, 4)", &data);
+        (0..whole.len()).for_each(|end| assert!(read(&whole[..end]).is_err(), "{end}"));
+        let header = whole.len() - data.len();
+        for at in 0..header {
+            let right = whole[at];
+            for byte in 0..=255 {
+                whole[at] = byte;
+                if let Ok(tensor) = read(&whole) {
+                    assert_eq!(tensor.bytes().len(), data.len(), "{at} {byte}");
+                } else {
+                    assert_ne!(byte, right);
+                }
+            }
+            whole[at] = right;
+        }
+    }
+
+    /// A stream that announces more than there is memory for, and one that never ends.
+    #[test]
+    fn streams_are_bounded() {
+        let huge = file("<f8", false, "(72057594037927936,)", &[]);
+        let mut endless = (&huge[..]).chain(std::io::repeat(0));
+        let ReadError::Damaged(error) = super::read(&mut endless, None).unwrap_err() else {
+            panic!()
+        };
+        assert!(error.message.ends_with("more than this machine's memory"), "{error:?}");
+        let two = file("<f8", false, "(2,)", &[]);
+        let mut endless = (&two[..]).chain(std::io::repeat(0));
+        let ReadError::Damaged(error) = super::read(&mut endless, None).unwrap_err() else {
+            panic!()
+        };
+        assert_eq!(error.message, "its shape needs 16 bytes of data, it has more");
+        assert!(super::read(&mut std::io::repeat(0), None).is_err());
     }
 }

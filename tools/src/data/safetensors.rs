@@ -1,11 +1,13 @@
 //! Safetensors files: named tensors of all types that host programs have but packed FP4.
 
-use super::DataError;
+use super::{DataError, ReadError, read_tensor};
 use hostir::data::HostTensor;
 use hostir::diag::nearest;
 use hostir::ir::DType;
-use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
+use safetensors::tensor::{Dtype, TensorInfo, TensorView};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::borrow::Cow;
+use std::io::Read;
 
 /// Element types, ours and the format's.
 const TYPES: &[(DType, Dtype)] = &[
@@ -29,63 +31,196 @@ const TYPES: &[(DType, Dtype)] = &[
     (DType::ComplexFloat, Dtype::C64),
 ];
 
-/// What is wrong with reading an entry.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ReadError {
-    /// The file is damaged, or the entry's type is none of ours.
-    Damaged(DataError),
-    /// There is no such entry, or several and none was named.
-    Entry(DataError),
-}
+/// Most bytes of a header, as the format says.
+const MAX_HEADER: u64 = 100_000_000;
+/// Most axes of a tensor.
+const MAX_AXES: usize = 64;
 
-/// Reads the entry `name`, or the only one.
+/// Reads the entry `name`, or the only one, from a file or stream; `size` is the file's length where that is known.
+/// Nothing of the other entries is kept.
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read(bytes: &[u8], name: Option<&str>) -> Result<HostTensor, ReadError> {
-    let damaged = |text: String| ReadError::Damaged(DataError::new(text));
-    let file = SafeTensors::deserialize(bytes)
-        .map_err(|error| damaged(format!("not a .safetensors file: {error}")))?;
-    let entry = entry(&file, name)?;
-    let view = file.tensor(&entry).map_err(|error| damaged(error.to_string()))?;
-    let found = TYPES.iter().find(|(_, theirs)| *theirs == view.dtype());
+pub fn read(
+    input: &mut dyn Read,
+    size: Option<u64>,
+    name: Option<&str>,
+) -> Result<HostTensor, ReadError> {
+    let (header, start) = header(input, size)?;
+    let end = check_offsets(&header)?;
+    if let Some(found) = size.map(|size| size.saturating_sub(start)).filter(|found| *found != end) {
+        let message = format!("its tensors need {end} bytes of data, it has {found}");
+        return Err(DataError::new(message).into());
+    }
+    let (entry, info) = entry(&header, name)?;
+    let found = TYPES.iter().find(|(_, theirs)| *theirs == info.dtype);
     let &(dtype, _) = found.ok_or_else(|| {
-        damaged(format!("`{entry}` is {:?}, which is no type of a host program", view.dtype()))
+        let found = info.dtype;
+        DataError::new(format!("`{entry}` is {found:?}, which is no type of a host program"))
     })?;
-    let tensor = HostTensor::from_bytes(dtype, view.shape(), view.data());
-    tensor.ok_or_else(|| damaged(format!("the data of `{entry}` does not fit its shape")))
+    let (from, to) = info.data_offsets;
+    skip(input, from as u64)?;
+    let tensor = read_tensor(input, dtype, &info.shape)?;
+    skip(input, end - to as u64)?;
+    Ok(tensor)
 }
 
-/// The name of the entry to read.
-fn entry(file: &SafeTensors<'_>, name: Option<&str>) -> Result<String, ReadError> {
-    let mut names = file.names();
-    names.sort_unstable();
+/// Passes over so many bytes.
+fn skip(input: &mut dyn Read, bytes: u64) -> Result<(), ReadError> {
+    let passed = std::io::copy(&mut input.take(bytes), &mut std::io::sink())?;
+    if passed < bytes {
+        return Err(DataError::new("it ends within its data").into());
+    }
+    Ok(())
+}
+
+/// The tensors that a header tells of, by name.
+struct Header(Vec<(String, TensorInfo)>);
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// Keeps names that come twice, which a map would not.
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("tensors by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "__metadata__" {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                entries.push((name, map.next_value()?));
+            }
+        }
+        Ok(Header(entries))
+    }
+}
+
+/// Reads the header; the entries in the order of their names, and where the data start.
+fn header(input: &mut dyn Read, size: Option<u64>) -> Result<(Header, u64), ReadError> {
+    let mut length = Vec::new();
+    input.take(8).read_to_end(&mut length)?;
+    let damaged = |message: String| Err(DataError::new(message).into());
+    let Ok(length) = length.try_into().map(u64::from_le_bytes) else {
+        return damaged("not a .safetensors file: it has fewer than 8 bytes".to_owned());
+    };
+    if length > MAX_HEADER {
+        let message = format!(
+            "not a .safetensors file: its header would be {length} bytes long, more than {MAX_HEADER}"
+        );
+        return damaged(message);
+    }
+    let mut text = Vec::new();
+    if size.is_none_or(|size| size.saturating_sub(8) >= length) {
+        input.take(length).read_to_end(&mut text)?;
+    }
+    if (text.len() as u64) < length {
+        return damaged(format!("its header is {length} bytes long, more than follow"));
+    }
+    let mut header: Header = serde_json::from_slice(&text).map_err(|error| not_parsed(&error))?;
+    header.0.sort_by(|(a, _), (b, _)| a.cmp(b));
+    match header.0.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(twice) => damaged(format!("it holds `{}` twice", short(&twice[0].0))),
+        None => Ok((header, 8 + length)),
+    }
+}
+
+fn not_parsed(error: &serde_json::Error) -> DataError {
+    let place = format!("line {}, column {}", error.line(), error.column().max(1));
+    if error.is_data() {
+        DataError::new(format!("its header does not describe a tensor at {place}"))
+            .note("each needs a `dtype` of the format, a `shape` and `data_offsets`")
+    } else {
+        DataError::new(format!("its header is not JSON at {place}"))
+    }
+}
+
+/// Checks that the tensors lie behind each other without gaps and are as long as their shapes say; where the last ends.
+fn check_offsets(header: &Header) -> Result<u64, DataError> {
+    let mut order: Vec<&(String, TensorInfo)> = header.0.iter().collect();
+    order.sort_by_key(|(_, info)| info.data_offsets);
+    let mut at = 0;
+    for (name, info) in order {
+        let name = short(name);
+        let (from, to) = info.data_offsets;
+        if info.shape.len() > MAX_AXES {
+            let message = format!("the shape of `{name}` has more than {MAX_AXES} axes");
+            return Err(DataError::new(message));
+        }
+        if from != at || to < from {
+            let message = format!("the data of `{name}` begin at byte {from} instead of {at}");
+            return Err(DataError::new(message));
+        }
+        let bits = info
+            .shape
+            .iter()
+            .try_fold(info.dtype.bitsize(), |bits, extent| bits.checked_mul((*extent).max(1)));
+        let empty = info.shape.contains(&0);
+        let needed =
+            bits.ok_or_else(|| DataError::new(format!("the shape of `{name}` is too large")))?;
+        let needed = if empty { 0 } else { needed };
+        if needed != (to - from).saturating_mul(8) {
+            let (needed, found) = (needed.div_ceil(8), to - from);
+            let message =
+                format!("the shape of `{name}` needs {needed} bytes of data, it has {found}");
+            return Err(DataError::new(message));
+        }
+        at = to;
+    }
+    Ok(at as u64)
+}
+
+/// The entry to read.
+fn entry<'h>(
+    header: &'h Header,
+    name: Option<&str>,
+) -> Result<(&'h str, &'h TensorInfo), ReadError> {
+    let names: Vec<&str> = header.0.iter().map(|(name, _)| name.as_str()).collect();
     let listed = format!("it holds {}", list(&names));
+    let found = |at: usize| (header.0[at].0.as_str(), &header.0[at].1);
     let Some(name) = name else {
         return match names[..] {
-            [only] => Ok(only.to_owned()),
+            [_] => Ok(found(0)),
             [] => Err(ReadError::Entry(DataError::new("it holds no tensor"))),
             [first, ..] => {
                 let message = format!("it holds {} tensors and none is named", names.len());
-                Err(ReadError::Entry(
-                    DataError::new(message).note(format!("append `:{first}`; {listed}")),
-                ))
+                let note = format!("append `:{}`; {listed}", short(first));
+                Err(ReadError::Entry(DataError::new(message).note(note)))
             }
         };
     };
-    if names.contains(&name) {
-        return Ok(name.to_owned());
+    if let Ok(at) = names.binary_search(&name) {
+        return Ok(found(at));
     }
     let near = nearest(name, names.iter().copied());
+    let note = near.map_or(listed, |near| format!("did you mean `{near}`?"));
     let message = format!("it holds no tensor `{name}`");
-    Err(ReadError::Entry(
-        DataError::new(message).note(near.map_or(listed, |near| format!("did you mean `{near}`?"))),
-    ))
+    Err(ReadError::Entry(DataError::new(message).note(note)))
+}
+
+/// As much of a name as a message has room for.
+fn short(name: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 60;
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+        None => name.into(),
+    }
 }
 
 fn list(names: &[&str]) -> String {
     const SHOWN: usize = 8;
-    let mut text: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let mut text: Vec<String> =
+        names.iter().take(SHOWN).map(|name| format!("`{}`", short(name))).collect();
     if names.len() > SHOWN {
         text.push(format!("{} more", names.len() - SHOWN));
     }
@@ -118,6 +253,116 @@ pub fn can_hold(dtype: DType) -> bool {
 mod tests {
     use super::*;
     use crate::data::generate::{Generator, fill};
+
+    /// The tensor of a file of these bytes, which a stream of them gives as well.
+    fn read(bytes: &[u8], name: Option<&str>) -> Result<HostTensor, ReadError> {
+        let stream = super::read(&mut &*bytes, None, name);
+        let file = super::read(&mut &*bytes, Some(bytes.len() as u64), name);
+        assert_eq!(stream.is_ok(), file.is_ok(), "{stream:?} {file:?}");
+        file
+    }
+
+    /// A file of this header and so many bytes of data.
+    fn file(header: &str, data: usize) -> Vec<u8> {
+        [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![1; data]].concat()
+    }
+
+    fn damage(bytes: &[u8]) -> String {
+        match read(bytes, None) {
+            Err(ReadError::Damaged(error)) => error.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let one = |rest: &str| format!("{{\"a\":{{\"dtype\":\"F32\",{rest}}}}}");
+        let cases = [
+            (
+                one("\"shape\":[2],\"data_offsets\":[0,8]"),
+                4,
+                "its tensors need 8 bytes of data, it has 4",
+            ),
+            (
+                one("\"shape\":[3],\"data_offsets\":[0,8]"),
+                8,
+                "the shape of `a` needs 12 bytes of data, it has 8",
+            ),
+            (
+                one("\"shape\":[2],\"data_offsets\":[4,12]"),
+                12,
+                "the data of `a` begin at byte 4 instead of 0",
+            ),
+            (
+                one("\"shape\":[2],\"data_offsets\":[8,0]"),
+                8,
+                "the data of `a` begin at byte 8 instead of 0",
+            ),
+            (
+                one("\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]"),
+                0,
+                "the shape of `a` is too large",
+            ),
+            (one("\"shape\":[2]"), 8, "its header does not describe a tensor at line 1, column 32"),
+            (
+                one("\"shape\":[-2],\"data_offsets\":[0,8]"),
+                8,
+                "its header does not describe a tensor at line 1, column 31",
+            ),
+            ("[".repeat(100_000), 0, "its header does not describe a tensor at line 1, column 1"),
+            (
+                format!("{{\"a\":{}", "{\"shape\":".repeat(100_000)),
+                0,
+                "its header does not describe a tensor at line 1, column 14",
+            ),
+            ("{\"a\"".to_owned(), 0, "its header is not JSON at line 1, column 4"),
+        ];
+        for (header, data, message) in cases {
+            let bytes = file(&header, data);
+            let found = match super::read(&mut &bytes[..], Some(bytes.len() as u64), None) {
+                Err(ReadError::Damaged(error)) => error.message,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(found, message, "{}", &header[..header.len().min(80)]);
+        }
+        assert_eq!(damage(b"junk"), "not a .safetensors file: it has fewer than 8 bytes");
+        let huge = damage(&u64::MAX.to_le_bytes());
+        assert!(
+            huge.starts_with("not a .safetensors file: its header would be 18446744073709551615")
+        );
+        assert_eq!(damage(&99u64.to_le_bytes()), "its header is 99 bytes long, more than follow");
+    }
+
+    /// The second of two equal names would decide in silence what the first is.
+    #[test]
+    fn names_come_once() {
+        let tensor = "{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}";
+        let twice = file(&format!("{{\"a\":{tensor},\"\\u0061\":{tensor}}}"), 1);
+        assert_eq!(damage(&twice), "it holds `a` twice");
+        let long = "x".repeat(1000);
+        let twice = file(&format!("{{\"{long}\":{tensor},\"{long}\":{tensor}}}"), 1);
+        assert_eq!(damage(&twice), format!("it holds `{}…` twice", "x".repeat(60)));
+    }
+
+    /// Every truncation, and every byte of the header as every other byte: an error or a tensor of the same bytes,
+    /// never a panic.
+    #[test]
+    fn damaged_headers() {
+        let tensor = fill(Generator::Iota, DType::Float, &[3], 0, 0);
+        let mut whole = write(&[("weight".to_owned(), &tensor)]).unwrap();
+        (0..whole.len()).for_each(|end| assert!(read(&whole[..end], None).is_err(), "{end}"));
+        for at in 0..whole.len() - 12 {
+            let right = whole[at];
+            for byte in 0..=255 {
+                whole[at] = byte;
+                match super::read(&mut &whole[..], Some(whole.len() as u64), None) {
+                    Ok(found) => assert_eq!(found.bytes().len(), 12, "{at} {byte}"),
+                    Err(_) => assert_ne!(byte, right),
+                }
+            }
+            whole[at] = right;
+        }
+    }
 
     #[test]
     fn every_type_round_trips_in_one_file() {

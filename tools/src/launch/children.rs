@@ -1,7 +1,8 @@
 //! `--processes`: hir-run as its own launcher, one child a rank on this machine.
 //!
-//! Rank 0's standard streams are the parent's; what other ranks print is passed on line by line behind
-//! their rank. Children learn their place from `HIR_RANK` and its kin, the name of a Unix socket from
+//! Rank 0's standard streams are the parent's; what other ranks print, libraries in them too, is passed on line
+//! by line behind their rank, as text: of control characters only those that colour pass, where this process may
+//! colour too. Children learn their place from `HIR_RANK` and its kin, the name of a Unix socket from
 //! `HIR_MEETING` and a random token from `HIR_TOKEN`, and rank 0 gets the socket that it listens on as
 //! standard input, so that nobody can take it in between. A child is killed by the system when
 //! its parent ends, whatever ends it. When the first child fails, the others, which hear of it from each
@@ -12,7 +13,7 @@ use super::{local, token};
 use crate::io::{Io, Status};
 use crate::os_text;
 use crate::run::errors;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, visible};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal,
     waitid,
@@ -81,14 +82,14 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
         command.env("HIR_LOCAL_RANK", rank.to_string());
         command
     };
-    start(world, command, &mut family, &mut readers)?;
+    start((world, io.color), command, &mut family, &mut readers)?;
     let end = family.wait(&signal);
     for reader in readers {
         let _ = reader.join();
     }
     if end.signal > 0 {
         let name = signal_name(i32::try_from(end.signal).unwrap_or(0));
-        let _ = writeln!(io.stderr, "hir-run: all ranks were ended by {name}");
+        io.say(&format!("hir-run: all ranks were ended by {name}"));
     }
     conclude(&end)
 }
@@ -151,7 +152,7 @@ fn cannot_start(rank: u32, error: &std::io::Error) -> Diag {
 
 /// Starts all children; what the others print is passed on by a thread each.
 fn start(
-    world: u32,
+    (world, color): (u32, bool),
     command: impl Fn(u32) -> Command,
     family: &mut Family,
     readers: &mut Vec<std::thread::JoinHandle<()>>,
@@ -171,7 +172,7 @@ fn start(
         // The command holds the writing end of the pipe.
         drop(command);
         family.children.push((child, None));
-        readers.extend(from.map(|from| std::thread::spawn(move || pass_on(rank, from))));
+        readers.extend(from.map(|from| std::thread::spawn(move || pass_on(rank, color, from))));
     }
     Ok(())
 }
@@ -183,18 +184,21 @@ fn pipe(command: &mut Command) -> std::io::Result<PipeReader> {
 }
 
 /// Copies lines to standard error, each behind the rank that it is from.
-fn pass_on(rank: u32, from: PipeReader) {
+fn pass_on(rank: u32, color: bool, from: PipeReader) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while matches!(from.by_ref().take(LINE).read_until(b'\n', &mut line), Ok(count) if count > 0) {
-        if line.last() == Some(&b'\n') {
-            line.pop();
-        }
-        let mut whole = format!("[rank {rank}] ").into_bytes();
-        whole.append(&mut line);
-        whole.push(b'\n');
-        let _ = std::io::stderr().write_all(&whole);
+        let whole = format!("[rank {rank}] {}\n", passed_on(&line, color));
+        line.clear();
+        let _ = std::io::stderr().write_all(whole.as_bytes());
     }
+}
+
+/// A line, without its end, as it is shown.
+fn passed_on(line: &[u8], color: bool) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
+    if color { visible::colored(&line) } else { visible::line(&line) }.into_owned()
 }
 
 /// The children with how they ended. Dropping it kills those that have not.
@@ -335,6 +339,17 @@ mod tests {
     fn ignored_signals() {
         assert_eq!(ignored_of("SigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\n"), 0x1001);
         assert_eq!((ignored_of(""), ignored_of("SigIgn:\tx\n")), (0, 0));
+    }
+
+    /// What libraries of a rank print is text, but for colours where there are any.
+    #[test]
+    fn lines_are_passed_on_as_text() {
+        let line = b"NCCL \x1b[31mWARN\x1b[0m \x1b]0;x\x07\xc2\x9b2J\xff\tend\r\n";
+        let plain = "NCCL \\u{1b}[31mWARN\\u{1b}[0m \\u{1b}]0;x\\u{7}\\u{9b}2J\u{fffd}\tend";
+        assert_eq!(passed_on(line, false), plain);
+        let colored =
+            "NCCL \u{1b}[31mWARN\u{1b}[0m \\u{1b}]0;x\\u{7}\\u{9b}2J\u{fffd}\tend\u{1b}[0m";
+        assert_eq!(passed_on(line, true), colored);
     }
 
     #[test]

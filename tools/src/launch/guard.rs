@@ -27,7 +27,7 @@ pub(super) fn watch(peers: &Arc<Peers>, status: i32) {
             }
             if let Some(peers) = peers.upgrade() {
                 let rank = peers.rank();
-                let message = error.diag().message;
+                let message = hostir::diag::visible::line(&error.diag().message).into_owned();
                 let _ = writeln!(
                     std::io::stderr(),
                     "hir-run: rank {rank} does not stop and is ended: {message}"

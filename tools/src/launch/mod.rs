@@ -98,7 +98,7 @@ pub(crate) fn start(
                 format!(", rank 0 listens at {}", opened.at)
             };
             let (world, name) = (place.world, place.source.name());
-            let _ = writeln!(io.stderr, "hir-run: {world} processes by {name}{at}");
+            io.say(&format!("hir-run: {world} processes by {name}{at}"));
         }
         ear = Some(opened);
     }

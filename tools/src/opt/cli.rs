@@ -5,10 +5,10 @@ use super::faults::Origin;
 use crate::io::{Io, Status};
 use crate::render::{Format, report};
 use crate::source::Source;
-use crate::terminal::{Coloring, color_arg, help_width};
+use crate::terminal::{Coloring, color_arg, help_width, shown_error};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use hostir::diag::{Diag, Diags, Span};
+use hostir::diag::{Diag, Diags, Span, visible};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};
 use hostir::print::Form;
@@ -68,7 +68,7 @@ to standard error; nothing is printed when something is wrong.";
 /// so are `--help` and `--version`.
 pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
     if let Some(text) = args.iter().skip(1).find_map(|arg| single_dash(&arg.to_string_lossy())) {
-        let _ = writeln!(io.stderr, "error: {text}");
+        io.say(&format!("error: {text}"));
         return Err(Status::Usage);
     }
     match command().term_width(help_width(io)).try_get_matches_from(args) {
@@ -76,13 +76,14 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            Err(io.print(&error.render().to_string()))
+            Err(io.print(&visible::block(&error.render().to_string())))
         }
         Err(error) => {
-            let _ = match other_spelling(&error) {
-                Some(answer) => writeln!(io.stderr, "error: {answer}"),
-                None => write!(io.stderr, "{}", error.render()),
-            };
+            let error = shown_error(error, args, command().term_width(help_width(io)));
+            io.say(&match other_spelling(&error) {
+                Some(answer) => format!("error: {answer}"),
+                None => error.render().to_string(),
+            });
             Err(Status::Usage)
         }
     }
@@ -222,7 +223,7 @@ impl Usage<'_, '_> {
     }
     fn error(&mut self, message: impl std::fmt::Display) {
         self.failed = true;
-        let _ = writeln!(self.io.stderr, "error: {message}");
+        self.io.say(&format!("error: {message}"));
     }
 
     /// All `--pass` and `--pass-pipeline` in the order given, and for each step where it stands.

@@ -1,5 +1,6 @@
 //! `--print-ir-*`: programs between passes, in the logging format of nvFuser.
 
+use hostir::diag::visible;
 use hostir::ir::Program;
 use hostir_passes::manager::Observer;
 use hostir_passes::{Action, PassInfo};
@@ -46,7 +47,9 @@ impl<'a> Dump<'a> {
         Self { dumps, out, ran: Vec::new() }
     }
     fn write(&mut self, when: &str, pass: &PassInfo, program: &Program) {
+        // Unlike the result it goes to where people read.
         let text = hostir::print::print(program);
+        let text = visible::block(&text);
         let line = if text.ends_with('\n') { "" } else { "\n" };
         let rule = "=".repeat(40);
         // A reader of standard error that went away has no one to be told to.

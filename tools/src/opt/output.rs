@@ -9,7 +9,7 @@ use std::io;
 /// Writes `text` to `path`; `-` is standard output. A file appears whole or not at all.
 ///
 /// # Errors
-/// [`errors::WRITE`] if that fails.
+/// [`errors::WRITE`] or [`errors::FOREIGN`] if that fails.
 pub(super) fn write(io: &mut Io<'_>, path: &str, text: &str) -> Result<(), Diag> {
     if path == "-" {
         let written = io.stdout.write_all(text.as_bytes()).and_then(|()| io.stdout.flush());

@@ -21,6 +21,7 @@ fn run(text: &str, args: &[&str]) -> (i32, String, String) {
         color: false,
         terminal: false,
         columns: None,
+        error_columns: None,
         exe: None,
         gpus: std::sync::Arc::default(),
         env: |_| None,

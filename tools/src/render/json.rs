@@ -1,6 +1,7 @@
 //! One JSON object a diagnostic, one a line.
 
 use super::view::Lines;
+use hostir::diag::visible;
 use hostir::diag::{Diag, Severity, Span};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ use std::io::{self, Write};
 pub(super) fn write(out: &mut dyn Write, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
     let lines = Lines::new(text);
     for diag in diags {
-        writeln!(out, "{}", object(name, &lines, diag))?;
+        writeln!(out, "{}", visible::json(&object(name, &lines, diag).to_string()))?;
     }
     Ok(())
 }

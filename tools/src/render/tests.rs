@@ -1,11 +1,13 @@
 //! Rendering of wide lines, distant labels and many diagnostics.
 
-use super::{human, json};
+use super::{Look, human, json};
+use hostir::diag::visible::is_hidden;
 use hostir::diag::{Diag, Span};
+use unicode_width::UnicodeWidthStr as _;
 
 fn rendered(text: &str, diags: &[Diag]) -> String {
     let mut out = Vec::new();
-    human(&mut out, false, "p.hir", text, diags).unwrap();
+    human(&mut out, Look::default(), "p.hir", text, diags).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -97,4 +99,118 @@ fn json_has_one_object_a_line() {
     assert_eq!(lines[0]["notes"][0], "rename it");
     assert_eq!(lines[1]["severity"], "warning");
     assert!(lines[1]["line"].is_null());
+}
+
+/// Lines of an excerpt: number, what stands behind the rule.
+fn excerpt(text: &str, diag: Diag, columns: Option<usize>) -> Vec<String> {
+    let mut out = Vec::new();
+    human(&mut out, Look { color: false, columns }, "p.hir", text, &[diag]).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert!(!out.contains(|c| is_hidden(c) && c != '\n'), "{out:?}");
+    out.lines().map(str::to_owned).collect()
+}
+
+/// What would act on the terminal stands there by its number, and labels stay under what they mark.
+#[test]
+fn what_acts_on_a_terminal_is_shown_by_its_number() {
+    // `WRONG` stands behind 5 characters of the text, and behind 3 that are shown by numbers.
+    let text = "a\u{1b}b\u{202e}\u{9b}WRONG // \u{1b}]0;title\u{7}\n";
+    let at = text.find("WRONG").unwrap();
+    let lines =
+        excerpt(text, Diag::error("H0101", Span::new(at, at + 5), "bad").here("here"), None);
+    assert_eq!(lines[1], "  ┌─ p.hir:1:6");
+    assert_eq!(lines[3], "1 │ a\\u{1b}b\\u{202e}\\u{9b}WRONG // \\u{1b}]0;title\\u{7}");
+    assert_eq!(
+        lines[4],
+        format!("  │ {}^^^^^ here", " ".repeat(lines[3].find("WRONG").unwrap() - "1 │ ".len()))
+    );
+    // A label on such a character marks all that stands for it.
+    let lines = excerpt(text, Diag::error("H0101", Span::new(1, 2), "bad"), None);
+    assert_eq!((&lines[1][..], &lines[4][..]), ("  ┌─ p.hir:1:2", "  │  ^^^^^^"));
+    let from = text.find('\u{202e}').unwrap();
+    let lines = excerpt(text, Diag::error("H0101", Span::new(from, at + 1), "bad"), Some(80));
+    assert_eq!(lines[4], format!("  │ {}{}", " ".repeat(8), "^".repeat(8 + 6 + 1)));
+}
+
+/// Sentences, labels, notes and names of files are others' words too.
+#[test]
+fn words_of_others_do_not_act_on_a_terminal() {
+    let evil = "\u{1b}[2J\u{9b}\u{202e}\n\u{7f}";
+    let diag = Diag::error("H0101", Span::new(0, 1), evil)
+        .here(evil)
+        .note(evil)
+        .label(Span::new(2, 3), evil);
+    let mut out = Vec::new();
+    human(
+        &mut out,
+        Look::default(),
+        &format!("{evil}.hir"),
+        "T0 T1\n",
+        std::slice::from_ref(&diag),
+    )
+    .unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert!(!out.contains(|c| is_hidden(c) && c != '\n'), "{out:?}");
+    assert_eq!(out.matches("\\u{1b}[2J\\u{9b}\\u{202e}").count(), 5, "{out}");
+    // No line is anything but what we began it with.
+    assert!(out.lines().all(|line| !line.starts_with("\\u{7f}")), "{out}");
+    let mut out = Vec::new();
+    json::write(&mut out, evil, "T0 T1\n", &[diag]).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert!(!out.contains(|c| is_hidden(c) && c != '\n'), "{out:?}");
+    let object: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&object["message"], &object["file"]), (&evil.into(), &evil.into()));
+}
+
+/// Wide characters take two columns, combining ones none.
+#[test]
+fn labels_stand_under_wide_and_combining_characters() {
+    let text = "// 張量e\u{301} WRONG\n";
+    let at = text.find("WRONG").unwrap();
+    let lines = excerpt(text, Diag::error("H0101", Span::new(at, at + 5), "bad"), Some(80));
+    assert_eq!(lines[4], format!("  │ {}^^^^^", " ".repeat(3 + 4 + 1 + 1)));
+}
+
+/// On a terminal no line of an excerpt is wider than that, and every label's start is shown.
+#[test]
+fn excerpts_fit_the_terminal() {
+    let line: String = (0..60).map(|n| format!("T{n:03}\u{1b}量 ")).collect();
+    let text = format!("first\n{line}\nlast\n");
+    let at = |n: usize| text.find(&format!("T{n:03}")).unwrap();
+    for columns in [30, 40, 60, 80, 132, 200] {
+        for n in [0, 1, 5, 20, 30, 58, 59] {
+            let diag = Diag::error("H0101", Span::new(at(n), at(n) + 4), "bad").here("it is");
+            let lines = excerpt(&text, diag.clone(), Some(columns));
+            let wide = |lines: &[String]| lines.iter().map(|line| line.width()).max().unwrap();
+            assert!(wide(&lines) <= columns, "{columns}: {}", lines.join("\n"));
+            // The mark stands under what it marks.
+            let before = lines[3].split(&format!("T{n:03}")).next().unwrap().width();
+            assert_eq!(lines[4].split('^').next().unwrap().width(), before, "{}", lines.join("\n"));
+            assert!(columns < 60 || wide(&lines) > columns - 16, "{columns}: {}", lines.join("\n"));
+            if columns >= 60 {
+                let diag = diag.label(Span::new(at(40), at(40) + 4), "there");
+                let lines = excerpt(&text, diag, Some(columns));
+                let excerpt =
+                    lines.iter().filter(|line| line.contains("│") && !line.contains("there"));
+                assert!(
+                    excerpt.map(|line| line.width()).max().unwrap() <= columns,
+                    "{}",
+                    lines.join("\n")
+                );
+                assert!(
+                    lines[3].contains(&format!("T{n:03}")) && lines[3].contains("T040"),
+                    "{}",
+                    lines.join("\n")
+                );
+            }
+        }
+        // A label that is wider than the terminal shows how it begins.
+        let lines =
+            excerpt(&text, Diag::error("H0101", Span::new(at(3), at(50)), "bad"), Some(columns));
+        assert!(
+            lines[3].contains("T003") && lines.iter().all(|line| line.width() <= columns),
+            "{}",
+            lines.join("\n")
+        );
+    }
 }

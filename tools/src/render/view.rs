@@ -1,10 +1,14 @@
 //! The part of a text that one diagnostic shows.
 //!
 //! A [`View`] is a small text of its own: the lines that have labels, wide ones cut around them, with
-//! the positions each piece has in the whole text. Its line and column numbers are the whole text's.
+//! the positions each piece has in the whole text. Its line and column numbers are the whole text's. Characters that
+//! would act on the terminal are pieces of their own, which stand there by their numbers.
 
+use super::fit;
 use codespan_reporting::files::{Error, Files};
+use hostir::diag::visible::{self, is_hidden};
 use hostir::diag::{Diag, Label, Span};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -18,7 +22,7 @@ const LABEL: usize = 100;
 const HEAD: usize = 3;
 const TAIL: usize = 1;
 /// What stands for what was cut.
-const CUT: &str = "…";
+pub(super) const CUT: &str = "…";
 
 /// Where the lines of a text start.
 pub(crate) fn line_starts(text: &str) -> Vec<u32> {
@@ -62,15 +66,37 @@ impl<'a> Lines<'a> {
 }
 
 /// The last character boundary at or before `at`.
-fn floor(text: &str, at: usize) -> usize {
+pub(super) fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// A run of the whole text inside the view.
+/// A run of the whole text inside the view: as it is, or one character by its number.
 struct Piece {
     whole: Range<usize>,
-    here: usize,
+    here: Range<usize>,
+}
+
+impl Piece {
+    /// Where a place of the whole text is shown: that behind a number stands behind all of it.
+    fn map(&self, offset: usize) -> usize {
+        let into = offset.clamp(self.whole.start, self.whole.end) - self.whole.start;
+        if into == self.whole.len() { self.here.end } else { self.here.start + into }
+    }
+    /// The place of the whole text that is shown at `here`.
+    fn unmap(&self, here: usize) -> usize {
+        if here >= self.here.end {
+            return self.whole.end;
+        }
+        (self.whole.start + here.saturating_sub(self.here.start)).min(self.whole.end)
+    }
+}
+
+/// What a label marks in one line.
+pub(super) struct Part {
+    pub(super) range: Range<usize>,
+    /// Columns of the text that stands behind the mark.
+    pub(super) words: usize,
 }
 
 /// One line of the view.
@@ -81,20 +107,31 @@ struct Line {
 
 /// What is shown.
 pub(super) struct View<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     whole: &'a Lines<'a>,
+    /// Columns for lines; `None` where no terminal breaks them.
+    columns: Option<usize>,
     text: String,
     lines: Vec<Line>,
     pieces: Vec<Piece>,
 }
 
 impl<'a> View<'a> {
-    /// The view of a diagnostic, and the diagnostic with its places in the view.
-    pub(super) fn new(name: &'a str, whole: &'a Lines<'a>, diag: &Diag) -> (Self, Diag) {
-        let mut view =
-            Self { name, whole, text: String::new(), lines: Vec::new(), pieces: Vec::new() };
+    /// The view of a diagnostic, and the diagnostic as it is shown, with its places in the view. On a terminal of
+    /// `columns` the lines fit.
+    pub(super) fn new(
+        name: &'a str,
+        whole: &'a Lines<'a>,
+        diag: &Diag,
+        columns: Option<usize>,
+    ) -> (Self, Diag) {
+        let (name, (text, lines, pieces)) = (visible::line(name), Default::default());
+        let mut view = Self { name, whole, columns: None, text, lines, pieces };
         let mut last = None;
-        for (line, labels) in view.wanted(diag) {
+        let wanted = view.wanted(diag);
+        let number = wanted.last_key_value().map_or(0, |(line, _)| line + 1);
+        view.columns = columns.map(|columns| fit::room(columns, number, diag));
+        for (line, labels) in wanted {
             if last.is_some_and(|last| line > last + 1) {
                 // Two empty lines make codespan print its mark for lines left out.
                 view.open_line(line);
@@ -103,7 +140,7 @@ impl<'a> View<'a> {
             view.push_line(line, &labels);
             last = Some(line);
         }
-        let mut mapped = diag.clone();
+        let mut mapped = visible::diag(diag);
         for label in mapped.primary.iter_mut().chain(&mut mapped.labels) {
             label.span = view.map(label.span);
         }
@@ -115,9 +152,9 @@ impl<'a> View<'a> {
     }
 
     /// The lines to show, with the parts of labels that lie in each.
-    fn wanted(&self, diag: &Diag) -> BTreeMap<usize, Vec<Range<usize>>> {
-        let mut wanted: BTreeMap<usize, Vec<Range<usize>>> = BTreeMap::new();
-        for Label { span, .. } in diag.primary.iter().chain(&diag.labels) {
+    fn wanted(&self, diag: &Diag) -> BTreeMap<usize, Vec<Part>> {
+        let mut wanted: BTreeMap<usize, Vec<Part>> = BTreeMap::new();
+        for Label { span, text } in diag.primary.iter().chain(&diag.labels) {
             let start = floor(self.whole.text, span.start as usize);
             let end = floor(self.whole.text, span.end as usize).max(start);
             let (first, last) = (self.whole.index(start), self.whole.index(end));
@@ -126,8 +163,9 @@ impl<'a> View<'a> {
                     continue;
                 }
                 let range = self.whole.range(line);
-                let part = start.clamp(range.start, range.end)..end.clamp(range.start, range.end);
-                wanted.entry(line).or_default().push(part);
+                let range = start.clamp(range.start, range.end)..end.clamp(range.start, range.end);
+                let words = if first == last { fit::width(text) } else { 0 };
+                wanted.entry(line).or_default().push(Part { range, words });
             }
         }
         wanted
@@ -138,45 +176,57 @@ impl<'a> View<'a> {
         }
         self.lines.push(Line { number, start: self.text.len() });
     }
-    fn push_line(&mut self, number: usize, labels: &[Range<usize>]) {
+    fn push_line(&mut self, number: usize, labels: &[Part]) {
         self.open_line(number);
         let range = self.whole.range(number);
         let mut at = range.start;
-        for window in self.windows(&range, labels) {
+        let windows = match self.columns {
+            Some(columns) => fit::windows(self.whole.text, &range, labels, columns),
+            None => self.windows(&range, labels),
+        };
+        for window in windows {
             if window.start > at {
                 self.text.push_str(CUT);
             }
-            self.pieces.push(Piece { whole: window.clone(), here: self.text.len() });
-            self.text.push_str(&self.whole.text[window.clone()]);
             at = window.end;
+            self.push_pieces(window);
         }
         if at < range.end {
             self.text.push_str(CUT);
         }
     }
+    /// Adds a part of a line, characters that are not to be shown by their numbers.
+    fn push_pieces(&mut self, window: Range<usize>) {
+        let mut push = |whole: Range<usize>, shown: &str| {
+            let start = self.text.len();
+            self.text.push_str(shown);
+            self.pieces.push(Piece { whole, here: start..self.text.len() });
+        };
+        let text = &self.whole.text[window.clone()];
+        let mut at = window.start;
+        for hidden in text.matches(is_hidden) {
+            let start = hidden.as_ptr() as usize - text.as_ptr() as usize + window.start;
+            push(at..start, &self.whole.text[at..start]);
+            at = start + hidden.len();
+            push(start..at, &visible::line(hidden));
+        }
+        push(at..window.end, &self.whole.text[at..window.end]);
+    }
     /// The parts of a line to show: all of it, or what is around its labels.
-    fn windows(&self, line: &Range<usize>, labels: &[Range<usize>]) -> Vec<Range<usize>> {
-        if line.len() <= WIDE {
+    fn windows(&self, line: &Range<usize>, labels: &[Part]) -> Vec<Range<usize>> {
+        if line.len() <= WIDE && visible::line(&self.whole.text[line.clone()]).len() <= WIDE {
             return vec![line.clone()];
         }
         let text = self.whole.text;
-        let mut around: Vec<Range<usize>> = labels
+        let around: Vec<Range<usize>> = labels
             .iter()
-            .map(|label| {
+            .map(|Part { range: label, .. }| {
                 let start = floor(text, label.start.saturating_sub(MARGIN).max(line.start));
                 let end = label.end.min(label.start + LABEL) + MARGIN;
                 start..floor(text, end.min(line.end))
             })
             .collect();
-        around.sort_by_key(|range| range.start);
-        let mut windows: Vec<Range<usize>> = Vec::new();
-        for range in around {
-            match windows.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => windows.push(range),
-            }
-        }
-        windows
+        fit::join(around)
     }
     /// A place of the whole text as one of the view; what was cut away moves to the nearest edge.
     fn map(&self, span: Span) -> Span {
@@ -186,15 +236,12 @@ impl<'a> View<'a> {
     fn map_offset(&self, offset: usize) -> usize {
         let offset = floor(self.whole.text, offset);
         let next = self.pieces.partition_point(|piece| piece.whole.start <= offset);
-        let Some(piece) = self.pieces.get(next.saturating_sub(1)) else { return 0 };
-        piece.here + offset.clamp(piece.whole.start, piece.whole.end) - piece.whole.start
+        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| piece.map(offset))
     }
     /// The place of the whole text that is shown at `here`.
     fn unmap(&self, here: usize) -> usize {
-        let next = self.pieces.partition_point(|piece| piece.here <= here);
-        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| {
-            (piece.whole.start + here.saturating_sub(piece.here)).min(piece.whole.end)
-        })
+        let next = self.pieces.partition_point(|piece| piece.here.start <= here);
+        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| piece.unmap(here))
     }
 }
 
@@ -204,7 +251,7 @@ impl<'a> Files<'a> for View<'_> {
     type Source = &'a str;
 
     fn name(&'a self, (): ()) -> Result<&'a str, Error> {
-        Ok(self.name)
+        Ok(&self.name)
     }
     fn source(&'a self, (): ()) -> Result<&'a str, Error> {
         Ok(&self.text)

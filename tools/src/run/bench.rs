@@ -16,6 +16,7 @@ use hostir::backend::cuda::nvtx::Nvtx;
 use hostir::backend::null::Null;
 use hostir::backend::{Backend as _, cpu, cuda};
 use hostir::data::HostTensor;
+use hostir::diag::visible;
 use hostir::plan::InstKind;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -114,13 +115,15 @@ fn write_figures(
     options: &Options,
     io: &mut Io<'_>,
 ) -> Result<String, Failure> {
+    // A name in it may be anybody's.
+    let text = visible::block(&text).into_owned();
     match path {
         None => return Ok(text),
         Some("-") => {
             if !options.quiet {
-                let _ = io.stderr.write_all(text.as_bytes());
+                io.say(&text);
             }
-            return Ok(figures.to_owned());
+            return Ok(visible::json(figures).into_owned());
         }
         Some(path) => {
             if let Err(diag) = write_whole(path, io.path(path), figures.as_bytes()) {
@@ -251,7 +254,7 @@ fn time<'e>(
     if let Some(program) = programs.first() {
         if !options.quiet {
             line.clear();
-            let _ = writeln!(io.stderr, "hir-run: {}", exec::about(program));
+            io.say(&format!("hir-run: {}", exec::about(program)));
         }
         let _ = writeln!(text, "on {}", program.about());
     }
@@ -361,7 +364,8 @@ fn line(file: &str, figure: &Value, first: Option<&Value>) -> String {
     let number = |key: &str| figure.get(key).and_then(Value::as_f64);
     let show = |key: &str| number(key).map_or_else(String::new, short);
     let mut text = format!(
-        "{file}: {} ms (p10 {}, p90 {})",
+        "{}: {} ms (p10 {}, p90 {})",
+        visible::line(file),
         show("median_ms"),
         show("p10_ms"),
         show("p90_ms")

@@ -10,12 +10,12 @@ use crate::data::generate::Generator;
 use crate::io::{Io, Status};
 use crate::launch::Flags;
 use crate::render::{self, Format};
-use crate::terminal::{Coloring, color_arg, help_width};
+use crate::terminal::{Coloring, color_arg, help_width, shown_error};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use hostir::backend::cuda::{Route, Routes};
-use hostir::diag::{Diag, nearest};
+use hostir::diag::{Diag, nearest, visible};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -220,13 +220,14 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Statu
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
         {
-            Err(io.print(&error.render().to_string()))
+            Err(io.print(&visible::block(&error.render().to_string())))
         }
         Err(error) => {
-            let _ = match other_backend(&error) {
-                Some(answer) => writeln!(io.stderr, "error: {answer}"),
-                None => write!(io.stderr, "{}", error.render()),
-            };
+            let error = shown_error(error, args, command().term_width(help_width(io)));
+            io.say(&match other_backend(&error) {
+                Some(answer) => format!("error: {answer}"),
+                None => error.render().to_string(),
+            });
             Err(Status::Usage)
         }
     }

@@ -27,6 +27,8 @@ codes! {
         READ = "H0601";
         /// A file cannot be written.
         WRITE = "H0602";
+        /// A link, pipe or device of somebody else in the place of a file that is to be written.
+        FOREIGN = "H0660";
         /// A data file of an unknown kind, or unfit for a type.
         KIND = "H0603";
         /// A data file that is damaged.

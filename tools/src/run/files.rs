@@ -1,11 +1,12 @@
 //! Data files of the command line: `x.npy`, `x.%r.npy`, `w.safetensors:name`.
 
 use super::errors;
-use crate::data::{DataError, npy, safetensors};
+use crate::data::{DataError, ReadError, npy, safetensors};
 use crate::io::Io;
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, visible};
 use hostir::ir::DType;
+use std::path::Path;
 
 /// Kinds of data files, by extension.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +25,7 @@ impl Kind {
     }
 }
 
-/// A data file as named on the command line.
+/// A data file as named on the command line; displayed, as a terminal may show it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct DataFile {
     /// The path, perhaps with `%r` for the rank.
@@ -58,17 +59,17 @@ impl DataFile {
     }
     /// Reads the tensor.
     pub(super) fn read(&self, io: &Io<'_>) -> Result<HostTensor, Diag> {
-        let bytes = std::fs::read(io.path(&self.path))
-            .map_err(|error| errors::cannot_read(&self.path, &error))?;
-        match self.kind {
-            Kind::Npy => npy::read(&bytes).map_err(|error| self.error(errors::DAMAGED, error)),
-            Kind::Safetensors => {
-                safetensors::read(&bytes, self.entry.as_deref()).map_err(|error| match error {
-                    safetensors::ReadError::Damaged(error) => self.error(errors::DAMAGED, error),
-                    safetensors::ReadError::Entry(error) => self.error(errors::ENTRY, error),
-                })
-            }
-        }
+        let (mut file, size) =
+            open(&io.path(&self.path)).map_err(|error| errors::cannot_read(&self.path, &error))?;
+        let tensor = match self.kind {
+            Kind::Npy => npy::read(&mut file, size),
+            Kind::Safetensors => safetensors::read(&mut file, size, self.entry.as_deref()),
+        };
+        tensor.map_err(|error| match error {
+            ReadError::Io(error) => errors::cannot_read(&self.path, &error),
+            ReadError::Damaged(error) => self.error(errors::DAMAGED, error),
+            ReadError::Entry(error) => self.error(errors::ENTRY, error),
+        })
     }
     fn error(&self, code: &'static str, error: DataError) -> Diag {
         let diag = Diag::global(code, format!("`{}`: {}", self.path, error.message));
@@ -79,11 +80,23 @@ impl DataFile {
     }
 }
 
+/// Opens a file to read; its length if it is a plain file. Others, such as pipes and devices, say how much they have
+/// by ending.
+fn open(path: &Path) -> std::io::Result<(std::fs::File, Option<u64>)> {
+    let file = std::fs::File::open(path)?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(std::io::ErrorKind::IsADirectory.into());
+    }
+    Ok((file, found.is_file().then_some(found.len())))
+}
+
 impl std::fmt::Display for DataFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = visible::line(&self.path);
         match &self.entry {
-            Some(entry) => write!(f, "{}:{entry}", self.path),
-            None => f.write_str(&self.path),
+            Some(entry) => write!(f, "{path}:{}", visible::line(entry)),
+            None => f.write_str(&path),
         }
     }
 }

@@ -23,7 +23,7 @@ impl Loaded {
         container: Option<usize>,
         io: &mut Io<'_>,
     ) -> Result<Self, Failure> {
-        if path.contains("%r") {
+        if path.contains("%r") && !io.path(path).exists() {
             let message = format!("`{path}`: one program a rank cannot run yet");
             let note = "write one program for all ranks: `rank` and meshes tell them apart";
             return Err(Diag::global(errors::NOT_YET, message).note(note).into());

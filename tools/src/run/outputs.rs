@@ -8,7 +8,7 @@ use super::files::{DataFile, Kind};
 use super::names::Bound;
 use crate::data::{npy, safetensors};
 use crate::io::Io;
-use crate::staged::Staged;
+use crate::staged::{PlaceKey, Staged};
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
@@ -75,14 +75,16 @@ fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Opt
     prepared.outputs.iter().enumerate().map(target).collect()
 }
 
-/// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`.
+/// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`, however its
+/// name is spelled.
 pub(super) fn check_types(
     prepared: &Prepared,
     options: &Options,
     bound: &Bound<'_>,
+    io: &Io<'_>,
 ) -> Result<(), Failure> {
     let mut diags = Vec::new();
-    let mut taken: BTreeMap<String, &str> = BTreeMap::new();
+    let mut taken: BTreeMap<(FileKey, Option<String>), &str> = BTreeMap::new();
     for (port, target) in prepared.outputs.iter().zip(targets(prepared, options, bound)) {
         let Some(file) = target else { continue };
         if !file.kind.can_hold(port.dtype) {
@@ -90,18 +92,23 @@ pub(super) fn check_types(
                 format!("`{file}` cannot hold {}, which is {}", port.name, port.dtype.name());
             diags.push(Diag::global(errors::KIND, message).note("write it to a .safetensors file"));
         }
-        let place = match file.kind {
-            Kind::Npy => file.to_string(),
-            Kind::Safetensors => {
-                format!("{}:{}", file.path, file.entry.as_ref().unwrap_or(&port.name))
+        let ranks = if file.per_rank() { 0..prepared.ranks } else { 0..1 };
+        for file in
+            ranks.filter(|rank| !file.per_rank() || port.on(*rank)).map(|rank| file.of_rank(rank))
+        {
+            let key = file_key(&file.path, io);
+            let entry = match file.kind {
+                // Whatever takes all that is written to it.
+                Kind::Npy if key.is_err() => continue,
+                Kind::Npy => None,
+                Kind::Safetensors => Some(file.entry.as_ref().unwrap_or(&port.name).clone()),
+            };
+            if let Some(other) = taken.insert((key, entry), &port.name) {
+                let message = format!("`{file}` is to hold both {other} and {}", port.name);
+                let note = "a .safetensors file holds several tensors";
+                diags.push(Diag::global(errors::CONFLICT, message).note(note));
+                break;
             }
-        };
-        if let Some(other) = taken.insert(place, &port.name) {
-            let message = format!("`{file}` is to hold both {other} and {}", port.name);
-            diags.push(
-                Diag::global(errors::CONFLICT, message)
-                    .note("a .safetensors file holds several tensors"),
-            );
         }
     }
     if diags.is_empty() { Ok(()) } else { Err(diags.into()) }
@@ -121,19 +128,19 @@ pub(super) fn stage(
         match target {
             Some(file) if file.per_rank() => {
                 for (rank, part) in &results.parts[index] {
-                    files.add(&file.of_rank(*rank), &port.name, part);
+                    files.add(&file.of_rank(*rank), &port.name, part, io);
                 }
             }
             Some(file) => {
                 if let Some(whole) = &results.whole[index] {
-                    files.add(file, &port.name, whole);
+                    files.add(file, &port.name, whole, io);
                 }
             }
             None => {}
         }
     }
     if let Some(folder) = &options.out_dir {
-        staged.folder(&io.path(folder)).map_err(|error| errors::cannot_write(folder, &error))?;
+        staged.folder(folder, &io.path(folder))?;
     }
     Ok(files.stage(staged, io)?)
 }
@@ -141,25 +148,37 @@ pub(super) fn stage(
 /// Files to write, by their paths.
 #[derive(Default)]
 struct Files<'a> {
-    files: BTreeMap<String, Content<'a>>,
+    files: BTreeMap<FileKey, Content<'a>>,
+}
+
+/// The place of a file; its path where that is no plain file.
+type FileKey = Result<PlaceKey, String>;
+
+fn file_key(path: &str, io: &Io<'_>) -> FileKey {
+    PlaceKey::of(&io.path(path)).ok_or_else(|| path.to_owned())
 }
 
 /// What one file holds.
 #[derive(Default)]
 struct Content<'a> {
+    /// As it was named first.
+    path: String,
     kind: Option<Kind>,
     entries: Vec<(String, &'a HostTensor)>,
 }
 
 impl<'a> Files<'a> {
-    fn add(&mut self, file: &DataFile, name: &str, tensor: &'a HostTensor) {
-        let content = self.files.entry(file.path.clone()).or_default();
+    fn add(&mut self, file: &DataFile, name: &str, tensor: &'a HostTensor, io: &Io<'_>) {
+        let content = self.files.entry(file_key(&file.path, io)).or_default();
+        if content.path.is_empty() {
+            content.path.clone_from(&file.path);
+        }
         content.kind = Some(file.kind);
         content.entries.push((file.entry.clone().unwrap_or_else(|| name.to_owned()), tensor));
     }
     /// Writes beside each file.
     fn stage(&self, staged: &mut Staged, io: &Io<'_>) -> Result<(), Diag> {
-        for (path, Content { kind, entries }) in &self.files {
+        for Content { path, kind, entries } in self.files.values() {
             let bytes = match kind {
                 Some(Kind::Npy) => npy::write(entries[0].1),
                 Some(Kind::Safetensors) | None => safetensors::write(entries),
@@ -167,9 +186,7 @@ impl<'a> Files<'a> {
             let bytes = bytes.map_err(|error| {
                 Diag::global(errors::KIND, format!("`{path}`: {}", error.message))
             })?;
-            staged
-                .add(io.path(path), &bytes)
-                .map_err(|error| errors::cannot_write(path, &error))?;
+            staged.add(path, &io.path(path), &bytes)?;
         }
         Ok(())
     }

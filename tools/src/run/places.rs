@@ -6,8 +6,8 @@ use super::errors;
 use super::failure::Failure;
 use crate::io::Io;
 use crate::launch::Here;
+use crate::staged::{self, PlaceKey};
 use hostir::diag::Diag;
-use std::path::{Path, PathBuf};
 
 /// Refuses options that ask for what will not be. Only the process that writes looks at the places.
 pub(super) fn check(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Result<(), Failure> {
@@ -44,16 +44,14 @@ struct Target {
 fn files(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
     let targets = targets(options);
     for target in &targets {
-        if let Some(problem) = problem(&io.path(&target.name)) {
-            return Err(errors::cannot_write(&target.name, &problem.into()));
-        }
+        staged::check_file(&target.name, &io.path(&target.name))?;
     }
     let programs = [&options.file].into_iter().chain(&options.others).chain(&options.reference);
     let programs = programs.filter(|file| *file != "-");
     let read = programs.map(|file| Target { what: "the program", name: file.clone() });
-    let mut places: Vec<(PathBuf, Target)> = Vec::new();
+    let mut places: Vec<(Result<PlaceKey, String>, Target)> = Vec::new();
     for target in read.chain(targets) {
-        let place = place(&io.path(&target.name));
+        let place = PlaceKey::of(&io.path(&target.name)).ok_or_else(|| target.name.clone());
         // Several tensors may go to one file, and a program may be run against itself.
         let other = places.iter().find(|(other, old)| *other == place && old.what != target.what);
         if let Some((_, old)) = other {
@@ -82,29 +80,10 @@ fn targets(options: &Options) -> Vec<Target> {
     targets
 }
 
-/// Why a file cannot be there.
-fn problem(path: &Path) -> Option<std::io::ErrorKind> {
-    if path.is_dir() {
-        Some(std::io::ErrorKind::IsADirectory)
-    } else if !path.parent().is_none_or(Path::is_dir) {
-        Some(std::io::ErrorKind::NotFound)
-    } else {
-        None
-    }
-}
-
-/// The same for all names of one file that is or will be.
-fn place(path: &Path) -> PathBuf {
-    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-    let beside = || Some(folder?.join(path.file_name()?));
-    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_path_buf())
-}
-
 /// A folder for outputs that is something else.
 fn folder(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
     let Some(folder) = &options.out_dir else { return Ok(()) };
-    let path = io.path(folder);
-    if path.exists() && !path.is_dir() {
+    if !staged::is_folder_or_free(folder, &io.path(folder))? {
         let message = format!("cannot write into `{folder}`: it is no folder");
         let note = "name a folder, new or old; nothing was run or written";
         return Err(Diag::global(errors::WRITE, message).note(note));

@@ -13,7 +13,7 @@ use crate::data::brackets;
 use crate::io::Io;
 use hostir::analysis::{Definitions, logical_axes};
 use hostir::data::HostTensor;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, visible};
 use hostir::ir::Program;
 use hostir::plan::{Limits, Sizes};
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub(super) fn check(
     let expected =
         Results::assemble(&reference, run, &[]).map_err(|diag| loaded.fail(vec![diag]))?;
     let mut checks = Checks::new(options);
-    let what = format!("the reference `{file}`");
+    let what = format!("the reference `{}`", visible::line(file));
     for ((port, found), expected) in
         prepared.outputs.iter().zip(&results.whole).zip(&expected.whole)
     {

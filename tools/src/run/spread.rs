@@ -6,12 +6,12 @@ use super::load::Loaded;
 use super::{errors, exec};
 use crate::io::{Io, Status};
 use crate::launch::{self, Here, Source, children};
-use crate::render::{self, Format};
+use crate::render::{self, Format, Look};
 use exec::Prepared;
 use hostir::backend::RunResult;
 use hostir::backend::exchange::is_known_to_all;
 use hostir::backend::trace::Trace;
-use hostir::diag::Diag;
+use hostir::diag::{Diag, visible};
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -44,17 +44,18 @@ impl From<Failure> for End {
 impl End {
     /// Says it, and what to exit with.
     pub(super) fn report(self, options: &Options, io: &mut Io<'_>) -> i32 {
-        self.write(options.format, io.color, io.stderr)
+        let look = io.look();
+        self.write(options.format, look, io.stderr)
     }
 
     /// Says it there, and what to exit with. A writer that fails has no one to be told to.
-    pub(super) fn write(self, format: Format, color: bool, out: &mut dyn Write) -> i32 {
+    pub(super) fn write(self, format: Format, look: Look, out: &mut dyn Write) -> i32 {
         match self {
             End::Told(status) => status,
             End::Failed(failure, voice, status) => {
                 match voice {
                     Voice::Full => {
-                        render::write(out, color, format, &failure.source, &failure.diags);
+                        render::write(out, look, format, &failure.source, &failure.diags);
                     }
                     Voice::Line => line(&failure.diags, out),
                     Voice::Silent => {}
@@ -70,7 +71,7 @@ fn line(diags: &[Diag], out: &mut dyn Write) {
     let Some(diag) = diags.first() else { return };
     let own = diag.notes.iter().find(|note| note.contains(" gave up in "));
     let own = own.map_or_else(String::new, |note| format!("; {note}"));
-    let _ = writeln!(out, "hir-run: ends: {}{own}", diag.message);
+    let _ = writeln!(out, "{}", visible::line(&format!("hir-run: ends: {}{own}", diag.message)));
 }
 
 /// Runs, alone or as one of several processes, or starts those.

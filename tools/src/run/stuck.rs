@@ -45,7 +45,7 @@ pub(super) fn watched<T>(
     let (Engine::Cuda(cuda, _), true) = (engine, io.exe.is_some()) else { return work(io) };
     let (watch, timeout) = (&*cuda.options.watch, cuda.options.timeout);
     let run = Run { programs, watch, timeout, alone: here.is_none() };
-    let (color, terminal, over) = (io.color, io.terminal, Over::default());
+    let (look, terminal, over) = (io.look(), io.terminal, Over::default());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let Some(failure) = over.unless(|since| run.cause(failed(here), since)) else { return };
@@ -56,7 +56,7 @@ pub(super) fn watched<T>(
             if terminal {
                 text.extend_from_slice(WIPE.as_bytes());
             }
-            End::Failed(failure, voice, status).write(format, color, &mut text);
+            End::Failed(failure, voice, status).write(format, look, &mut text);
             let _ = std::io::stderr().write_all(&text);
             end_process(status);
         });

@@ -6,6 +6,7 @@ use super::summary::count;
 use super::traced::Names;
 use hostir::backend::trace::{Clock, Slice, SliceKind, Trace};
 use hostir::backend::usage::{self, OpUsage, RankUsage};
+use hostir::diag::visible;
 use std::fmt::Write as _;
 
 /// Columns where there is no terminal.
@@ -208,7 +209,7 @@ fn ops(text: &mut String, trace: &Trace, names: &Names<'_>, width: usize) {
     let (a, b, c) = (wide(0), wide(1), wide(2));
     for [total, times, longest, name] in &rows {
         let line = format!("  {total:>a$}  {times:>b$}  {longest:>c$}  {name}");
-        let _ = writeln!(text, "{}", cut(&line, width.max(LEAST)));
+        let _ = writeln!(text, "{}", cut(&visible::line(&line), width.max(LEAST)));
     }
 }
 

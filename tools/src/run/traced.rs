@@ -70,15 +70,11 @@ pub(super) fn draw(
     let names = Names::new(origins.map(|origin| origin.op), loaded, prepared);
     let wanted = &options.traced;
     if let Some(path) = &wanted.file {
-        staged
-            .write(io.path(path), |out| trace::write(trace, &names, out))
-            .map_err(|error| errors::cannot_write(path, &error))?;
+        staged.write(path, &io.path(path), |out| trace::write(trace, &names, out))?;
     }
     if let Some(path) = &wanted.picture {
         let picture = timeline::svg::picture(trace, &names);
-        staged
-            .add(io.path(path), picture.as_bytes())
-            .map_err(|error| errors::cannot_write(path, &error))?;
+        staged.add(path, &io.path(path), picture.as_bytes())?;
     }
     let mut chart = String::new();
     if wanted.chart {

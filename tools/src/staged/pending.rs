@@ -1,28 +1,101 @@
 //! What is not in its place yet, for a signal that ends the process: Ctrl-C leaves no temporary files.
 
 use crate::launch::children::ignored;
+use rustix::fs::{AtFlags, Mode, OFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 /// Temporary files and new folders, in the order in which they were made.
-static PENDING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static PENDING: Mutex<Vec<Arc<Name>>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
 /// How long the exit of a process may take.
 const EXIT: Duration = Duration::from_secs(2);
 
-/// Notes what is about to be made.
-pub(super) fn add(path: PathBuf) {
-    WATCH.call_once(watch);
-    pending().push(path);
+/// A name in an open folder: whatever becomes of the folder's path, nothing else is removed.
+#[derive(Debug)]
+struct Name {
+    folder: Arc<OwnedFd>,
+    name: OsString,
+    is_folder: bool,
 }
 
-/// Forgets what was moved or removed, or stays.
-pub(super) fn forget(path: &Path) {
-    pending().retain(|known| known != path);
+impl Name {
+    fn remove(&self) {
+        let flags = if self.is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let _ = rustix::fs::unlinkat(&*self.folder, &self.name, flags);
+    }
+}
+
+/// A new file or folder that is removed when this is dropped, or a signal ends the process.
+#[derive(Debug)]
+pub(super) struct Temporary(Arc<Name>);
+
+impl Temporary {
+    /// Makes a file.
+    pub(super) fn file(
+        folder: &Arc<OwnedFd>,
+        name: &OsStr,
+        flags: OFlags,
+        mode: Mode,
+    ) -> io::Result<(Self, File)> {
+        Self::make(folder, name, false, || {
+            Ok(rustix::fs::openat(&**folder, name, flags, mode)?.into())
+        })
+    }
+
+    /// Makes a folder.
+    pub(super) fn folder(folder: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Self> {
+        let make = || Ok(rustix::fs::mkdirat(&**folder, name, Mode::from_raw_mode(0o777))?);
+        Ok(Self::make(folder, name, true, make)?.0)
+    }
+
+    /// No signal comes between making and noting.
+    fn make<T>(
+        folder: &Arc<OwnedFd>,
+        name: &OsStr,
+        is_folder: bool,
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<(Self, T)> {
+        WATCH.call_once(watch);
+        let name = Arc::new(Name { folder: folder.clone(), name: name.to_owned(), is_folder });
+        let mut pending = pending();
+        let made = make()?;
+        pending.push(name.clone());
+        Ok((Self(name), made))
+    }
+
+    /// Moves it to another name in its folder, whatever has that.
+    pub(super) fn rename(&self, name: &OsStr) -> io::Result<()> {
+        rustix::fs::renameat(&*self.0.folder, &self.0.name, &*self.0.folder, name)?;
+        self.forget();
+        Ok(())
+    }
+
+    /// Lets it stay.
+    pub(super) fn keep(self) {
+        self.forget();
+    }
+
+    fn forget(&self) {
+        pending().retain(|known| !Arc::ptr_eq(known, &self.0));
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let mut pending = pending();
+        if let Some(at) = pending.iter().position(|known| Arc::ptr_eq(known, &self.0)) {
+            self.0.remove();
+            pending.remove(at);
+        }
+    }
 }
 
 /// Ends the process, whatever its other threads do.
@@ -45,13 +118,11 @@ pub(crate) fn end_soon(status: i32) {
     let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
 }
 
-fn remove(pending: &[PathBuf]) {
-    for path in pending.iter().rev() {
-        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path));
-    }
+fn remove(pending: &[Arc<Name>]) {
+    pending.iter().rev().for_each(|name| name.remove());
 }
 
-fn pending() -> MutexGuard<'static, Vec<PathBuf>> {
+fn pending() -> MutexGuard<'static, Vec<Arc<Name>>> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -8,6 +8,7 @@ use super::super::traced::Names;
 use super::{by_track, cut, dominant, time};
 use hostir::backend::trace::{Arrow, Slice, SliceKind, Trace};
 use hostir::backend::usage::{self, RankUsage};
+use hostir::diag::visible;
 use std::fmt::Write as _;
 
 /// Sizes in dots.
@@ -244,6 +245,8 @@ fn fit(text: &str, width: f64) -> String {
     cut(text, (width / LETTER).max(0.0) as usize)
 }
 
+/// A text that stands in XML, which has no control characters, not even as references.
 fn escaped(text: &str) -> String {
+    let text = visible::line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

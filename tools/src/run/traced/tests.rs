@@ -20,6 +20,7 @@ fn run(folder: &Path, text: &str, args: &[&str]) -> (i32, String, String) {
         color: false,
         terminal: false,
         columns: Some(80),
+        error_columns: None,
         exe: None,
         gpus: std::sync::Arc::default(),
         env: |name| (name == "TERM").then(|| "xterm".into()),

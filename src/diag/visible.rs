@@ -1,0 +1,223 @@
+//! Text that a terminal shows as it is: what would act on the terminal or hide stands there as `\u{1b}`.
+//!
+//! Programs, names of files, names in files and messages of other processes are written by others. A terminal takes
+//! control characters in them as commands (set the title, clear the screen, answer as if typed), a bidirectional
+//! override shows a line in another order than it is read in, and a character of no width makes two names look the
+//! same. All text for people goes through [`line()`] or [`block()`]; programs that are printed and JSON do not: they
+//! are data.
+
+use super::{Diag, Label};
+use codespan_reporting::files::{Error, Files, SimpleFile};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Whether a character is shown as its number: control characters but the tab, marks of direction, line and
+/// paragraph separators, and what has no width without being part of a letter.
+pub fn is_hidden(c: char) -> bool {
+    match c {
+        '\t' | ' '..='~' => false,
+        _ if c.is_control() => true,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{feff}' | '\u{3164}' | '\u{ffa0}' => true,
+        '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' => true,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' => true,
+        '\u{e0000}'..='\u{e0fff}' => true,
+        _ => false,
+    }
+}
+
+/// A text without layout of its own, such as a name or a sentence: line breaks are shown too.
+pub fn line(text: &str) -> Cow<'_, str> {
+    escaped(text, |_, _| false)
+}
+
+/// A text of several lines.
+pub fn block(text: &str) -> Cow<'_, str> {
+    escaped(text, is_break)
+}
+
+/// Whether a character is a line break, or the first of the two of Windows.
+fn is_break(c: char, rest: &str) -> bool {
+    c == '\n' || (c == '\r' && rest.starts_with('\n'))
+}
+
+/// A line that another program wrote: sequences that colour or underline pass, and end with the line.
+pub fn colored(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::new();
+    let mut rest = text;
+    let mut styled = false;
+    while let Some(at) = rest.find('\u{1b}') {
+        let (before, sequence) = rest.split_at(at);
+        out.push_str(&line(before));
+        let length = style_length(sequence);
+        styled |= length > 0;
+        match length {
+            0 => out.push_str(&line(&sequence[..1])),
+            _ => out.push_str(&sequence[..length]),
+        }
+        rest = &sequence[length.max(1)..];
+    }
+    out.push_str(&line(rest));
+    if styled {
+        out.push_str("\u{1b}[0m");
+    }
+    Cow::Owned(out)
+}
+
+/// Bytes of `ESC [ 1 ; 31 m` at the start of a text; 0 if something else stands there.
+fn style_length(text: &str) -> usize {
+    let Some(rest) = text.strip_prefix("\u{1b}[") else { return 0 };
+    let numbers = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+    if rest.as_bytes().get(numbers) == Some(&b'm') { numbers + 3 } else { 0 }
+}
+
+/// `keep` is asked about what would be shown by its number, with what follows it.
+fn escaped(text: &str, keep: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for (at, c) in text.char_indices() {
+        if is_hidden(c) && !keep(c, &text[at + c.len_utf8()..]) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// A JSON text in which such characters stand as `\u001b`, which means the same: they occur in strings only.
+pub fn json(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| is_hidden(c) && c != '\n') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_hidden(c) && c != '\n' {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The diagnostic with all its words as they are shown.
+pub fn diag(diag: &Diag) -> Diag {
+    let label = |label: &Label| Label { span: label.span, text: line(&label.text).into_owned() };
+    Diag {
+        severity: diag.severity,
+        code: diag.code,
+        message: line(&diag.message).into_owned(),
+        primary: diag.primary.as_ref().map(label),
+        labels: diag.labels.iter().map(label).collect(),
+        notes: diag.notes.iter().map(|note| block(note).into_owned()).collect(),
+    }
+}
+
+/// A whole text as it is shown. Places are those of the text, not of what is shown.
+pub(super) struct ShownFile<'a> {
+    text: &'a str,
+    shown: SimpleFile<String, Cow<'a, str>>,
+}
+
+impl<'a> ShownFile<'a> {
+    pub(super) fn new(name: &str, text: &'a str) -> Self {
+        Self { text, shown: SimpleFile::new(line(name).into_owned(), block(text)) }
+    }
+    /// Bytes of what is shown.
+    pub(super) fn len(&self) -> usize {
+        self.shown.source().len()
+    }
+    /// Where a place of the text is shown.
+    pub(super) fn place(&self, offset: u32) -> usize {
+        let before = (0..=self.text.len().min(offset as usize)).rev();
+        let before = before.filter_map(|end| self.text.get(..end)).next().unwrap_or_default();
+        let behind = &self.text[before.len()..];
+        escaped(before, |c, rest| is_break(c, if rest.is_empty() { behind } else { rest })).len()
+    }
+}
+
+impl<'a> Files<'a> for ShownFile<'a> {
+    type FileId = ();
+    type Name = String;
+    type Source = &'a str;
+
+    fn name(&'a self, (): ()) -> Result<String, Error> {
+        Ok(self.shown.name().clone())
+    }
+    fn source(&'a self, (): ()) -> Result<&'a str, Error> {
+        Ok(self.shown.source())
+    }
+    fn line_index(&'a self, (): (), byte: usize) -> Result<usize, Error> {
+        self.shown.line_index((), byte)
+    }
+    fn column_number(&'a self, (): (), index: usize, byte: usize) -> Result<usize, Error> {
+        let start = self.shown.line_range((), index)?.start;
+        let line = self.text.split('\n').nth(index).unwrap_or_default();
+        let width = |c: char| if is_hidden(c) { c.escape_unicode().count() } else { c.len_utf8() };
+        let ends = line.chars().scan(start, |end, c| {
+            *end += width(c);
+            Some(*end)
+        });
+        Ok(ends.take_while(|end| *end <= byte).count() + 1)
+    }
+    fn line_range(&'a self, (): (), index: usize) -> Result<Range<usize>, Error> {
+        self.shown.line_range((), index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_or_hides_is_shown_by_its_number() {
+        for (text, shown) in [
+            ("a\u{1b}]0;title\u{7}b", "a\\u{1b}]0;title\\u{7}b"),
+            ("\u{1b}[2J\u{9b}31m\u{7f}\u{0}\u{8}", "\\u{1b}[2J\\u{9b}31m\\u{7f}\\u{0}\\u{8}"),
+            ("if \u{202e}x\u{2066}y\u{200f}\u{61c}", "if \\u{202e}x\\u{2066}y\\u{200f}\\u{61c}"),
+            ("T\u{200b}0\u{feff}\u{ad}\u{2060}", "T\\u{200b}0\\u{feff}\\u{ad}\\u{2060}"),
+            ("a\u{2028}b\u{2029}c\u{85}d", "a\\u{2028}b\\u{2029}c\\u{85}d"),
+            ("\u{e0041}\u{3164}", "\\u{e0041}\\u{3164}"),
+        ] {
+            assert_eq!((line(text), block(text)), (shown.into(), shown.into()));
+            assert!(!shown.contains(is_hidden));
+        }
+        for text in ["", "plain ~\ttext", "größe 張量 e\u{301} ❤\u{fe0f} \u{fffd} \\u{1b}"] {
+            assert!(matches!(line(text), Cow::Borrowed(same) if same == text), "{text}");
+        }
+    }
+
+    #[test]
+    fn layout_is_that_of_texts_of_several_lines() {
+        assert_eq!(line("a\nb\r\nc\rd"), "a\\u{a}b\\u{d}\\u{a}c\\u{d}d");
+        assert_eq!(block("a\nb\r\nc\rd"), "a\nb\r\nc\\u{d}d");
+    }
+
+    #[test]
+    fn colours_end_with_their_line() {
+        assert_eq!(colored("\u{1b}[1;31mred\u{1b}[0m"), "\u{1b}[1;31mred\u{1b}[0m\u{1b}[0m");
+        assert_eq!(colored("a\u{1b}[mb"), "a\u{1b}[mb\u{1b}[0m");
+        assert_eq!(colored("plain"), "plain");
+        for text in
+            ["\u{1b}[2J", "\u{1b}]0;m", "\u{1b}[31", "\u{1b}", "\u{9b}31m", "a\rb", "\u{1b}[?1m"]
+        {
+            assert!(!colored(text).contains(is_hidden), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn json_means_the_same() {
+        assert_eq!(
+            json("{\"a\": \"\u{9b}\u{202e}\u{e0041}\"}\n"),
+            "{\"a\": \"\\u009b\\u202e\\udb40\\udc41\"}\n"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! Who may read and write a file that takes another one's place.
+
+use super::place::Old;
+use rustix::fs::{Gid, Mode, Uid, XattrFlags};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+const ACL: &str = "system.posix_acl_access";
+/// An access control list of more bytes is none that Linux writes.
+const MAX_ACL: usize = 64 << 10;
+
+/// Gives a new file the owner, group, mode and ACL of the file that it is to
+/// replace.
+///
+/// What the user may not set stays as it is; then nobody is let in who was not let in before. The word of a stranger,
+/// who may have put the old file there to read the new one, takes away but does not give.
+///
+/// # Errors
+/// If the mode cannot be set.
+pub(super) fn copy(old: &Old, new: &File) -> io::Result<()> {
+    let permissions = old.stat.st_mode & 0o777;
+    if !old.trusted {
+        let made = rustix::fs::fstat(new)?.st_mode;
+        return set_mode(new, made & (permissions | 0o600));
+    }
+    let made = rustix::fs::fstat(new)?;
+    let (owner, group) = (Uid::from_raw(old.stat.st_uid), Gid::from_raw(old.stat.st_gid));
+    let group_kept =
+        made.st_gid == old.stat.st_gid || rustix::fs::fchown(new, None, Some(group)).is_ok();
+    let acl_kept = copy_acl(&old.node, new);
+    set_mode(new, if group_kept && acl_kept { permissions } else { without_group(permissions) })?;
+    // Last: who gives a file away may not change it any more. Only root may do that.
+    if made.st_uid != old.stat.st_uid {
+        let _ = rustix::fs::fchown(new, Some(owner), None);
+    }
+    Ok(())
+}
+
+fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
+}
+
+/// A mode in which a group that was among the others, or whose rights an ACL narrowed, gets no more than the others.
+fn without_group(mode: u32) -> u32 {
+    let group = (mode & 0o007) << 3;
+    mode & 0o707 | mode & 0o070 & group
+}
+
+/// Copies the access control list; whether the new file has none or the right one.
+fn copy_acl(old: &OwnedFd, new: &File) -> bool {
+    // A descriptor that can only be looked at has no attributes itself.
+    let path = format!("/proc/self/fd/{}", old.as_raw_fd());
+    let mut list = vec![0; MAX_ACL];
+    match rustix::fs::getxattr(path, ACL, &mut list) {
+        Ok(length) => rustix::fs::fsetxattr(new, ACL, &list[..length], XattrFlags::empty()).is_ok(),
+        Err(rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP) => {
+            // A folder's default list is for new files, not for those that take another's place.
+            let _ = rustix::fs::fremovexattr(new, ACL);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_group_gets_what_others_have() {
+        let cases =
+            [(0o660, 0o600), (0o644, 0o644), (0o664, 0o644), (0o640, 0o600), (0o606, 0o606)];
+        for (mode, kept) in cases {
+            assert_eq!(without_group(mode), kept, "{mode:o}");
+        }
+    }
+}
