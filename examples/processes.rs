@@ -9,6 +9,8 @@
 //!
 //! `cargo run --release --example processes [RANKS]`, 2 ranks unless told. Ranks may share GPUs. Exit status 0 if
 //! all is well, 1 if not, 3 without a GPU.
+//!
+//! `... processes 2 drops` and `... processes 3 gives-up` show how failures end: [`failing`].
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
@@ -30,7 +32,7 @@ type Done<T> = Result<T, Box<dyn Error>>;
 const RUNS: usize = 100;
 /// Elements of a rank's part: 4 KiB, and 5 MiB.
 const COUNTS: [usize; 2] = [1 << 10, 5 << 18];
-/// Set for the processes of ranks: `rank/world`.
+/// Set for the processes of ranks: `rank/world/mode`.
 const RANK: &str = "HIR_EXAMPLE_RANK";
 
 /// `T1` is the left neighbour's part of `T0`, `T2` everybody's, `T3` the sum of all parts.
@@ -102,13 +104,16 @@ fn main() -> ExitCode {
 /// Starts a process a rank, and passes messages on until all have ended.
 fn first() -> Done<()> {
     let world: usize = std::env::args().nth(1).map_or(Ok(2), |text| text.parse())?;
+    let mode = std::env::args().nth(2).unwrap_or_default();
     if world < 2 {
         return Err("two ranks or more exchange something".into());
     }
     let mut children = Vec::new();
     for rank in 0..world {
         let mut command = Command::new(std::env::current_exe()?);
-        command.env(RANK, format!("{rank}/{world}")).env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+        command
+            .env(RANK, format!("{rank}/{world}/{mode}"))
+            .env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
         children.push(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     }
     let passed = pass_on(&mut children);
@@ -124,7 +129,10 @@ fn first() -> Done<()> {
     if failed > 0 {
         return Err(format!("{failed} of {world} ranks failed").into());
     }
-    println!("processes: {world} ranks, all numbers are right");
+    match mode.as_str() {
+        "" => println!("processes: {world} ranks, all numbers are right"),
+        mode => println!("processes: {world} ranks, {mode}: all failures end"),
+    }
     Ok(())
 }
 
@@ -194,6 +202,8 @@ struct Pipes {
     world: u32,
     /// One thread at a time.
     turn: Mutex<()>,
+    /// Whether the others hear nothing of a failure here.
+    silent: bool,
 }
 
 impl Exchange for Pipes {
@@ -219,6 +229,9 @@ impl Exchange for Pipes {
         (0..self.world).map(next).collect()
     }
     fn fail(&self, why: &str) {
+        if self.silent {
+            return;
+        }
         // The first process sees that this one ends, and ends the others.
         eprintln!("processes: rank {} gives up: {why}", self.rank);
         std::process::exit(1);
@@ -229,16 +242,22 @@ impl Exchange for Pipes {
 }
 
 fn rank(place: &str) -> Done<()> {
-    let (rank, world) = place.split_once('/').ok_or("rank/world")?;
-    let (rank, world): (usize, usize) = (rank.parse()?, world.parse()?);
-    let turn = Mutex::new(());
+    let mut parts = place.split('/');
+    let mut next = || parts.next().ok_or("rank/world/mode");
+    let (rank, world, mode) = (next()?.parse::<usize>()?, next()?.parse::<usize>()?, next()?);
+    let (turn, silent) = (Mutex::new(()), !mode.is_empty());
     let exchange: Arc<dyn Exchange> =
-        Arc::new(Pipes { rank: rank as u32, world: world as u32, turn });
+        Arc::new(Pipes { rank: rank as u32, world: world as u32, turn, silent });
     // Ranks may be more than GPUs.
     let device = Some(rank % cuda::devices()?);
     let routes = Routes { nccl: Route::Copies, ..Routes::default() };
     // Clones of these options share what takes long to make.
-    let common = Options { exchange: Some(exchange), device, routes, ..Options::default() };
+    let common = Options { exchange: Some(exchange.clone()), device, routes, ..Options::default() };
+    match mode {
+        "drops" => return failing::drops(rank, common, exchange.as_ref()),
+        "gives-up" => return failing::gives_up(rank, common, exchange.as_ref()),
+        _ => {}
+    }
     for graph in [false, true] {
         for protocol in ["get", "put"] {
             for count in COUNTS {
@@ -293,4 +312,120 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
         }
     }
     Ok(())
+}
+
+/// How failures end. The processes hear nothing of each other's failures but what the library says on devices.
+mod failing {
+    use super::{Bound, Cuda, Done, Exchange, Options, told};
+    use hostir::data::HostTensor;
+    use hostir::ir::DType;
+    use hostir::plan::{Sizes, prepare};
+    use std::time::{Duration, Instant};
+
+    /// Rounds of [`drops`].
+    const ROUNDS: usize = 100;
+    /// How long a program may take to go after a failure.
+    const MOST: Duration = Duration::from_secs(2);
+
+    /// Rank 1 gets rank 0's part.
+    const SEND: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{1024}] (DeviceMesh{0 1})) -> (T1_g_float[ideviceIdx.x2{2}, iS3{1024}] (DeviceMesh{0 1})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=2048, zero_init=false, resets_to_zero=false)
+  P2PCommunication 1 (type=send, buffer=T0, peer=( 1 - rank ), backend=CUDA)
+  P2PCommunication 2 (type=recv, buffer=T1, peer=( 1 - rank ), backend=CUDA)
+  Wait Communication 2
+  Wait Communication 1
+} // %HostIrContainer
+";
+
+    /// Rank 2's part goes to rank 0, and from there to rank 1.
+    const CHAIN: &str = "%HostIrContainer { (T0_g_float[iS0{1024}] (DeviceMesh{2})) -> (T2_g_float[iS2{1024}] (DeviceMesh{1})) :
+  T1_g_float[iS1{1024}] (DeviceMesh{0}) = ALLOCATE(buffer=T1_g_float[iS1{1024}] (DeviceMesh{0}), mem_type=global, size=1024, zero_init=false, resets_to_zero=false)
+  T2_g_float[iS2{1024}] (DeviceMesh{1}) = ALLOCATE(buffer=T2_g_float[iS2{1024}] (DeviceMesh{1}), mem_type=global, size=1024, zero_init=false, resets_to_zero=false)
+  Communication 0 (type=SendRecv, team=(2 0), root=2, input=T0, output=T1, backend=CUDA)
+  Wait Communication 0
+  Communication 1 (type=SendRecv, team=(0 1), root=0, input=T1, output=T2, backend=CUDA)
+  Wait Communication 1
+} // %HostIrContainer
+";
+
+    /// A program that is loaded on all ranks, run on some, and waited for with a time limit.
+    fn tried(
+        (text, shape): (&str, &[usize]),
+        options: Options,
+        (rank, runs): (usize, bool),
+        exchange: &dyn Exchange,
+    ) -> Done<(Result<(), String>, [Duration; 2])> {
+        let (programs, _) = hostir::load(text);
+        let prepared =
+            prepare(&programs[0], &Sizes::default()).map_err(|diags| told(&diags.items))?;
+        let mut bound: Bound<'_> =
+            Cuda { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
+        let input = HostTensor::zeros(DType::Float, shape);
+        bound.upload(rank as u32, 0, &input).map_err(|diags| told(&diags))?;
+        exchange.gather("ready", &[]).map_err(|error| told(&[error.diag()]))?;
+        let (start, mut done) = (Instant::now(), Ok(()));
+        if runs {
+            done = bound.run(&[]).and_then(|()| bound.wait()).map_err(|diags| told(&diags));
+        }
+        if done.is_err() {
+            let again = bound.wait().err().map_or_else(String::new, |diags| told(&diags));
+            if !again.starts_with("H0529") {
+                return Err(format!("a second wait after a failure says `{again}`").into());
+            }
+        }
+        let waited = start.elapsed();
+        let start = Instant::now();
+        if runs {
+            drop(bound);
+            let spent = [waited, start.elapsed()];
+            exchange.gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
+            return Ok((done, spent));
+        }
+        // What others have open of its memory stays until they are done.
+        exchange.gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
+        Ok((done, [Duration::ZERO; 2]))
+    }
+
+    /// Rank 1 does not run, so rank 0's time is up: each time that is an error, and the program goes at once.
+    pub(super) fn drops(rank: usize, options: Options, exchange: &dyn Exchange) -> Done<()> {
+        let mut longest = [Duration::ZERO; 2];
+        for round in 0..ROUNDS {
+            let graph = round % 2 == 1;
+            let timeout = Duration::from_millis(if rank == 0 { 50 } else { 60_000 });
+            let options = Options { graph, timeout, ..options.clone() };
+            let (done, spent) = tried((SEND, &[1, 1024]), options, (rank, rank == 0), exchange)?;
+            for (most, spent) in longest.iter_mut().zip(spent) {
+                *most = spent.max(*most);
+            }
+            if rank == 0 && (done.is_ok() || spent.iter().any(|spent| *spent > MOST)) {
+                return Err(
+                    format!("round {round}: {done:?}, waited and dropped in {spent:?}").into()
+                );
+            }
+        }
+        if rank == 0 {
+            eprintln!("processes: {ROUNDS} failures, waited and dropped in at most {longest:?}");
+        }
+        Ok(())
+    }
+
+    /// Rank 2 does not run. Rank 0 gives up first and sends on what never came; rank 1, which waits longer, must not
+    /// take that for a result.
+    pub(super) fn gives_up(rank: usize, options: Options, exchange: &dyn Exchange) -> Done<()> {
+        for graph in [false, true] {
+            let timeout = Duration::from_secs(if rank == 0 { 1 } else { 10 });
+            let options = Options { graph, timeout, ..options.clone() };
+            let (done, spent) = tried((CHAIN, &[1024]), options, (rank, rank != 2), exchange)?;
+            let expected = match rank {
+                0 => "H0511: the run did not end within 1000 ms",
+                1 => "H0530: rank 0 gave up before the run of rank 1 had ended",
+                _ => continue,
+            };
+            let error = done.err().unwrap_or_default();
+            if !error.starts_with(expected) || spent[1] > MOST {
+                return Err(format!("rank {rank} says `{error}`, dropped in {spent:?}").into());
+            }
+        }
+        Ok(())
+    }
 }

@@ -5,6 +5,8 @@
 mod needs;
 #[path = "launch/site.rs"]
 mod site;
+#[path = "launch/stand_in.rs"]
+mod stand_in;
 
 use rustix::process::Signal;
 use site::{Site, all_end, children, run, send};
@@ -14,31 +16,13 @@ use std::time::Duration;
 
 fn main() -> std::process::ExitCode {
     needs::run(needs::tests![
-        missing();
+        stand_in::missing();
         the_driver_does_for_a_run,
         a_launch_that_does_not_return,
         a_rank_that_is_stopped,
         a_rank_that_is_killed,
         a_deadline_that_passes,
     ])
-}
-
-/// Why the driver cannot be made here; `None` if it can.
-fn missing() -> Option<&'static str> {
-    if cfg!(target_env = "musl") {
-        return Some("what is linked statically opens no libraries");
-    }
-    let compiles = compiler().arg("--version").output().is_ok_and(|output| output.status.success());
-    (!compiles).then_some("needs a C compiler: cc, or CC=<command>")
-}
-
-/// The C compiler: `cc`, or what `CC` says.
-fn compiler() -> Command {
-    let given = std::env::var("CC").unwrap_or_default();
-    let mut words = given.split_whitespace();
-    let mut command = Command::new(words.next().unwrap_or("cc"));
-    command.args(words);
-    command
 }
 
 /// Each rank sends to the next one, 1,000 times: every exchange is a kernel.
@@ -57,11 +41,7 @@ fn prepared() -> Site {
     let site = Site::new();
     let folder = site.folder.path();
     std::fs::write(folder.join("exchange.hir"), EXCHANGE).unwrap();
-    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/launch/driver.c");
-    let mut command = compiler();
-    command.args(["-shared", "-fPIC", "-o", "libcuda.so.1", text]).current_dir(folder);
-    assert!(command.status().unwrap().success());
-    std::fs::copy(folder.join("libcuda.so.1"), folder.join("libnvrtc.so.13")).unwrap();
+    stand_in::make(folder);
     site
 }
 

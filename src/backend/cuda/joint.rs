@@ -73,7 +73,7 @@ impl Joint {
                 self.tell(diags);
                 result
             }
-            Ok(_) => exchange::agree(self.exchange.as_deref(), what, result),
+            Ok(_) => exchange::agree(self.exchange.as_deref(), what, result).map_err(waited),
         }
     }
 
@@ -91,7 +91,9 @@ impl Joint {
     pub(super) fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, Vec<Diag>> {
         match &self.exchange {
             None => Ok(vec![message.to_vec()]),
-            Some(exchange) => exchange.gather(what, message).map_err(|error| vec![error.diag()]),
+            Some(exchange) => {
+                exchange.gather(what, message).map_err(|error| waited(vec![error.diag()]))
+            }
         }
     }
 
@@ -210,6 +212,15 @@ impl Joint {
         };
         Ok(figures.into_iter().enumerate().map(|(place, own)| most(place, own)).collect())
     }
+}
+
+/// Errors of others, with where this process was.
+fn waited(mut diags: Vec<Diag>) -> Vec<Diag> {
+    if let Some(first) = diags.first_mut().filter(|first| exchange::is_known_to_all(first)) {
+        let note = "this process had done its part of the step, and waited for the others";
+        first.notes.push(note.to_owned());
+    }
+    diags
 }
 
 /// Two ranks with the same device (messages start with its UUID).

@@ -374,9 +374,12 @@ impl<'p> Rank<'p> {
         self.graph = None;
         self.make_outside_marks()?;
         self.streams[0].begin_capture()?;
+        // What is recorded is not under way.
+        let queued = self.queued;
         self.recording = true;
         let issued = self.start();
         self.recording = false;
+        self.queued = queued;
         let graph = self.streams[0].end_capture();
         self.over();
         issued?;

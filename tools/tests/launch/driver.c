@@ -2,7 +2,9 @@
 // issued, flags and kernels do nothing, every event is reached at once. It has what hir-run calls for a program
 // without products and NCCL, on four devices that reach each other. In the environment, DRIVER_LAUNCHES=N says
 // that launches behind the first N of a process do not return, as those of a full queue, which it then says;
-// DRIVER_EVENTS=N, that no event is reached any more behind the first N questions.
+// DRIVER_EVENTS=N, that no event is reached any more behind the first N questions. DRIVER_WAITS=N says that with each Nth
+// launch devices begin to wait: no event is reached, and what frees memory or waits for a stream does not return.
+// With DRIVER_FAILS=N the launch fails too. With DRIVER_LETS_GO=1 devices go on when flags were written three times.
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +14,26 @@ typedef unsigned long long Address;
 
 #define DONE 0
 #define NOT_READY 600
+#define LAUNCH_FAILED 719
 #define NOTHING(name) \
     int name(void) { return DONE; }
 #define HANDLE(name) \
     int name(void **made) { return handle(made); }
 
 enum { MAJOR = 75, MINOR = 76, MULTIPROCESSORS = 16, DEVICES = 4 };
+
+// Whether devices wait, for what was launched since, and how often flags were written meanwhile.
+static int waiting, launches, written;
+
+static int number(const char *variable) {
+    const char *text = getenv(variable);
+    return text ? atoi(text) : 0;
+}
+static void wait_for_devices(void) {
+    while (__atomic_load_n(&waiting, __ATOMIC_ACQUIRE)) {
+        usleep(1000);
+    }
+}
 
 static int handle(void **made) {
     *made = malloc(1);
@@ -89,6 +105,7 @@ int cuMemAlloc_v2(Address *address, size_t bytes) {
     return *address ? DONE : 2;
 }
 int cuMemFree_v2(Address address) {
+    wait_for_devices();
     free((void *)address);
     return DONE;
 }
@@ -120,10 +137,19 @@ int cuMemsetD8Async(Address to, unsigned char byte, size_t bytes) {
 
 HANDLE(cuStreamCreateWithPriority)
 NOTHING(cuStreamDestroy_v2)
-NOTHING(cuStreamSynchronize)
+int cuStreamSynchronize(void) {
+    wait_for_devices();
+    return DONE;
+}
 NOTHING(cuStreamQuery)
 NOTHING(cuStreamWaitEvent)
-NOTHING(cuStreamBatchMemOp_v2)
+int cuStreamBatchMemOp_v2(void) {
+    if (__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) && number("DRIVER_LETS_GO")
+        && __atomic_add_fetch(&written, 1, __ATOMIC_RELAXED) >= 3) {
+        __atomic_store_n(&waiting, 0, __ATOMIC_RELEASE);
+    }
+    return DONE;
+}
 HANDLE(cuEventCreate)
 NOTHING(cuEventDestroy_v2)
 NOTHING(cuEventRecord)
@@ -147,11 +173,19 @@ int cuLaunchKernelEx(void) {
             pause();
         }
     }
+    int fails = number("DRIVER_FAILS"), waits = number("DRIVER_WAITS");
+    if ((fails || waits) && __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == (fails ? fails : waits)) {
+        __atomic_store_n(&launches, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&written, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&waiting, 1, __ATOMIC_RELEASE);
+        return fails ? LAUNCH_FAILED : DONE;
+    }
     return DONE;
 }
 int cuEventQuery(void) {
     static int calls;
-    return exceeds(&calls, "DRIVER_EVENTS") ? NOT_READY : DONE;
+    int waits = __atomic_load_n(&waiting, __ATOMIC_ACQUIRE);
+    return waits || exceeds(&calls, "DRIVER_EVENTS") ? NOT_READY : DONE;
 }
 
 // ---- NVRTC ----

@@ -1,0 +1,123 @@
+"""Ranks that are killed or stopped while others wait for them: tools/gpu-suite's part `teardown`.
+
+Programs of test/run/teardown run on two GPUs, one process a rank, again and again; two seconds after they began one
+rank is sent SIGKILL or SIGSTOP. The others have to end by themselves, within the time limit and two seconds, and say
+which op and iteration they waited in, or that they were between two runs.
+"""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from launch import Said, environment, running
+
+ROOT = Path(__file__).resolve().parents[2]
+# Seconds that a run may take, and how much longer until everything has ended.
+LIMIT, MORE = 5, 2
+# Elements that make a run some milliseconds long.
+PROGRAMS = {"one_team": 1 << 22, "two_teams": 1 << 22, "copies_beside": 1 << 23}
+# What is said of a process that does not end by itself.
+FROM_OUTSIDE = ("does not return", "did not come back", "does not stop")
+# More messages at once than a graph of several GPUs may pull without copy engines, and as many as it may.
+PULLS = """%HostIrContainer {{ (T0_g_float[ideviceIdx.x0{{2}}, iS1{{{n}}}, iS2{{{m}}}] (DeviceMesh{{0 1}})) -> (T1_g_float[ideviceIdx.x3{{2}}, iS4{{{n}}}, iS5{{{m}}}] (DeviceMesh{{0 1}})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size={all}, zero_init=false, resets_to_zero=false)
+  GetCurrentStream into Stream 999
+  FOR s from 0 to {n}:
+    SetCurrentStream to Stream s
+    Synchronize Stream 999
+    T2_l_float[ideviceIdx.x6{{2}}, iS7{{{m}}}] (DeviceMesh{{0 1}})
+       = HirAliasSelect( T0, axis = iS1{{{n}}}, index = s )
+    T3_l_float[ideviceIdx.x8{{2}}, iS9{{{m}}}] (DeviceMesh{{0 1}})
+       = HirAliasSelect( T1, axis = iS4{{{n}}}, index = s )
+    P2PCommunication 0 (type=send, buffer=T2, peer=( 1 - rank ), backend=CUDA)
+    P2PCommunication 1 (type=recv, buffer=T3, peer=( 1 - rank ), backend=CUDA)
+    Wait Communication 1
+    Wait Communication 0
+  SetCurrentStream to Stream 999
+  FOR s from 0 to {n}:
+    Synchronize Stream s
+}} // %HostIrContainer
+"""
+
+
+def say(suite, name, wrong):
+    if wrong:
+        suite.failed.append(name)
+        print(f"FAILED {name}: {wrong}", flush=True)
+    else:
+        suite.passed += 1
+        print(f"ok {name}", flush=True)
+
+
+def started(suite, program, flags, cumem):
+    """A benchmark that would go on for hours, its messages, and its ranks' processes once all are ready."""
+    count = PROGRAMS[program]
+    command = [str(suite.tool), str(ROOT / f"test/run/teardown/{program}.hir"), "--backend=cuda", "-n", "2", "--processes"]
+    command += ["--set", f"i0={count}", "--bench", "--iters", "100000000", "--timeout-ms", str(LIMIT * 1000), *flags]
+    parent = subprocess.Popen(command, env=environment({"NCCL_CUMEM_ENABLE": cumem}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = Said(parent.stderr)
+    ready = said.has("ready in", 60)
+    time.sleep(2)
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split() if ready else []
+    return parent, said, [int(child) for child in children]
+
+
+def interrupted(suite, name, program, number, flags, cumem):
+    if (suite.options.only or "") not in name:
+        return
+    parent, said, children = started(suite, program, flags, cumem)
+    if len(children) != 2:
+        parent.kill()
+        say(suite, name, f"the run was not ready, or ended too early: {said.all()[-2000:]}")
+        return
+    sent = time.time()
+    os.kill(children[1], number)
+    try:
+        parent.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        parent.kill()
+        say(suite, name, f"no end within 60 s\n{said.all()[-2000:]}")
+        return
+    spent, err = time.time() - sent, said.all()
+    placed = "gave up in" in err or "waited for the others" in err
+    wrong = [
+        text
+        for text, bad in (
+            (f"exit {parent.returncode}", parent.returncode != 3),
+            (f"ended after {spent:.1f} s", spent > LIMIT + MORE),
+            ("processes are left", any(running(child) for child in children)),
+            ("a process was ended from outside", any(text in err for text in FROM_OUTSIDE)),
+            ("the lost rank is not named", "rank 1 is lost" not in err),
+            ("nobody says where it was", not placed),
+        )
+        if bad
+    ]
+    say(suite, f"{name} ({spent:.1f} s)", f"{', '.join(wrong)}\n{err[-3000:]}" if wrong else None)
+    if not wrong:
+        print("".join(f"    {line.strip()}\n" for line in err.splitlines() if "gave up in" in line or "waited for" in line), end="")
+
+
+def pulls(suite):
+    """Recorded pulls go through kernels, or are refused; they never wait for each other's engines."""
+    with tempfile.TemporaryDirectory() as folder:
+        for streams, code, texts in ((60, 0, ()), (66, 0, ()), (80, 3, ("H0505", "--processes"))):
+            path = Path(folder) / f"pulls{streams}.hir"
+            path.write_text(PULLS.format(n=streams, m=1 << 19, all=2 * streams << 19))
+            command = [str(suite.tool), str(path), "--backend=cuda", "--graph", "--streams", str(streams), "--timeout-ms", "20000", "--input", "0=ones"]
+            suite.expect(f"{streams} recorded pulls at once", command, code, *texts)
+
+
+def main(suite):
+    if suite.count < 2:
+        suite.skip("teardown", "it needs two GPUs")
+        return
+    pulls(suite)
+    for program in PROGRAMS:
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            for flags in ([], ["--graph"]):
+                cumem = "0" if program == "two_teams" else "1"
+                name = f"{number.name} while {program} runs{' as a graph' if flags else ''}, NCCL_CUMEM_ENABLE={cumem}"
+                interrupted(suite, name, program, number, flags, cumem)
