@@ -3,7 +3,7 @@
 //!
 //! A [`Session`] holds one program with fixed sizes, ready to run any number of times. It owns what it
 //! needs (streams, events, kernels, communicators, memory between the ops) and nothing of the process: no
-//! globals, signal handlers, threads of its own that outlive a call, or exits; every call leaves the
+//! signal handlers, threads of its own that outlive a call (but after failures), or exits; every call leaves the
 //! thread's current context as it found it. Sessions are independent of each other. `docs/library.md` is the long version.
 //!
 //! ```no_run

@@ -114,5 +114,5 @@ fn devices_wait_for_ever() {
 }
 
 fn recorded_runs_end_too() {
-    with_driver("H0522 10 graph", &[("DRIVER_FAILS", "150"), ("DRIVER_LETS_GO", "1")]);
+    with_driver("H0522 10 graph", &[("DRIVER_FAILS", "2"), ("DRIVER_LETS_GO", "1")]);
 }

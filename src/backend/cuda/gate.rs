@@ -1,19 +1,20 @@
 //! Where the ranks' threads wait for each other.
 
+use super::alarm::Alarm;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// A barrier that a rank which fails can open for good, so that nobody waits for it.
+/// A barrier that is open for good once a rank fails, so that nobody waits for it.
 pub(super) struct Gate {
     members: usize,
     arrived: AtomicUsize,
-    broken: AtomicBool,
+    alarm: Arc<Alarm>,
 }
 
 impl Gate {
-    /// A gate for so many threads.
-    pub(super) fn new(members: usize) -> Self {
-        Self { members, arrived: AtomicUsize::new(0), broken: AtomicBool::new(false) }
+    /// A gate for the threads of so many ranks, which raise an alarm when they fail.
+    pub(super) fn new(members: usize, alarm: Arc<Alarm>) -> Self {
+        Self { members, arrived: AtomicUsize::new(0), alarm }
     }
 
     /// Waits until all members are here as often as this one. Spins: the threads should go on at the
@@ -21,30 +22,8 @@ impl Gate {
     pub(super) fn wait(&self) {
         let number = self.arrived.fetch_add(1, Ordering::AcqRel);
         let wanted = (number / self.members + 1) * self.members;
-        while self.arrived.load(Ordering::Acquire) < wanted && !self.broken.load(Ordering::Acquire)
-        {
+        while self.arrived.load(Ordering::Acquire) < wanted && self.alarm.first().is_none() {
             std::thread::yield_now();
-        }
-    }
-
-    /// Lets everybody through from now on.
-    pub(super) fn open(&self) {
-        self.broken.store(true, Ordering::Release);
-    }
-
-    /// Opens the gate if the thread panics while the guard is there.
-    pub(super) fn guard(&self) -> GateGuard<'_> {
-        GateGuard(self)
-    }
-}
-
-/// See [`Gate::guard`].
-pub(super) struct GateGuard<'a>(&'a Gate);
-
-impl Drop for GateGuard<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.open();
         }
     }
 }
@@ -170,7 +149,8 @@ mod tests {
 
     #[test]
     fn nobody_passes_early_and_nobody_waits_for_the_failed() {
-        let (gate, passed) = (Gate::new(3), AtomicUsize::new(0));
+        let alarm = Arc::new(Alarm::default());
+        let (gate, passed) = (Gate::new(3, alarm.clone()), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
@@ -184,7 +164,7 @@ mod tests {
                 });
             }
         });
-        gate.open();
+        alarm.raise(1);
         gate.wait();
     }
 }

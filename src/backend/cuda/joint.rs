@@ -4,7 +4,7 @@
 //! plans all ranks (that is cheap, and the same everywhere), but only its own rank is opened, tuned,
 //! joined, rehearsed and run. Each step ends on all processes by [`Joint::end`].
 
-use super::pool::{Pool, Waiting};
+use super::room::Room;
 use super::sys::blas::Shape;
 use super::sys::driver::Device;
 use super::{Options, load};
@@ -37,7 +37,7 @@ pub(super) struct Placed {
     /// Whether all ranks' devices multiply 8-bit floats.
     pub(super) fp8: bool,
     /// Room on this process's device for blocks that wait for other ranks.
-    pub(super) waiting: Waiting,
+    pub(super) waiting: Room,
     /// The least room of all processes.
     pub(super) blocks: usize,
 }
@@ -115,7 +115,7 @@ impl Joint {
         &self,
         found: usize,
         talk: bool,
-        (pool, beside): (&Arc<Pool>, bool),
+        beside: bool,
     ) -> Result<Placed, Vec<Diag>> {
         // Everybody asks, whoever needs to know: the steps are the same on all processes.
         let on_host = self.place_on_host()?;
@@ -135,7 +135,7 @@ impl Joint {
         let mut message = uuid.to_vec();
         message.extend(own.to_le_bytes());
         message.push(u8::from(fp8));
-        let waiting = load::room(pool, ordinal, own, beside);
+        let waiting = Room::new(ordinal, own, beside);
         message.extend((waiting.blocks() as u32).to_le_bytes());
         let all = self.gather("devices", &message)?;
         let shared = shared(&all);

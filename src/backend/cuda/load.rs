@@ -10,18 +10,20 @@ use super::alarm::Alarm;
 use super::bind::route;
 use super::bounds;
 use super::comm::{self, Team};
-use super::gate::{Gate, Turns};
+use super::gate::Turns;
 use super::joint::{Joint, Placed};
 use super::memory::Layout;
 use super::messages::{self, Messages};
 use super::peers;
-use super::pool::{Link, Pool, Waiting};
+use super::pool::{Link, Pool};
 use super::rank::{self, Rank};
+use super::room::Room;
 use super::schedule::{self, Refusal, Schedule, Settings, order};
 use super::sys::driver::{self, Device};
 use super::sys::image::is_whole;
 use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
+use super::teardown::{self, Belongings};
 use super::{Failure, Images, Options, Reached};
 use crate::backend::{RunResult, Stats, cpu};
 use crate::data::HostTensor;
@@ -47,9 +49,10 @@ pub struct Loaded<'p> {
     world: Option<Link>,
     /// Whether everything went well so far.
     sound: bool,
+    /// What is dropped with the ranks.
+    left: Option<Belongings>,
     /// Room on its devices for blocks that wait.
-    #[allow(dead_code, reason = "held for its Drop only")]
-    waiting: Vec<Waiting>,
+    waiting: Vec<Room>,
 }
 
 /// Everything that happens once. With `callers` inputs and outputs get no memory yet, and no graph can be
@@ -86,7 +89,7 @@ pub(super) fn load<'p>(
     }
     clock.lap("rehearse");
     if options.graph && !callers {
-        loaded.each(|rank| rank.capture())?;
+        loaded.each(|rank| rank.capture(options.timeout))?;
         clock.lap("capture");
     }
     loaded.phases = clock.laps;
@@ -158,6 +161,7 @@ fn opened<'p>(
         lent: Vec::new(),
         world: None,
         sound: false,
+        left: None,
         waiting,
     };
     Ok((loaded, wiring))
@@ -231,25 +235,13 @@ struct Site {
     /// Whether every rank has a device of its own.
     apart: bool,
     /// By device: room for blocks that wait for other ranks.
-    waiting: Vec<Waiting>,
+    waiting: Vec<Room>,
     /// The least room of all devices of the run.
     blocks: usize,
 }
 
 /// Most blocks of one program that wait for other ranks, as a rule.
 const BLOCKS: usize = 64;
-
-/// Room for a program's blocks on a device: at most half of its multiprocessors. Programs that run `beside` each
-/// other have three quarters together. What other ranks wait for runs on the rest.
-pub(super) fn room(
-    pool: &Arc<Pool>,
-    ordinal: usize,
-    multiprocessors: u32,
-    beside: bool,
-) -> Waiting {
-    let all = multiprocessors as usize;
-    pool.waiting(ordinal, all / 2, if beside { all * 3 / 4 } else { usize::MAX })
-}
 
 impl Site {
     /// Whether copy engines only push ([`Settings::push`]): in a graph of several of this process's devices.
@@ -275,7 +267,7 @@ fn site(
     if joint.is_several() {
         let found = found().map_err(|diag| vec![diag])?;
         let Placed { device, ordinal, multiprocessors, fp8, apart, waiting, blocks } =
-            joint.place(found, over_nccl, (&options.pool, beside))?;
+            joint.place(found, over_nccl, beside)?;
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
         let waiting = vec![waiting];
         return Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart, waiting, blocks });
@@ -287,9 +279,9 @@ fn site(
     let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
     let count = devices.len();
     let apart = are_apart(&ordinals, prepared.plans.len());
-    let room = |ordinal: &usize| room(&options.pool, *ordinal, multiprocessors, beside);
-    let waiting: Vec<Waiting> = ordinals.iter().map(room).collect();
-    let blocks = waiting.iter().map(Waiting::blocks).min().unwrap_or(0);
+    let room = |ordinal: &usize| Room::new(*ordinal, multiprocessors, beside);
+    let waiting: Vec<Room> = ordinals.iter().map(room).collect();
+    let blocks = waiting.iter().map(Room::blocks).min().unwrap_or(0);
     Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart, waiting, blocks })
 }
 
@@ -519,6 +511,7 @@ impl Loaded<'_> {
 
     /// Hands the ranks their inputs, `[rank][tensor input]`; those of other processes' ranks are not looked at.
     pub fn upload(&mut self, inputs: &[Vec<HostTensor>]) -> Result<(), Vec<Diag>> {
+        self.check()?;
         let (given, needed) = (inputs.len(), self.prepared.plans.len());
         if given != needed {
             let message = format!("inputs for {given} ranks were given, {needed} are needed");
@@ -579,15 +572,14 @@ impl Loaded<'_> {
         count: usize,
         work: impl Fn(&mut Rank<'_>, Duration) -> Result<f64, Failure> + Sync,
     ) -> Result<Vec<f64>, Vec<Diag>> {
-        let (gate, timeout) = (Gate::new(self.ranks.len()), self.timeout);
+        let (gate, timeout) = (self.gate(), self.timeout);
         let joint = self.joint.clone();
         let most = Mutex::new(vec![0.0f64; count]);
         self.each(|rank| {
-            let _panic = gate.guard();
             for round in 0..=count {
                 gate.wait();
                 joint.meet().map_err(|error| Failure::peer(error).within(Reached::Before))?;
-                let figure = work(rank, timeout).inspect_err(|_| gate.open())?;
+                let figure = work(rank, timeout)?;
                 let Some(round) = round.checked_sub(1) else { continue };
                 if let Ok(mut most) = most.lock() {
                     most[round] = most[round].max(figure);
@@ -606,15 +598,14 @@ impl Drop for Loaded<'_> {
         } else if self.sound && self.ranks.iter().all(Rank::is_quiet) {
             self.leave();
         }
-        // Together: what a member of a communicator does at its end may take the others.
-        match self.ranks.len() {
-            1 => self.ranks.drain(..).for_each(Rank::retire),
-            _ => std::thread::scope(|scope| {
-                for rank in self.ranks.drain(..) {
-                    scope.spawn(|| rank.retire());
-                }
-            }),
+        // One of them may still write to the others' memory.
+        if !self.ranks.iter().all(Rank::is_quiet) {
+            let ranks = std::mem::take(&mut self.ranks);
+            std::mem::forget((ranks, std::mem::take(&mut self.waiting), self.left.take()));
+            return;
         }
+        let left = self.left.take();
+        teardown::release(self.ranks.drain(..).map(Rank::belongings).chain(left).collect());
     }
 }
 

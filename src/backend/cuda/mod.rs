@@ -28,6 +28,7 @@ mod messages;
 mod peers;
 mod pool;
 mod rank;
+mod room;
 mod schedule;
 mod shortage;
 mod sys;
@@ -270,6 +271,10 @@ impl Failure {
 
     /// In the instruction that was reached, if that is known.
     fn within(self, reached: Reached) -> Self {
+        if matches!(self.cause, Cause::Cuda(_)) {
+            // A call that failed says nothing of what other calls wait for.
+            return self;
+        }
         let own = "every communication of the rank had ended: what had not is work of its own";
         let queued = "several runs were enqueued, and which of them did not end is not known: with a wait after each the op is named";
         let before = "the rank was between two runs, and waited for the others before the next one";

@@ -118,6 +118,7 @@ fn open(
     let all = joint.gather("memory", &own)?;
     let mut opened = Vec::new();
     for rank in ranks {
+        let direct = messages.peers(rank.plan.rank);
         for other in messages.reachable(rank.plan.rank) {
             let (handle, host) = all
                 .get(other as usize)
@@ -126,8 +127,12 @@ fn open(
             if host != joint.host().as_bytes() {
                 return Err(vec![apart(rank.plan.rank, other)]);
             }
-            let memory = Opened::new(&rank.device, Handle(*handle)).map_err(failed)?;
-            opened.push((other, memory));
+            match Opened::new(&rank.device, Handle(*handle)) {
+                Ok(memory) => opened.push((other, memory)),
+                Err(error) if direct.contains(&other) => return Err(failed(error)),
+                // It is told by the ranks in between.
+                Err(_) => {}
+            }
         }
     }
     Ok(opened)

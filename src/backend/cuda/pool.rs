@@ -64,8 +64,6 @@ struct State {
     /// By kind of device.
     choices: Known<(String, Shape), usize>,
     devices: BTreeMap<usize, Arc<Device>>,
-    /// By device: blocks of programs' kernels that may wait there for other ranks.
-    waiting: BTreeMap<usize, usize>,
     /// How often a world was discarded.
     discards: u64,
 }
@@ -81,7 +79,6 @@ impl Default for State {
             images: Known::new(MODULES),
             choices: Known::new(CHOICES),
             devices: BTreeMap::new(),
-            waiting: BTreeMap::new(),
             discards: 0,
         }
     }
@@ -166,21 +163,6 @@ impl Pool {
             None => Arc::new(Created { blas: Blas::new()?, device: device.clone() }),
         };
         Ok(Handle { pool: self.clone(), created, keep: false })
-    }
-
-    /// Room on a device for blocks that wait for other ranks: `wanted`, or what is left of `limit` beside the
-    /// other programs of this pool.
-    pub(super) fn waiting(
-        self: &Arc<Self>,
-        ordinal: usize,
-        wanted: usize,
-        limit: usize,
-    ) -> Waiting {
-        let mut state = self.lock();
-        let taken = state.waiting.entry(ordinal).or_default();
-        let blocks = wanted.min(limit.saturating_sub(*taken));
-        *taken += blocks;
-        Waiting { pool: self.clone(), ordinal, blocks }
     }
 
     /// Communicators of a world, by rank.
@@ -331,35 +313,6 @@ impl Drop for Handle {
     }
 }
 
-/// Room on a device for blocks that wait for other ranks, as long as this is there.
-pub(super) struct Waiting {
-    pool: Arc<Pool>,
-    ordinal: usize,
-    blocks: usize,
-}
-
-impl Waiting {
-    /// How many blocks.
-    pub(super) fn blocks(&self) -> usize {
-        self.blocks
-    }
-
-    /// Gives back all but so many.
-    pub(super) fn shrink(&mut self, blocks: usize) {
-        let rest = self.blocks.saturating_sub(blocks);
-        self.blocks -= rest;
-        if let Some(taken) = self.pool.lock().waiting.get_mut(&self.ordinal) {
-            *taken = taken.saturating_sub(rest);
-        }
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.shrink(0);
-    }
-}
-
 /// Memory that one rank has.
 pub(super) struct Arena {
     pool: Arc<Pool>,
@@ -401,19 +354,6 @@ mod tests {
         assert_eq!(pool.image(90, "a", broken), Ok(vec![1]));
         assert_eq!(pool.image(100, "a", || Ok(vec![2])), Ok(vec![2]));
         assert!(pool.image(90, "b", broken).is_err());
-    }
-
-    #[test]
-    fn programs_beside_each_other_share_the_room_for_waiting() {
-        let pool = Arc::new(Pool::default());
-        let mut first = pool.waiting(0, 66, 99);
-        assert_eq!(first.blocks(), 66);
-        first.shrink(40);
-        let second = pool.waiting(0, 66, 99);
-        assert_eq!((first.blocks(), second.blocks()), (40, 59));
-        assert_eq!((pool.waiting(0, 66, 99).blocks(), pool.waiting(1, 66, 99).blocks()), (0, 66));
-        drop(first);
-        assert_eq!(pool.waiting(0, 66, 99).blocks(), 40);
     }
 
     #[test]

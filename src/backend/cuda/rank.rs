@@ -10,7 +10,7 @@
 //! - **How long.** The rank owns its memory, streams, functions, products and communicators, and [`Peers`] keeps
 //!   the others' memory open or is shared with the ranks that own it. They are dropped when the rank's runs have
 //!   ended: whoever drops a rank waits first or aborts it, and a rank whose device may still be at work is never
-//!   dropped ([`Rank::retire`]). A graph is dropped before what it recorded.
+//!   dropped, nor are those that it may write to ([`Loaded`](super::Loaded)). A graph is dropped before what it recorded.
 //! - **Who else.** The schedule orders calls of several streams that touch the same memory, by events, and those
 //!   of several ranks by flags or communicators. Host code touches the memory between runs only.
 //! - **Alike.** All ranks of a communicator were made from one prepared program, so their calls agree.
@@ -37,7 +37,7 @@ use super::sys::blas::{Operands, Product};
 use super::sys::driver::{self, Device, Event, Graph, Memory, Priority, Stream};
 use super::sys::module::Function;
 use super::sys::peer::WordOp;
-use super::teardown::Ending;
+use super::teardown::{Ending, Recorded};
 use super::watch::Watched;
 use super::{Failure, Images};
 use crate::backend::exchange::Exchange;
@@ -91,7 +91,7 @@ pub(super) struct Rank<'p> {
     // Dropped in this order: what is used before what it uses.
     graph: Option<Graph>,
     /// Recorded runs with old addresses; they may still be going on.
-    retired: Vec<Graph>,
+    retired: Vec<Recorded>,
     pub(super) comms: Vec<(usize, Communicator)>,
     /// The communicator of all ranks, while others are split off it.
     pub(super) world: Option<Communicator>,
@@ -369,7 +369,7 @@ impl<'p> Rank<'p> {
     }
 
     /// Records the program as a graph, which [`Rank::start`] then replays.
-    pub(super) fn capture(&mut self) -> Result<(), Failure> {
+    pub(super) fn capture(&mut self, timeout: Duration) -> Result<(), Failure> {
         self.device.make_current()?;
         self.graph = None;
         self.make_outside_marks()?;
@@ -386,9 +386,9 @@ impl<'p> Rank<'p> {
         let graph = graph?;
         // A first launch must not bring anything to the device: other ranks may wait there already.
         self.streams[0].upload(&graph)?;
-        self.streams[0].synchronize()?;
         self.graph = Some(graph);
-        Ok(())
+        // Earlier runs may be under way.
+        self.wait(timeout)
     }
 
     fn issue(&mut self, at: usize, stream: usize) -> Result<(), Failure> {

@@ -4,32 +4,41 @@
 //! hold either. What waits has to be let go before anything can be freed, and a call that frees may itself wait
 //! for the device. So a thread of its own does all of it, in this order:
 //!
-//! 1. Poison the ranks of other processes whose memory is open here, then raise all own flags, without waiting.
-//!    What streams do from then on with data that never came is of no consequence here, and elsewhere whoever
-//!    meets its effects finds the poison, which was written before ([`Rank::poisoned`](super::rank::Rank)).
-//! 2. Give up graphs, beside everything else: `ncclCommAbort` waits until no graph holds its communicator, and
-//!    the driver lets go of a graph that runs when it ends.
-//! 3. Abort all communicators as one group: NCCL tells all of their kernels to end before it waits for any of
+//! 1. Poison the ranks of other processes whose memory is open here. What streams do from now on with data that
+//!    never came is of no consequence here, and elsewhere whoever meets its effects finds the poison, which was
+//!    written before ([`Rank::wait`](super::rank::Rank::wait)).
+//! 2. Abort all communicators as one group: NCCL tells all of their kernels to end before it waits for any of
 //!    them (`setCommAbortFlags` in `init.cc`).
-//! 4. Raise flags until every stream has come to its end.
+//! 3. Raise own flags, until every stream has come to its end. They are raised behind the calls of step 2, so that
+//!    no communication of NCCL's carries garbage, and beside the rest of it, which may wait for the streams.
+//! 4. Beside all that, give up graphs: `ncclCommAbort` waits until no graph holds its communicator, and the driver
+//!    lets go of a graph that runs when it ends.
 //!
 //! The rank waits for the thread, for a limited time. If that is not enough, the thread goes on by itself, and
-//! what its device may still use is never freed ([`Ending::is_over`]).
+//! what its device may still use is never freed ([`Ending::is_over`]). What is dropped in the end goes in such a
+//! thread too ([`release`]).
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
 use super::sys::Error;
 use super::sys::driver::{Device, Event, Graph, Memory, Stream};
 use super::sys::peer::WordOp;
 use nccl_rs::Communicator;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a rank waits until its device has let go.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long the thread goes on.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long NCCL may take until its kernels are told to end.
+const TOLD: Duration = Duration::from_millis(300);
 /// Between two looks at the streams.
 const PAUSE: Duration = Duration::from_micros(200);
+
+/// A graph with the marks that it sets, by the event that they stand for.
+pub(super) type Recorded = (Graph, BTreeMap<usize, Event>);
 
 /// What a rank has under way.
 pub(super) struct Estate {
@@ -40,7 +49,8 @@ pub(super) struct Estate {
     pub(super) flags: Vec<WordOp>,
     /// The stream that writes both, on which nothing else waits.
     pub(super) aside: Option<Stream>,
-    pub(super) graphs: Vec<Graph>,
+    /// With the marks that they set.
+    pub(super) graphs: Vec<Recorded>,
     pub(super) communicators: Vec<Communicator>,
     /// What they work on.
     pub(super) memory: Option<Memory>,
@@ -48,80 +58,116 @@ pub(super) struct Estate {
     pub(super) streams: Vec<Stream>,
 }
 
-/// The end of a rank's work, under way or reached.
-#[derive(Clone, Default)]
-pub(super) struct Ending(Arc<(Mutex<bool>, Condvar)>);
+/// What is dropped once nothing uses it any more.
+pub(super) type Belongings = Box<dyn Send>;
+
+/// The end of work that may not return, in a thread of its own.
+#[derive(Clone)]
+pub(super) struct Ending {
+    over: Arc<(Mutex<bool>, Condvar)>,
+    begun: Instant,
+}
 
 impl Ending {
-    /// Whether the device has let go of everything.
+    /// Begins such work, which says whether it came to its end. Where no thread can be started the work is left
+    /// undone for good, and what it owns stays where it is.
+    fn of(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Self {
+        let ending = Self { over: Arc::default(), begun: Instant::now() };
+        let told = ending.clone();
+        let done = thread(name, move || {
+            if work() {
+                told.set();
+            }
+        });
+        drop(done);
+        ending
+    }
+
+    /// Whether the work came to its end.
     pub(super) fn is_over(&self) -> bool {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set(&self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
+        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.over.1.notify_all();
     }
 
-    /// Waits for the end, for a limited time.
-    fn wait(&self, patience: Duration) {
-        let over = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.0.1.wait_timeout_while(over, patience, |over| !*over);
+    /// Waits for the end, until [`PATIENCE`] has passed since the beginning.
+    pub(super) fn wait(&self) {
+        let left = PATIENCE.saturating_sub(self.begun.elapsed());
+        let over = self.over.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.over.1.wait_timeout_while(over, left, |over| !*over);
     }
 }
 
-/// Does work that may not return in a thread, and waits for it for a limited time. A thread that cannot be
-/// started leaves the work undone.
-fn limited(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Ending {
-    let ending = Ending::default();
-    let told = ending.clone();
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        if work() {
-            told.set();
+/// A thread for work that is not dropped if there can be no thread: to drop what it owns may wait for a device.
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let own = work.clone();
+    let body = move || {
+        let work = own.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(work) = work {
+            work();
         }
-    });
-    if thread.is_ok() {
-        ending.wait(PATIENCE);
+    };
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    if started.is_err() {
+        std::mem::forget(work.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
-    ending
+    started.ok()
 }
 
-/// Ends what a failed rank has under way.
+/// Begins to end what a failed rank has under way.
 pub(super) fn end(estate: Estate) -> Ending {
-    limited("hir-teardown", move || estate.end().is_ok())
+    Ending::of("hir-teardown", move || estate.end())
 }
 
-/// Destroys the communicators of a rank whose work has ended. NCCL may wait for the other members to do the
-/// same, who may be processes that do not.
-pub(super) fn destroy(device: Arc<Device>, communicators: Vec<Communicator>) {
-    if communicators.is_empty() {
-        return;
-    }
-    limited("hir-destroy", move || {
-        let _ = device.make_current();
-        drop(communicators);
-        true
+/// Drops what belongs to ranks whose work has ended, all at the same time, and waits for that for a limited time. It
+/// may wait for work of others: to free memory waits for the whole device, and NCCL may wait for other members of a
+/// communicator.
+pub(super) fn release(all: Vec<Belongings>) {
+    let endings = all.into_iter().map(|belongings| {
+        Ending::of("hir-release", move || {
+            drop(belongings);
+            true
+        })
     });
+    let endings: Vec<Ending> = endings.collect();
+    endings.iter().for_each(Ending::wait);
 }
 
 impl Estate {
-    /// Comes back when every stream is at its end.
-    fn end(self) -> Result<(), Error> {
+    /// Comes back when every stream is at its end; whether that is so. What a call says here is of no use: where
+    /// the device is lost there is nothing to let go of.
+    fn end(self) -> bool {
         let Self { device, poison, flags, aside, graphs, communicators, memory, streams } = self;
-        device.make_current()?;
+        let _ = device.make_current();
         if let Some(aside) = &aside {
-            write(aside, &poison)?;
-            write(aside, &flags)?;
+            let _ = write(aside, &poison);
         }
-        let graphs = std::thread::spawn(move || drop(graphs));
-        let _ = Communicator::abort_together(communicators);
-        let mut release = Release::new(&device, aside, flags)?;
-        let ended = release.until_idle(&device, &streams);
-        // A graph whose run has ended goes at once; memory that may still be used stays for good.
-        match ended {
-            Ok(()) => drop((graphs.join(), memory)),
-            Err(_) => std::mem::forget(memory),
+        let graphs = thread("hir-graphs", move || drop(graphs));
+        let (told, heard) = mpsc::channel();
+        let communicators = thread("hir-abort", {
+            let device = device.clone();
+            move || {
+                let _ = device.make_current();
+                let tell = || {
+                    let _ = told.send(());
+                };
+                let _ = Communicator::abort_together(communicators, tell);
+            }
+        });
+        let _ = heard.recv_timeout(TOLD);
+        let idle = Release { device: &device, aside, flags }.until_idle(&streams);
+        if !idle {
+            // Memory that may still be used stays for good.
+            std::mem::forget(memory);
+            return false;
         }
+        // What was held by runs goes now that these have ended.
+        let ended = [graphs, communicators].into_iter().flatten().all(|one| one.join().is_ok());
+        drop(memory);
         ended
     }
 }
@@ -135,50 +181,49 @@ fn write(aside: &Stream, words: &[WordOp]) -> Result<(), Error> {
 }
 
 /// Raises flags again and again.
-struct Release {
+struct Release<'a> {
+    device: &'a Arc<Device>,
     aside: Option<Stream>,
     flags: Vec<WordOp>,
-    /// Behind what was raised last.
-    raised: Event,
 }
 
-impl Release {
-    fn new(device: &Arc<Device>, aside: Option<Stream>, flags: Vec<WordOp>) -> Result<Self, Error> {
-        Ok(Self { aside, flags, raised: Event::new(device, false)? })
+impl Release<'_> {
+    /// Raises the flags, and marks that with `raised`.
+    fn raise(&self, raised: &Event) -> Result<(), Error> {
+        let Some(aside) = &self.aside else { return Ok(()) };
+        write(aside, &self.flags)?;
+        aside.record(raised)
     }
 
-    /// Raises the flags, unless those of the last time are not raised yet.
-    fn raise(&self) -> Result<(), Error> {
-        let Some(aside) = self.aside.as_ref().filter(|_| !self.flags.is_empty()) else {
-            return Ok(());
+    /// Marks behind all that these streams have to do. A mark that cannot be made is of a device that is lost.
+    fn ends(&self, streams: &[Stream]) -> Vec<Event> {
+        let end = |stream: &Stream| {
+            let end = Event::new(self.device, false).ok()?;
+            stream.record(&end).ok().map(|()| end)
         };
-        if self.raised.is_reached()? {
-            write(aside, &self.flags)?;
-            aside.record(&self.raised)?;
-        }
-        Ok(())
+        streams.iter().filter_map(end).collect()
     }
 
-    /// Comes back when all streams are at their ends. It asks events rather than streams, as
-    /// [`Rank::wait`](super::rank::Rank) does. What a device that is lost says to that is as good as an end.
-    fn until_idle(&mut self, device: &Arc<Device>, streams: &[Stream]) -> Result<(), Error> {
+    /// Whether all streams came to their ends. It asks events rather than streams, as
+    /// [`Rank::wait`](super::rank::Rank::wait) does.
+    fn until_idle(&self, streams: &[Stream]) -> bool {
         let limit = Instant::now() + LIMIT;
-        let mut ends = Vec::with_capacity(streams.len());
-        for stream in streams {
-            let end = Event::new(device, false)?;
-            stream.record(&end)?;
-            ends.push(end);
-        }
+        let Ok(raised) = Event::new(self.device, false) else { return false };
+        // A stream whose queue is full takes a mark only when flags are raised.
+        let _ = self.raise(&raised);
+        let mut ends = self.ends(streams);
         loop {
             ends.retain(|end| !end.is_reached().unwrap_or(true));
-            if ends.is_empty() {
-                return Ok(());
+            // What was written last is written: words of others too, before their memory is given back.
+            if ends.is_empty() && raised.is_reached().unwrap_or(true) {
+                return true;
             }
             if Instant::now() > limit {
-                let status = "streams do not come to their ends".to_owned();
-                return Err(Error::Call { call: "the teardown", status });
+                return false;
             }
-            self.raise()?;
+            if raised.is_reached().unwrap_or(false) {
+                let _ = self.raise(&raised);
+            }
             std::thread::sleep(PAUSE);
         }
     }
@@ -188,20 +233,27 @@ impl Release {
 mod tests {
     use super::*;
 
+    fn ended(work: impl FnOnce() -> bool + Send + 'static) -> bool {
+        let ending = Ending::of("test", work);
+        ending.wait();
+        ending.is_over()
+    }
+
     #[test]
     fn work_that_returns_is_over() {
-        assert!(limited("test", || true).is_over());
-        assert!(!limited("test", || false).is_over());
+        assert!(ended(|| true));
+        assert!(!ended(|| false));
     }
 
     #[test]
     fn work_that_does_not_return_is_left_alone() {
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
-        let start = Instant::now();
-        let ending = limited("test", move || wait.recv().is_ok());
-        assert!(!ending.is_over() && start.elapsed() >= PATIENCE);
+        let ending = Ending::of("test", move || wait.recv().is_ok());
+        ending.wait();
+        assert!(!ending.is_over() && ending.begun.elapsed() >= PATIENCE);
         go_on.send(()).unwrap();
-        ending.wait(Duration::from_secs(30));
-        assert!(ending.is_over(), "what ends later is known later");
+        while !ending.is_over() {
+            std::thread::sleep(PAUSE);
+        }
     }
 }

@@ -24,6 +24,8 @@ enum { MAJOR = 75, MINOR = 76, MULTIPROCESSORS = 16, DEVICES = 4 };
 
 // Whether devices wait, for what was launched since, and how often flags were written meanwhile.
 static int waiting, launches, written;
+// Whether this thread records a graph.
+static __thread int recording;
 
 static int number(const char *variable) {
     const char *text = getenv(variable);
@@ -121,6 +123,9 @@ int cuMemcpyDtoH_v2(void *to, Address from, size_t bytes) {
     memcpy(to, (void *)from, bytes);
     return DONE;
 }
+int cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes) {
+    return cuMemcpyDtoH_v2(to, from, bytes);
+}
 int cuMemcpyAsync(Address to, Address from, size_t bytes) {
     memmove((void *)to, (void *)from, bytes);
     return DONE;
@@ -153,6 +158,11 @@ int cuStreamBatchMemOp_v2(void) {
 HANDLE(cuEventCreate)
 NOTHING(cuEventDestroy_v2)
 NOTHING(cuEventRecord)
+NOTHING(cuEventRecordWithFlags)
+HANDLE(cuGraphInstantiateWithFlags)
+NOTHING(cuGraphUpload)
+NOTHING(cuGraphDestroy)
+NOTHING(cuGraphExecDestroy)
 HANDLE(cuModuleLoadData)
 HANDLE(cuModuleGetFunction)
 NOTHING(cuModuleUnload)
@@ -161,6 +171,17 @@ NOTHING(cuModuleUnload)
 static int exceeds(int *calls, const char *variable) {
     const char *most = getenv(variable);
     return most && __atomic_add_fetch(calls, 1, __ATOMIC_RELAXED) > atoi(most);
+}
+// A launch that devices carry out; what is being recorded is not.
+static int launched(void) {
+    int fails = number("DRIVER_FAILS"), waits = number("DRIVER_WAITS"), nth = fails ? fails : waits;
+    if (nth == 0 || __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) != nth) {
+        return DONE;
+    }
+    __atomic_store_n(&launches, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&written, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&waiting, 1, __ATOMIC_RELEASE);
+    return fails ? LAUNCH_FAILED : DONE;
 }
 int cuLaunchKernelEx(void) {
     static int calls;
@@ -173,14 +194,19 @@ int cuLaunchKernelEx(void) {
             pause();
         }
     }
-    int fails = number("DRIVER_FAILS"), waits = number("DRIVER_WAITS");
-    if ((fails || waits) && __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == (fails ? fails : waits)) {
-        __atomic_store_n(&launches, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&written, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&waiting, 1, __ATOMIC_RELEASE);
-        return fails ? LAUNCH_FAILED : DONE;
-    }
+    return recording ? DONE : launched();
+}
+int cuGraphLaunch(void) {
+    return launched();
+}
+int cuStreamBeginCapture_v2(void) {
+    recording = 1;
     return DONE;
+}
+int cuStreamEndCapture(void *stream, void **graph) {
+    (void)stream;
+    recording = 0;
+    return handle(graph);
 }
 int cuEventQuery(void) {
     static int calls;

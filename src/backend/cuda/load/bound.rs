@@ -116,6 +116,7 @@ impl Bound<'_> {
     /// [`Bound::ranks`]), or on the program's own streams if there are none. Does not wait for the
     /// devices. What is bound is checked on all ranks before anything is enqueued.
     pub fn run(&mut self, streams: &[CallerStream]) -> Result<(), Vec<Diag>> {
+        self.loaded.check()?;
         let ranks = self.loaded.ranks.len();
         if !streams.is_empty() && streams.len() != ranks {
             let message = format!("{} streams were given for {ranks} ranks", streams.len());
@@ -136,7 +137,13 @@ impl Bound<'_> {
         })?;
         if options.graph && self.loaded.ranks.iter().any(Rank::lacks_graph) {
             // All record before any runs: the driver may not get a graph ready while another rank's device waits.
-            self.each(|_, rank, _| if rank.lacks_graph() { Ok(rank.capture()?) } else { Ok(()) })?;
+            let timeout = options.timeout;
+            self.each(|_, rank, _| {
+                if rank.lacks_graph() {
+                    rank.capture(timeout)?;
+                }
+                Ok(())
+            })?;
         }
         self.each(|ports, rank, _| Ok(ports.enqueue(rank)?))?;
         self.ran = true;
@@ -264,11 +271,7 @@ impl Drop for Bound<'_> {
         if self.loaded.has_failed() {
             self.loaded.give_up();
         }
-        for (rank, ports) in self.loaded.ranks.iter().zip(self.ports.drain(..)) {
-            if !rank.is_quiet() {
-                std::mem::forget(ports);
-            }
-        }
+        self.loaded.left = Some(Box::new(std::mem::take(&mut self.ports)));
     }
 }
 

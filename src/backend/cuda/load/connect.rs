@@ -14,6 +14,7 @@ use crate::backend::cuda::messages::{Route, Routes};
 use crate::backend::cuda::pool::{Link, Pool};
 use crate::backend::cuda::rank::Rank;
 use crate::backend::cuda::rank::connect::World;
+use crate::backend::cuda::teardown::{self, Belongings};
 use crate::backend::cuda::{Failure, Options, joint};
 use crate::diag::Diag;
 use crate::diag::codes;
@@ -116,8 +117,11 @@ fn make(
     loaded.each(|rank| join(rank, world, deadline, &failed))?;
     let world: Vec<Communicator> =
         loaded.ranks.iter_mut().filter_map(|rank| rank.world.take()).collect();
-    if let Some((pool, link)) = pool {
-        pool.put_world(link, world, since);
+    match pool {
+        Some((pool, link)) => pool.put_world(link, world, since),
+        None => {
+            teardown::release(world.into_iter().map(|one| Box::new(one) as Belongings).collect())
+        }
     }
     Ok(())
 }

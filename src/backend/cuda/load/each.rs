@@ -7,6 +7,7 @@
 //! [`Alarm`]: crate::backend::cuda::alarm::Alarm
 
 use super::Loaded;
+use crate::backend::cuda::gate::Gate;
 use crate::backend::cuda::joint::Joint;
 use crate::backend::cuda::rank::Rank;
 use crate::backend::cuda::{Cause, Failure};
@@ -32,7 +33,7 @@ pub(super) struct Telling<'a> {
 }
 
 impl Telling<'_> {
-    /// Tells everybody of a rank's failure, and gives up what the rank has under way.
+    /// Tells everybody of a rank's failure, and begins to give up what the rank has under way.
     pub(super) fn failed(self, rank: &mut Rank<'_>, failure: Failure) -> RankError {
         rank.alarm.raise(rank.plan.rank);
         let failure = rank.blame(failure);
@@ -41,7 +42,7 @@ impl Telling<'_> {
         if !follows {
             self.joint.tell(std::slice::from_ref(&diag));
         }
-        rank.abort();
+        rank.begin_abort();
         RankError { diag, follows }
     }
 }
@@ -77,6 +78,12 @@ impl Loaded<'_> {
         result
     }
 
+    /// A gate for the threads of all ranks.
+    pub(super) fn gate(&self) -> Gate {
+        let alarm = self.ranks.first().map(|rank| rank.alarm.clone()).unwrap_or_default();
+        Gate::new(self.ranks.len(), alarm)
+    }
+
     /// Refuses everything after a failure.
     pub(super) fn check(&self) -> Result<(), Vec<Diag>> {
         if self.has_failed() { Err(vec![failed_before()]) } else { Ok(()) }
@@ -91,14 +98,9 @@ impl Loaded<'_> {
     /// that is gone must not be left in peace. Nothing of this program is for others any more.
     pub(super) fn give_up(&mut self) {
         self.spoil();
-        match self.ranks.as_mut_slice() {
-            [only] => only.abort(),
-            ranks => std::thread::scope(|scope| {
-                for rank in ranks {
-                    scope.spawn(|| rank.abort());
-                }
-            }),
-        }
+        // Begun on all of them before any is waited for.
+        self.ranks.iter_mut().for_each(Rank::begin_abort);
+        self.ranks.iter_mut().for_each(Rank::abort);
     }
 }
 
@@ -134,7 +136,7 @@ pub(super) fn merged(results: Vec<Result<(), RankError>>) -> Result<(), Vec<Diag
 /// What every call gets after a failure.
 fn failed_before() -> Diag {
     let message = "an earlier run of this program failed, and its communications were aborted";
-    let note = "load the program anew, or build a new session; what the caller holds in other memory is as it was";
+    let note = "load the program anew, or build a new session; what outputs hold that were bound is undefined";
     Diag::global(codes::FAILED_BEFORE, message).note(note)
 }
 

@@ -7,7 +7,7 @@ use crate::backend::cuda::schedule::Call;
 use crate::backend::cuda::sys::Error;
 use crate::backend::cuda::sys::driver::{Event, Memory, Stream};
 use crate::backend::cuda::sys::peer::WordOp;
-use crate::backend::cuda::teardown::{self, Estate};
+use crate::backend::cuda::teardown::{self, Belongings, Estate};
 use crate::backend::cuda::{Failure, Reached};
 use nccl_rs::Communicator;
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ impl Rank<'_> {
     /// It asks an event rather than the stream: asked about a stream with a recorded run that waits for
     /// another device, the driver does not answer before the run ends.
     pub(in super::super) fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
-        self.wait_in(timeout, Self::unfinished)
+        self.wait_in(timeout, Self::unfinished)?;
+        self.look_for_poison()
     }
 
     /// [`Rank::wait`], where `reached` says what a failure belongs to.
@@ -53,7 +54,6 @@ impl Rank<'_> {
             std::thread::yield_now();
         }
         self.look_at_others()?;
-        self.look_for_poison()?;
         self.queued = 0;
         self.over();
         Ok(())
@@ -81,7 +81,7 @@ impl Rank<'_> {
         // SAFETY: the rank's promise: flags are the first bytes of its memory, and there is one if there is `aside`.
         unsafe { aside.download(&mut word, last) }?;
         match u32::from_le_bytes(word).checked_sub(1) {
-            Some(rank) => Err(self.blame(Failure::poisoned(rank))),
+            Some(rank) => Err(Failure::poisoned(rank)),
             None => Ok(()),
         }
     }
@@ -164,9 +164,20 @@ impl Rank<'_> {
 
     // ---- giving up ----
 
-    /// Gives up what is under way, on the device too: see [`teardown`]. Nobody waits for this rank's turns any more.
-    /// A second time does nothing. Comes back in less than two seconds.
+    /// Gives up what is under way, on the device too: see [`teardown`]. Comes back in less than two seconds. A second
+    /// time does nothing.
     pub(in super::super) fn abort(&mut self) {
+        self.begin_abort();
+        if let Some(ending) = &self.ending {
+            ending.wait();
+        }
+        if let Some(watched) = &self.watched {
+            watched.give_up();
+        }
+    }
+
+    /// [`Rank::abort`] that waits for nothing. Nobody waits for this rank's turns any more.
+    pub(in super::super) fn begin_abort(&mut self) {
         if self.ending.is_some() {
             return;
         }
@@ -174,9 +185,9 @@ impl Rank<'_> {
         if let Some(turns) = &self.turns {
             turns.open();
         }
-        self.retired.extend(self.graph.take());
+        self.retire_graph();
         // SAFETY: the thread drops these before it says that it is over, and until then the rank, which owns the
-        // streams, is not dropped ([`Rank::retire`]).
+        // streams, is not dropped (`Drop` of `Loaded`).
         let lent = |stream: &Stream| unsafe { stream.lent() };
         let (communicators, memory) = self.given_up();
         let estate = Estate {
@@ -190,9 +201,12 @@ impl Rank<'_> {
             streams: self.streams.iter().map(lent).collect(),
         };
         self.ending = Some(teardown::end(estate));
-        if let Some(watched) = &self.watched {
-            watched.give_up();
-        }
+    }
+
+    /// Puts the recorded run aside until it is known to have ended, with the marks that it sets.
+    pub(in super::super) fn retire_graph(&mut self) {
+        let marks = std::mem::take(&mut self.outside);
+        self.retired.extend(self.graph.take().map(|graph| (graph, marks)));
     }
 
     /// All communicators, but for those that others were split off of, and the memory of one of them.
@@ -234,15 +248,14 @@ impl Rank<'_> {
             && self.comms.iter().all(|(_, comm)| ready(comm))
     }
 
-    /// Lets go of a rank whose work has ended; one whose device may still be at work stays where it is for good.
-    pub(in super::super) fn retire(mut self) {
-        if !self.is_quiet() {
-            std::mem::forget(self);
-            return;
-        }
-        self.graph = None;
-        self.retired.clear();
-        let (communicators, _memory) = self.given_up();
-        teardown::destroy(self.device.clone(), communicators);
+    /// All that a rank has on its device, in the order in which it goes. Nothing of the rank is under way any more.
+    pub(in super::super) fn belongings(mut self) -> Belongings {
+        let (communicators, number) = self.given_up();
+        let Self { graph, retired, outside, products, ready, functions, .. } = self;
+        let Self { events, timers, end, streams, aside, blas, memory, spare, map, device, .. } =
+            self;
+        let runs = (graph, retired, outside, communicators, number);
+        let calls = (products, ready, functions, events, timers, end, streams, aside, blas);
+        Box::new((runs, calls, memory, spare, map, device))
     }
 }

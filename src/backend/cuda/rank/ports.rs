@@ -314,7 +314,7 @@ impl Ports {
                 None => self.own_base(rank, buffer)?,
             };
             if rank.rebase(buffer, base, &self.touching)? {
-                rank.retired.extend(rank.graph.take());
+                rank.retire_graph();
             }
         }
         Ok(())
@@ -383,8 +383,10 @@ impl Ports {
 
     /// Enqueues a run: behind what is on the caller's stream, which goes on behind it. The host waits for
     /// nothing.
-    pub(in crate::backend::cuda) fn enqueue(&self, rank: &mut Rank<'_>) -> Result<(), Failure> {
-        let caller = self.caller.as_ref();
+    pub(in crate::backend::cuda) fn enqueue(&mut self, rank: &mut Rank<'_>) -> Result<(), Failure> {
+        // The caller may destroy its stream when this call has returned.
+        let caller = self.caller.take();
+        let caller = caller.as_ref();
         let [before, after] = &self.marks;
         if let Some(caller) = caller {
             caller.record(before)?;

@@ -13,7 +13,7 @@ use nccl_rs::{Communicator, Config, DataType, Patience, RedOp};
 use std::time::{Duration, Instant};
 
 /// How long it may take until it is known which process NCCL complains about.
-const HEARSAY: Duration = Duration::from_secs(1);
+const HEARSAY: Duration = Duration::from_millis(400);
 
 /// A communicator of all ranks, and the number they exchange.
 pub(super) struct Together {

@@ -50,7 +50,7 @@ impl Exchange {
 /// More pulls at the same time than may wait on the device.
 fn too_many(count: usize, inst: usize) -> Refusal {
     let what = format!(
-        "{count} messages at the same time that read other GPUs, in one CUDA graph of several GPUs, where each takes a part of the GPU while it waits"
+        "{count} messages at the same time that read other GPUs, in one CUDA graph of several GPUs, where each takes a part of the GPU while it waits and other sessions may have taken theirs"
     );
     let instead =
         "a run without `--graph`, `--processes`, fewer `--streams` or `protocol=put` carries them";
@@ -78,14 +78,19 @@ impl Builder<'_> {
         let blocks = if self.settings.apart { self.share(&steps) } else { 0 };
         // By stream: the most blocks of one of its exchanges.
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut last_pull = 0;
         for step in self.joined(steps, blocks) {
             let Step { call: Call::Exchange(mut exchange), stream, inst } = step else {
                 self.schedule.steps.push(step);
                 continue;
             };
             self.at = inst;
+            let pulls = self.may_not_pull(&exchange);
+            if pulls {
+                last_pull = inst;
+            }
             if !self.fits(&exchange, blocks) {
-                if self.may_not_pull(&exchange) {
+                if pulls {
                     return Err(too_many(exchange.moves.len(), inst));
                 }
                 self.expand(*exchange, stream);
@@ -103,7 +108,7 @@ impl Builder<'_> {
         self.schedule.blocks = taken.values().sum();
         if self.schedule.blocks > self.settings.blocks_at_most {
             // Only pulls that nothing else may carry take more than their share.
-            return Err(too_many(self.schedule.blocks, self.at));
+            return Err(too_many(self.schedule.blocks, last_pull));
         }
         Ok(())
     }

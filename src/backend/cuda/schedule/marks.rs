@@ -1,8 +1,8 @@
 //! Marks behind what waits for other ranks, by which a failed run tells in which instruction it stood still.
 //!
 //! Work of a stream is done in order, so a mark that is reached says that everything before it on its stream is
-//! done. Most communications have a mark behind them anyway, for whoever waits for them. Where a stream has two
-//! instructions that wait with none in between, [`Schedule::mark_waits`] adds one. Instructions are listed in the order in which
+//! done. Most communications have a mark behind them anyway, for whoever waits for them; the others, but for the
+//! last one of the run, get one by [`Schedule::mark_waits`]. Instructions are listed in the order in which
 //! they are issued. What an instruction depends on was issued before it, so the first one whose mark is not
 //! reached is the one that waits: all that it depends on is done.
 
@@ -28,13 +28,10 @@ impl Schedule {
     pub(in crate::backend::cuda) fn mark_waits(&mut self) {
         let waits = waits(&self.steps);
         let mut added: BTreeMap<usize, usize> = BTreeMap::new();
-        for (at, wait) in waits.iter().enumerate() {
-            let stream = self.steps[wait.last].stream;
-            let follows = |next: &WaitMark| self.steps[next.first].stream == stream;
-            if wait.event.is_none() && waits[at + 1..].iter().any(follows) {
-                added.insert(wait.last, self.events);
-                self.events += 1;
-            }
+        let all_but_last = waits.split_last().map_or(&[][..], |(_, others)| others);
+        for wait in all_but_last.iter().filter(|wait| wait.event.is_none()) {
+            added.insert(wait.last, self.events);
+            self.events += 1;
         }
         let mut marked = Vec::with_capacity(self.steps.len() + added.len());
         for (at, step) in std::mem::take(&mut self.steps).into_iter().enumerate() {
@@ -126,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_added_between_two_waits_of_a_stream() {
+    fn all_but_the_last_get_one() {
         let steps = vec![
             awaits(0, 1),
             awaits(0, 1),
@@ -138,11 +135,12 @@ mod tests {
         let found = marked(steps.clone(), 7);
         let mut expected = steps;
         expected.insert(2, record(7, 0, 1));
-        assert_eq!((&found.steps, found.events), (&expected, 8));
+        expected.insert(5, record(8, 1, 3));
+        assert_eq!((&found.steps, found.events), (&expected, 9));
         let expected = [
             WaitMark { inst: 1, first: 0, last: 1, event: Some(7) },
-            WaitMark { inst: 3, first: 4, last: 4, event: None },
-            WaitMark { inst: 4, first: 5, last: 5, event: None },
+            WaitMark { inst: 3, first: 4, last: 4, event: Some(8) },
+            WaitMark { inst: 4, first: 6, last: 6, event: None },
         ];
         assert_eq!(waits(&found.steps), expected);
     }

@@ -95,9 +95,13 @@ impl Communicator {
     }
 
     /// Ends everything that these communicators do, as one group: all of their kernels are told to end before any
-    /// of them is waited for. They are of one rank. The first error comes back, after all of them.
-    pub fn abort_together(communicators: Vec<Self>) -> Result<(), Error> {
+    /// of them is waited for; `told` is called in between. They are of one rank.
+    ///
+    /// # Errors
+    /// The first one, after all of them.
+    pub fn abort_together(communicators: Vec<Self>, told: impl FnOnce()) -> Result<(), Error> {
         let Some(library) = communicators.first().map(|first| first.library.clone()) else {
+            told();
             return Ok(());
         };
         let opened = library.group_start();
@@ -105,6 +109,7 @@ impl Communicator {
         for communicator in communicators {
             result = result.and(communicator.abort());
         }
+        told();
         opened.and(result).and(library.group_end())
     }
 
