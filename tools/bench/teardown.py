@@ -103,7 +103,7 @@ def interrupted(suite, name, program, number, flags, cumem):
 def pulls(suite):
     """Recorded pulls go through kernels, or are refused; they never wait for each other's engines."""
     with tempfile.TemporaryDirectory() as folder:
-        for streams, code, texts in ((60, 0, ()), (66, 0, ()), (80, 3, ("H0505", "--processes"))):
+        for streams, code, texts in ((60, 0, ()), (66, 0, ()), (80, 1, ("H0505", "--processes"))):
             path = Path(folder) / f"pulls{streams}.hir"
             path.write_text(PULLS.format(n=streams, m=1 << 19, all=2 * streams << 19))
             command = [str(suite.tool), str(path), "--backend=cuda", "--graph", "--streams", str(streams), "--timeout-ms", "20000", "--input", "0=ones"]

@@ -53,7 +53,8 @@ pub fn list_calls(
     for plan in &prepared.plans {
         match schedule::schedule(plan, &teams, &messages, settings) {
             Ok(mut schedule) => {
-                schedule.mark_waits();
+                let shared = schedule::marks::SHARED;
+                schedule.mark_waits(if options.graph { 1 } else { shared });
                 schedules.push(schedule);
             }
             Err(refusal) => {

@@ -376,7 +376,8 @@ fn schedules(
     };
     let marked = |plan| {
         let mut schedule = of(plan).map_err(|refusal| refused(plan, refusal))?;
-        schedule.mark_waits();
+        // In a recorded run marks cost nothing worth naming.
+        schedule.mark_waits(if options.graph { 1 } else { schedule::marks::SHARED });
         Ok(schedule)
     };
     prepared.plans.iter().map(marked).collect()

@@ -203,6 +203,8 @@ impl Cuda {
 pub(crate) struct Failure {
     cause: Cause,
     inst: Option<usize>,
+    /// The last instruction that may be meant, if there are several.
+    until: Option<usize>,
     /// Why the instruction is not known, where a caller can change that.
     hint: Option<&'static str>,
 }
@@ -212,6 +214,8 @@ pub(crate) struct Failure {
 enum Reached {
     /// The first instruction that is not known to be done.
     Inst(usize),
+    /// One of the instructions that wait for other ranks, from the first to the last of these.
+    Among(usize, usize),
     /// All that waits for other ranks is done; the rank's own work is not.
     Own,
     /// Nobody knows: several runs are under way, and marks are those of the last.
@@ -246,7 +250,7 @@ impl From<nccl_rs::Error> for Failure {
 
 impl Failure {
     fn of(cause: Cause) -> Self {
-        Self { cause, inst: None, hint: None }
+        Self { cause, inst: None, until: None, hint: None }
     }
 
     fn timeout() -> Self {
@@ -280,6 +284,7 @@ impl Failure {
         let before = "the rank was between two runs, and waited for the others before the next one";
         match reached {
             Reached::Inst(inst) => self.at(inst),
+            Reached::Among(first, last) => Self { until: Some(last), ..self.at(first) },
             Reached::Own => Self { hint: Some(own), ..self },
             Reached::Before => Self { hint: Some(before), ..self },
             Reached::Queued => Self { hint: Some(queued), ..self },
@@ -290,6 +295,12 @@ impl Failure {
     fn diag(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
         let mut diag = self.placed(prepared, plan, timeout);
         diag.notes.extend(self.hint.map(str::to_owned));
+        if let Some(last) = self.until.and_then(|inst| plan.insts.get(inst)) {
+            let place = prepared.labels.origin(plan, last.origin);
+            let note =
+                format!("or in a communication behind it, up to {place}: `graph` tells which");
+            diag.notes.push(note);
+        }
         diag
     }
 
@@ -423,6 +434,15 @@ mod tests {
         let (code, message, _) = told(error.into());
         assert_eq!(code, "H0520");
         assert_eq!(message, "NCCL cannot be opened (searched: /nowhere/libnccl.so)");
+    }
+
+    #[test]
+    fn several_that_share_a_mark_are_told() {
+        let prepared = prepared();
+        let failure = Failure::timeout().within(Reached::Among(0, 0));
+        let diag = failure.diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
+        assert_eq!(diag.notes[0], "rank 0, in `T1 = Set`");
+        assert!(diag.notes[1].starts_with("or in a communication behind it, up to `T1 = Set`"));
     }
 
     #[test]

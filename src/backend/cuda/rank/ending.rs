@@ -115,7 +115,7 @@ impl Rank<'_> {
         }
         self.look_at_others().map_err(|failure| {
             let next = self.schedule.steps[at].inst;
-            failure.within(Reached::Inst(self.waiting(at).unwrap_or(next)))
+            failure.within(self.waiting(at).unwrap_or(Reached::Inst(next)))
         })
     }
 
@@ -124,8 +124,8 @@ impl Rank<'_> {
         if self.queued > 1 {
             return Reached::Queued;
         }
-        if let Some(inst) = self.waiting(self.schedule.steps.len()) {
-            return Reached::Inst(inst);
+        if let Some(reached) = self.waiting(self.schedule.steps.len()) {
+            return reached;
         }
         if self.graph.is_some() {
             return Reached::Own;
@@ -137,15 +137,19 @@ impl Rank<'_> {
         open.map_or(Reached::Own, |step| Reached::Inst(step.inst))
     }
 
-    /// The first instruction among these first steps that waits for other ranks and whose wait is not over.
-    fn waiting(&self, issued: usize) -> Option<usize> {
+    /// The first instruction among these first steps that waits for other ranks and whose wait is not known to be
+    /// over, with the last one that may be meant as well.
+    fn waiting(&self, issued: usize) -> Option<Reached> {
         let recorded = self.graph.is_some();
         let mark = |event| if recorded { self.outside.get(&event) } else { self.events.get(event) };
-        let open = self.waits.iter().find(|wait| {
+        let mut issued = self.waits.iter().filter(|wait| wait.last < issued);
+        let open = issued.find(|wait| {
             let mark = wait.event.and_then(mark);
-            wait.last < issued && mark.is_none_or(|mark| !mark.is_reached().unwrap_or(true))
-        });
-        open.map(|wait| wait.inst)
+            mark.is_none_or(|mark| !mark.is_reached().unwrap_or(true))
+        })?;
+        // What shares its mark is of its stream.
+        let behind = issued.filter(|wait| wait.event == open.event).last();
+        Some(behind.map_or(Reached::Inst(open.inst), |last| Reached::Among(open.inst, last.inst)))
     }
 
     /// Makes the marks of a run that is recorded: those within it order its streams, and cannot be asked.
