@@ -368,7 +368,7 @@ fn another_version_of_the_protocol() {
     assert_eq!(&greeting[..6], b"HIRX\x02\x00");
     let (status, _, err) = end(first);
     assert_eq!(status, Some(5), "{err}");
-    assert!(err.contains("speaks version 1 of the protocol, not 2"), "{err}");
+    assert!(err.contains("spoke version 1 of the protocol, not 2"), "{err}");
 }
 
 // ---- tokens ----
