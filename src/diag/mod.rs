@@ -130,16 +130,24 @@ impl Diags {
     }
 }
 
+/// Characters of a name that slips of the pen are looked for in; the work grows with their square.
+const MOST_NEAR: usize = 256;
+
 /// The nearest of `candidates` to `text`, if one is near enough to be a slip of the pen: at most a
-/// third of the letters differ (Damerau-Levenshtein distance), whatever their case.
+/// third of the letters differ (Damerau-Levenshtein distance), whatever their case. Longer texts than names are
+/// have none.
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let length = text.chars().count();
+    let length = text.chars().take(MOST_NEAR + 1).count();
+    if length > MOST_NEAR {
+        return None;
+    }
     let limit = (length / 3).max(1);
+    // Letters that one of the two has more cost an edit each; of a long one not all are counted.
+    let count = |candidate: &str| candidate.chars().take(length + limit + 1).count();
     candidates
         .into_iter()
         .filter(|candidate| !(is_numbered(text) && is_numbered(candidate)))
-        // Letters that one of the two has more cost an edit each; candidates are ASCII.
-        .filter(|candidate| candidate.len().abs_diff(length) <= limit || !candidate.is_ascii())
+        .filter(|candidate| count(candidate).abs_diff(length) <= limit)
         .map(|candidate| {
             let loose = distance(&text.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
             ((loose, distance(text, candidate)), candidate)
@@ -157,26 +165,57 @@ fn is_numbered(name: &str) -> bool {
     letter && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Edits that make one of the other: a letter more, less or another, or two neighbours in the other order.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();
-    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
+    // Of the letters up to the one before the last, up to the last, and up to this one.
+    let (mut before, mut last) = (vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<_>>());
     for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
         for j in 1..=b.len() {
             let swap = usize::from(a[i - 1] != b[j - 1]);
-            let mut best =
-                (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + swap);
+            let mut best = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + swap);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
+                best = best.min(before[j - 2] + 1);
             }
-            rows[i][j] = best;
+            row[j] = best;
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, edits) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+            ("saturday", "sunday", 3),
+            ("ab", "ba", 1),
+            ("abcd", "acbd", 1),
+            ("ca", "abc", 3),
+            ("größe", "grösse", 2),
+        ] {
+            assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a} {b}");
         }
     }
-    rows[a.len()][b.len()]
+
+    #[test]
+    fn slips_of_the_pen() {
+        assert_eq!(nearest("streems", ["streams", "seed"]), Some("streams"));
+        assert_eq!(nearest("höhe", ["hohe", "breite"]), Some("hohe"));
+        assert_eq!(nearest("grose", ["größe"]), None);
+        assert_eq!(nearest("groese", ["größe"]), Some("größe"));
+        assert_eq!(nearest("T1", ["T0", "i1"]), None);
+        // Others write long names: none is compared, whatever its letters are.
+        let long = "ü".repeat(2_000_000);
+        assert_eq!(nearest("streams", [long.as_str(), "stream"]), Some("stream"));
+        assert_eq!(nearest(&long, [long.as_str()]), None);
+    }
 }

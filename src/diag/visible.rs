@@ -71,7 +71,35 @@ pub fn colored(text: &str) -> Cow<'_, str> {
 fn style_length(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("\u{1b}[") else { return 0 };
     let numbers = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
-    if rest.as_bytes().get(numbers) == Some(&b'm') { numbers + 3 } else { 0 }
+    let ends = rest.as_bytes().get(numbers) == Some(&b'm');
+    if ends && is_style(&rest[..numbers]) { numbers + 3 } else { 0 }
+}
+
+/// Whether numbers (ECMA-48, select graphic rendition) set or reset colours, bold or underlined letters, and
+/// nothing that hides or moves: `1;38;5;196` is bold and colour 196 of a table.
+fn is_style(numbers: &str) -> bool {
+    let mut numbers = numbers.split(';').map(|number| match number {
+        "" => Some(0u16),
+        number => number.parse().ok(),
+    });
+    while let Some(number) = numbers.next() {
+        let arguments = match number {
+            // A colour of a table, or of red, green and blue.
+            Some(38 | 48) => match numbers.next() {
+                Some(Some(5)) => 1,
+                Some(Some(2)) => 3,
+                _ => return false,
+            },
+            Some(0 | 1 | 4 | 22 | 24 | 30..=37 | 39..=47 | 49 | 90..=97 | 100..=107) => 0,
+            _ => return false,
+        };
+        for _ in 0..arguments {
+            if !matches!(numbers.next(), Some(Some(0..=255))) {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// `keep` is asked about what would be shown by its number, with what follows it.
@@ -206,9 +234,31 @@ mod tests {
         assert_eq!(colored("\u{1b}[1;31mred\u{1b}[0m"), "\u{1b}[1;31mred\u{1b}[0m\u{1b}[0m");
         assert_eq!(colored("a\u{1b}[mb"), "a\u{1b}[mb\u{1b}[0m");
         assert_eq!(colored("plain"), "plain");
-        for text in
-            ["\u{1b}[2J", "\u{1b}]0;m", "\u{1b}[31", "\u{1b}", "\u{9b}31m", "a\rb", "\u{1b}[?1m"]
+        for style in
+            ["", "0", "01;31", "4;24;22", "39;49", "38;5;8;1", "48;2;1;2;8;97", "107", ";1"]
         {
+            let text = format!("\u{1b}[{style}ma");
+            assert_eq!(colored(&text), format!("{text}\u{1b}[0m"));
+        }
+        for text in [
+            "\u{1b}[2J",
+            "\u{1b}[8m",
+            "\u{1b}[1;8m",
+            "\u{1b}[38;8m",
+            "\u{1b}[38;5;1;8m",
+            "\u{1b}[5m",
+            "\u{1b}[108m",
+            "\u{1b}[98m",
+            "\u{1b}[38;5;256m",
+            "\u{1b}[38;2;1;2m",
+            "\u{1b}[65544m",
+            "\u{1b}]0;m",
+            "\u{1b}[31",
+            "\u{1b}",
+            "\u{9b}31m",
+            "a\rb",
+            "\u{1b}[?1m",
+        ] {
             assert!(!colored(text).contains(is_hidden), "{text:?}");
         }
     }

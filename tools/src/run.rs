@@ -29,6 +29,7 @@ mod summary;
 mod timeline;
 mod trace;
 mod traced;
+mod typed;
 
 use crate::io::{Io, Status};
 use crate::launch::Here;

@@ -243,8 +243,13 @@ fn refused(name: &str, refusal: Refusal) -> Diag {
         Refusal::Io(error) => errors::cannot_write(name, &error),
         Refusal::Foreign { what, path, owner, target } => {
             let path = path.display();
+            let who = if owner == rustix::process::geteuid().as_raw() {
+                "is a second name (a hard link) of one of yours in a folder that everybody may write to, and somebody else may have put it there".to_owned()
+            } else {
+                format!("belongs to user {owner}, who may have put it there")
+            };
             let message = format!(
-                "cannot write `{name}`: the {what} `{path}` belongs to user {owner}, who may have put it there to have other files overwritten"
+                "cannot write `{name}`: the {what} `{path}` {who} to have other files overwritten"
             );
             let note = match target {
                 Some(target) => format!(

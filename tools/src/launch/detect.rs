@@ -10,7 +10,8 @@ use super::{hosts, local};
 use crate::run::errors;
 use hostir::diag::Diag;
 
-/// A variable of the environment by its name; absent if it is empty, unless it holds a token.
+/// A variable of the environment by its name, bytes that are no text in the manner of `os_text`; absent if it is
+/// empty, unless it holds a token.
 pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What the command line says.
@@ -419,6 +420,7 @@ fn meeting(found: &Found, flags: &Flags, token: bool, env: Env<'_>) -> Result<Me
         let told = format!("{name} {job} {}", found.port.unwrap_or(0));
         return Ok(Meeting::Local(local::name(&told)));
     }
+    let is_said = said.is_some();
     let (host, port) = match said {
         Some(said) => said,
         None => address(found)?,
@@ -426,7 +428,8 @@ fn meeting(found: &Found, flags: &Flags, token: bool, env: Env<'_>) -> Result<Me
     if token {
         return Ok(Meeting::Network(host, port));
     }
-    if hosts::is_loopback(&host) && found.one_host != Some(false) {
+    // Launchers count agents: two of them on one machine are two hosts to torchrun. Who says it knows better.
+    if hosts::is_loopback(&host) && (is_said || found.one_host != Some(false)) {
         return Ok(Meeting::Local(local::name(&format!("port {port}"))));
     }
     let why = match found.one_host {

@@ -41,7 +41,11 @@ pub(super) fn port_of(job: &str) -> u16 {
 
 /// Whether nobody but this host's processes can reach an address.
 pub(super) fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    let host = host.to_ascii_lowercase();
+    let named = ["localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"];
+    named.contains(&host.as_str())
+        || host.ends_with(".localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The addresses of a name, those of IPv4 first. `localhost` is 127.0.0.1 on all ranks: where rank 0 listens
@@ -102,7 +106,10 @@ mod tests {
     #[test]
     fn loopback_and_ports() {
         assert!(is_loopback("localhost") && is_loopback("127.0.0.2") && is_loopback("::1"));
-        assert!(!is_loopback("10.0.0.1") && !is_loopback("node7"));
+        assert!(
+            is_loopback("LocalHost") && is_loopback("a.localhost") && is_loopback("ip6-localhost")
+        );
+        assert!(!is_loopback("10.0.0.1") && !is_loopback("node7") && !is_loopback("mylocalhost"));
         assert!((61_440..=65_535).contains(&port_of("4711.0")));
         assert_ne!(port_of("4711.0"), port_of("4712.0"));
     }

@@ -54,12 +54,12 @@ pub(super) fn join(
         let added = core.add(0, stream, sealer, opener);
         added.map_err(|error| unreachable(place, timeout, &error.to_string()))?;
     }
-    match (peers.gather(STEP, &[]), refused.cause) {
+    match (peers.gather(STEP, &[]), refused.cause.take()) {
         (Ok(_), _) => Ok(peers),
         (Err(_), Some(cause)) => Err(cause),
         (Err(error), None) => {
             let local = matches!(place.meeting, Meeting::Local(_)) && place.rank == 0;
-            let diag = refused.notes.into_iter().fold(error.diag(), Diag::note);
+            let diag = refused.sentences().into_iter().fold(error.diag(), Diag::note);
             let apart = || format!("rank 0 listens at {}; {APART}", place.meeting);
             Err(if local && place.source != Source::Processes { diag.note(apart()) } else { diag })
         }
@@ -102,28 +102,37 @@ fn open(place: &Place) -> IoResult<(Listener, String)> {
         }
         Meeting::Local(name) => Ok((Listener::unix(local::listen(name)?)?, at)),
         Meeting::Network(host, port) => {
-            let (listener, here) = bind(host, *port)?;
-            let at = match listener.local_addr()?.ip() {
-                ip if !here => format!(
-                    "port {port} of all addresses of this host ({ip}), since `{host}` is none of them"
-                ),
-                ip if ip.to_string() == *host => at,
-                ip => format!("{at} ({ip})"),
+            let (listener, all) = bind(host, &hosts::addresses(host, *port)?, *port)?;
+            let at = match (all, listener.local_addr()?.ip()) {
+                (Some(why), ip) => {
+                    format!(
+                        "port {port} of all addresses of this host ({ip}), since `{host}` {why}"
+                    )
+                }
+                (None, ip) if ip.to_string() == *host => at,
+                (None, ip) => format!("{at} ({ip})"),
             };
             Ok((Listener::tcp(listener)?, at))
         }
     }
 }
 
-/// Listens on the address of this name alone, or, where the name is not of this machine (an address that is
-/// translated on the way), on all of them. Whether it is the former.
-fn bind(host: &str, port: u16) -> IoResult<(TcpListener, bool)> {
-    let addresses = hosts::addresses(host, port)?;
-    match TcpListener::bind(addresses.as_slice()) {
-        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
-            Ok((TcpListener::bind(("0.0.0.0", port))?, false))
-        }
-        bound => Ok((bound?, true)),
+/// Listens on the address of this name alone, or on all of this machine and says why: where the name is not of this
+/// machine (an address that is translated on the way), or where the machine knows it as its own by an address that
+/// other hosts cannot reach (`127.0.1.1 node7` in `/etc/hosts`).
+fn bind(
+    host: &str,
+    addresses: &[SocketAddr],
+    port: u16,
+) -> IoResult<(TcpListener, Option<&'static str>)> {
+    let all = |why| Ok((TcpListener::bind(("0.0.0.0", port))?, Some(why)));
+    let inward = addresses.iter().all(|address| address.ip().is_loopback());
+    if inward && !addresses.is_empty() && !hosts::is_loopback(host) {
+        return all("stands for loopback addresses here, which no other host can reach");
+    }
+    match TcpListener::bind(addresses) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => all("is none of them"),
+        bound => Ok((bound?, None)),
     }
 }
 
@@ -194,8 +203,7 @@ type Joined = (Stream, Sealer, Opener);
 fn connect(place: &Place, key: &Key, deadline: Instant, timeout: Duration) -> Result<Joined, Diag> {
     let mut heard = None;
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let (pause, why) = match attempt(place, key, left) {
+        let (pause, why) = match attempt(place, key, deadline) {
             Ok(joined) => return Ok(joined),
             Err(Trouble::Refused(verdict)) => return Err(refused(place, verdict)),
             Err(Trouble::Unproven(unproven)) => {
@@ -230,18 +238,18 @@ fn words(error: &Error) -> String {
 }
 
 /// Tries the socket, or each address of the host.
-fn attempt(place: &Place, key: &Key, left: Duration) -> Result<Joined, Trouble> {
+fn attempt(place: &Place, key: &Key, deadline: Instant) -> Result<Joined, Trouble> {
     let (host, port) = match &place.meeting {
         Meeting::Local(name) => {
             let stream = Stream::Unix(local::connect(name, local::user())?);
-            return greet(stream, place, key, left);
+            return greet(stream, place, key, deadline);
         }
         Meeting::Network(host, port) => (host, *port),
     };
     let mut result = Err(Trouble::Io(ErrorKind::AddrNotAvailable.into()));
     for address in hosts::addresses(host, port)? {
-        let joined = reach(&address, left).map_err(Trouble::Io);
-        let joined = joined.and_then(|stream| greet(stream, place, key, left));
+        let joined = reach(&address, deadline).map_err(Trouble::Io);
+        let joined = joined.and_then(|stream| greet(stream, place, key, deadline));
         match (joined, &result) {
             (Err(Trouble::Io(_)), Err(Trouble::Unproven(_))) => {}
             (Err(Trouble::Unproven(why)), _) => result = Err(Trouble::Unproven(why)),
@@ -252,7 +260,8 @@ fn attempt(place: &Place, key: &Key, left: Duration) -> Result<Joined, Trouble> 
     result
 }
 
-fn reach(address: &SocketAddr, left: Duration) -> IoResult<Stream> {
+fn reach(address: &SocketAddr, deadline: Instant) -> IoResult<Stream> {
+    let left = deadline.saturating_duration_since(Instant::now());
     let patience = left.clamp(PAUSE, Duration::from_secs(1));
     let stream = TcpStream::connect_timeout(address, patience)?;
     if stream.local_addr()? == stream.peer_addr()? {
@@ -286,9 +295,11 @@ impl Read for Within<'_> {
     }
 }
 
-/// Goes through the handshake, and waits no longer than `left` for it.
-fn greet(stream: Stream, place: &Place, key: &Key, left: Duration) -> Result<Joined, Trouble> {
-    let mut line = Within { stream: &stream, deadline: Instant::now() + left.min(PATIENCE) };
+/// Goes through the handshake: waits a while for somebody to prove that it is rank 0, and from there on as long as
+/// there is time, since rank 0 counts those that it has welcomed.
+fn greet(stream: Stream, place: &Place, key: &Key, deadline: Instant) -> Result<Joined, Trouble> {
+    let short = deadline.min(Instant::now() + PATIENCE);
+    let mut line = Within { stream: &stream, deadline: short };
     let joining = Joining::new(key, Claim { rank: place.rank, world: place.world })?;
     line.put(joining.hello())?;
     let mut answer = [0; ANSWER];
@@ -301,6 +312,7 @@ fn greet(stream: Stream, place: &Place, key: &Key, left: Duration) -> Result<Joi
     }
     line.read_exact(rest)?;
     let (mut sealer, mut opener) = joining.answered(&answer).map_err(Trouble::Unproven)?.split();
+    line.deadline = deadline;
     line.put(&sealer.seal(Kind::Hello, &[])?)?;
     let verdict = match opener.read(&mut line) {
         Ok(Some((Kind::Verdict, payload))) => payload.first().copied().and_then(Verdict::of),
@@ -355,4 +367,29 @@ fn refused(place: &Place, verdict: Verdict) -> Diag {
     };
     let message = format!("rank 0 at {} refused rank {rank}: {why}", place.meeting);
     Diag::global(errors::REFUSED, message).note(note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `/etc/hosts` of Debian says of a host's own name, a name that is said to mean this host alone, and an
+    /// address that is nobody's here (RFC 5737).
+    #[test]
+    fn names_that_other_hosts_know_too() {
+        for (host, address, ip, why) in [
+            ("node7", [127, 0, 1, 1], "0.0.0.0", Some("stands for loopback addresses")),
+            ("localhost", [127, 0, 0, 1], "127.0.0.1", None),
+            ("127.0.0.1", [127, 0, 0, 1], "127.0.0.1", None),
+            ("node9", [192, 0, 2, 1], "0.0.0.0", Some("is none of them")),
+        ] {
+            let (listener, all) = bind(host, &[(address, 0).into()], 0).unwrap();
+            assert_eq!(listener.local_addr().unwrap().ip().to_string(), ip, "{host}");
+            let same = match (all, why) {
+                (Some(all), Some(why)) => all.starts_with(why),
+                (all, why) => all == why,
+            };
+            assert!(same, "{host}: {all:?}");
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Rank 0's side of the rendezvous: lets processes in until all are here.
 //!
 //! One thread looks after all connections that have not proved themselves, and waits for none of them. There
-//! are at most 64, each with a few bytes of memory and little time; one more takes the place of the oldest
-//! that has said nothing, else of the oldest. Who has proved itself is none of them any more, so strangers
-//! cost a process that belongs here no more than another attempt.
+//! are at most 64, each with a few bytes of memory, so many bytes that are read of it as its part of the handshake
+//! has, and little time. One more takes the place of one that was refused, else of the oldest of those that are as
+//! far as most are: silent ones do not drive out those that greeted, nor the other way round. Who has proved itself
+//! is none of them any more, so strangers cost a process that belongs here no more than another attempt.
 
 use super::handshake::{self, Answer, Claim, HELLO, Verdict};
 use super::local;
@@ -15,12 +16,16 @@ use crate::run::errors;
 use hostir::backend::exchange::{self, ExchangeError};
 use hostir::diag::Diag;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most connections at a time that have not proved themselves.
 const MOST_GUESTS: usize = 64;
+/// Most that are received before all are looked at again.
+const MOST_AT_ONCE: usize = 16;
 /// How long one may take for its greeting, or to go away after a refusal.
 const GREETING: Duration = Duration::from_secs(1);
 /// How long a handshake may take.
@@ -35,10 +40,16 @@ pub(super) const STEP: &str = "join";
 /// What rank 0 knows of processes that it did not let in.
 #[derive(Default)]
 pub(super) struct Refused {
-    /// A sentence for each kind of them, for a run that does not come about.
-    pub(super) notes: Vec<String>,
+    /// A sentence for each kind of them that proved something, for a run that does not come about.
+    notes: Vec<String>,
     /// Why it cannot come about.
     pub(super) cause: Option<Diag>,
+    /// Processes of the run.
+    world: u32,
+    /// Connections without a proof, and the ranks of the run that they said they were, as far as they are few.
+    unproved: (usize, BTreeSet<u32>),
+    /// Connections of other versions of the protocol, and the first one's.
+    versions: (usize, u16),
 }
 
 impl Refused {
@@ -46,6 +57,30 @@ impl Refused {
         if self.notes.len() < MOST_REFUSED && !self.notes.contains(&note) {
             self.notes.push(note);
         }
+    }
+
+    /// All of it as sentences. What anybody may say is counted, and behind what was proved.
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let connections = |count: usize| match count {
+            1 => "a connection, which anybody may make,".to_owned(),
+            count => format!("{count} connections, which anybody may make,"),
+        };
+        let mut all = self.notes.clone();
+        if let (count @ 1.., version) = self.versions {
+            let (who, own) = (connections(count), handshake::VERSION);
+            let first = if count == 1 { "" } else { "at first " };
+            all.push(format!("{who} spoke {first}version {version} of the protocol, not {own}: start the same hir-run on all hosts"));
+        }
+        if let (count @ 1.., ranks) = &self.unproved {
+            let ranks: Vec<u32> = ranks.iter().copied().collect();
+            let said = match &ranks[..] {
+                [] => String::new(),
+                ranks => format!(" said to be {} and", exchange::names(ranks)),
+            };
+            let who = connections(*count);
+            all.push(format!("{who}{said} did not prove to know this run's token, or had no time to; if they were yours, give all ranks the same `HIR_TOKEN`"));
+        }
+        all
     }
 }
 
@@ -79,18 +114,24 @@ impl Guest {
         self.since.elapsed() > patience
     }
 
-    /// Takes what has arrived.
+    /// Bytes of what it has to send; of one that was refused nothing is read.
+    fn wanted(&self) -> usize {
+        match self.stage {
+            Stage::Greeting => HELLO,
+            Stage::Proof(_) => wire::frame_size(0),
+            Stage::Leaving => 0,
+        }
+    }
+
+    /// Takes what has arrived, no more than it has to send.
     fn advance(&mut self, key: &Key, refused: &mut Refused) -> Next {
         loop {
-            let wanted = match self.stage {
-                Stage::Greeting => HELLO,
-                Stage::Proof(_) => wire::frame_size(0),
-                Stage::Leaving => self.heard.len() + 64,
-            };
-            let mut bytes = [0; 64];
-            let room = wanted.saturating_sub(self.heard.len()).clamp(1, bytes.len());
+            let mut bytes = [0; HELLO];
+            let room = self.wanted().saturating_sub(self.heard.len()).min(bytes.len());
+            if room == 0 {
+                return Next::Stays;
+            }
             match (&self.stream).read(&mut bytes[..room]) {
-                Ok(count) if count > 0 && matches!(self.stage, Stage::Leaving) => {}
                 Ok(count) if count > 0 => self.heard.extend(&bytes[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Next::Stays,
@@ -106,6 +147,25 @@ impl Guest {
         }
     }
 
+    /// Whether it hung up, or said what it should not before it is welcome.
+    fn is_gone(&self) -> bool {
+        loop {
+            match (&self.stream).read(&mut [0]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+                Ok(_) => return true,
+            }
+        }
+    }
+
+    /// It is refused: these bytes say so, and are the last.
+    fn refuse(&mut self, bytes: &[u8]) -> Next {
+        let said = self.say(bytes);
+        (self.since, self.stage) = (Instant::now(), Stage::Leaving);
+        let _ = self.stream.shutdown(Shutdown::Write);
+        said
+    }
+
     /// Does what the bytes say that have arrived.
     fn take(&mut self, key: &Key, refused: &mut Refused) -> Next {
         match &mut self.stage {
@@ -114,12 +174,9 @@ impl Guest {
                 None => Next::Stays,
                 Some(Answer::Silence) => Next::Goes,
                 Some(Answer::Version(version, greeting)) => {
-                    refused.note(format!(
-                        "a process was refused that speaks version {version} of the protocol, not {}: start the same hir-run on all hosts",
-                        handshake::VERSION
-                    ));
-                    self.stage = Stage::Leaving;
-                    self.say(&greeting)
+                    let (count, first) = refused.versions;
+                    refused.versions = (count + 1, if count == 0 { version } else { first });
+                    self.refuse(&greeting)
                 }
                 Some(Answer::Proof(parts)) => {
                     let (answer, claim, session) = *parts;
@@ -129,7 +186,7 @@ impl Guest {
                     self.say(&answer)
                 }
             },
-            Stage::Proof(parts) => match parts.2.take(&self.heard) {
+            Stage::Proof(parts) => match parts.2.take(&self.heard, 0) {
                 Ok(None) => Next::Stays,
                 Ok(Some((Kind::Hello, _))) => {
                     match std::mem::replace(&mut self.stage, Stage::Leaving) {
@@ -149,9 +206,11 @@ impl Guest {
     fn unproved(&self, refused: &mut Refused) {
         if let Stage::Proof(parts) = &self.stage {
             let rank = parts.0.rank;
-            refused.note(format!(
-                "a process that said it is rank {rank} did not prove that it knows this run's token; give all ranks the same `HIR_TOKEN`"
-            ));
+            let (count, ranks) = &mut refused.unproved;
+            *count += 1;
+            if rank < refused.world && ranks.len() < MOST_REFUSED {
+                ranks.insert(rank);
+            }
         }
     }
 
@@ -162,6 +221,19 @@ impl Guest {
             Err(_) => Next::Goes,
         }
     }
+}
+
+/// Who makes room for the last one: one that was refused, else the oldest of those that are as far as most are.
+fn crowded_out(guests: &[Guest]) -> usize {
+    let first = |found: fn(&Stage) -> bool| guests.iter().position(|guest| found(&guest.stage));
+    let silent = guests.iter().filter(|guest| matches!(guest.stage, Stage::Greeting)).count();
+    let leaving = first(|stage| matches!(stage, Stage::Leaving));
+    let oldest = if silent * 2 > guests.len() {
+        first(|stage| matches!(stage, Stage::Greeting))
+    } else {
+        first(|stage| matches!(stage, Stage::Proof(_)))
+    };
+    leaving.or(oldest).unwrap_or(0)
 }
 
 /// Rank 0 while it lets processes in.
@@ -182,7 +254,7 @@ impl<'a> Lobby<'a> {
         world: u32,
         key: &'a Key,
     ) -> Self {
-        let (guests, refused) = (Vec::new(), Refused::default());
+        let (guests, refused) = (Vec::new(), Refused { world, ..Refused::default() });
         Self { listener, core, world, key, guests, refused }
     }
 
@@ -212,13 +284,15 @@ impl<'a> Lobby<'a> {
     fn wait(&self) {
         let one = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut all = vec![one(std::os::fd::AsFd::as_fd(self.listener))];
-        all.extend(self.guests.iter().map(|guest| PollFd::new(&guest.stream, PollFlags::IN)));
+        // What is not read would not let it wait.
+        let heard = self.guests.iter().filter(|guest| guest.wanted() > 0);
+        all.extend(heard.map(|guest| PollFd::new(&guest.stream, PollFlags::IN)));
         let _ = poll(&mut all, Some(&PAUSE));
     }
 
-    /// Receives those who wait outside, not more at a time than there is room for.
+    /// Receives those who wait outside, not more at a time than leave the others time to say something.
     fn accept(&mut self) {
-        for _ in 0..MOST_GUESTS {
+        for _ in 0..MOST_AT_ONCE {
             let stream = match self.listener.accept() {
                 Ok(stream) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -237,8 +311,8 @@ impl<'a> Lobby<'a> {
             let (since, heard, stage) = (Instant::now(), Vec::new(), Stage::Greeting);
             self.serve(Guest { stream, since, heard, stage });
             if self.guests.len() > MOST_GUESTS {
-                let silent = |guest: &Guest| matches!(guest.stage, Stage::Greeting);
-                self.guests.remove(self.guests.iter().position(silent).unwrap_or(0));
+                let guest = self.guests.remove(crowded_out(&self.guests));
+                guest.unproved(&mut self.refused);
             }
         }
     }
@@ -252,13 +326,13 @@ impl<'a> Lobby<'a> {
                 let (claim, mut sealer, opener) = *parts;
                 let verdict = self.verdict(claim);
                 let Ok(frame) = sealer.seal(Kind::Verdict, &[verdict as u8]) else { return };
-                let said = guest.say(&frame);
-                if verdict == Verdict::Welcome && matches!(said, Next::Stays) {
+                if verdict != Verdict::Welcome {
+                    self.remember(verdict, claim);
+                    guest.refuse(&frame);
+                    self.guests.push(guest);
+                } else if !guest.is_gone() && matches!(guest.say(&frame), Next::Stays) {
                     // One that went away in the middle may come again.
                     let _ = self.core.add(claim.rank, guest.stream, sealer, opener);
-                } else {
-                    self.remember(verdict, claim);
-                    self.guests.push(guest);
                 }
             }
         }
@@ -296,3 +370,7 @@ impl<'a> Lobby<'a> {
         self.core.fail(ExchangeError::Failed { rank: 0, why });
     }
 }
+
+#[cfg(test)]
+#[path = "lobby/tests.rs"]
+mod tests;

@@ -27,6 +27,7 @@ pub(crate) use detect::{Flags, Place, Source};
 pub(crate) use peers::Peers;
 
 use crate::io::Io;
+use crate::os_text;
 use crate::run::errors;
 use hostir::backend::RunResult;
 use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
@@ -79,8 +80,10 @@ pub(crate) fn start(
     let env = io.env;
     // An empty token is one that somebody meant to set.
     let is_said = |name: &str, text: &str| !text.is_empty() || name.starts_with("HIR_TOKEN");
+    // Bytes that are no text keep their worth.
     let get = move |name: &str| {
-        Some(env(name)?.to_string_lossy().into_owned()).filter(|text| is_said(name, text))
+        let text = os_text::escape(&env(name)?).to_string_lossy().into_owned();
+        Some(text).filter(|text| is_said(name, text))
     };
     let apart = |is_first| move |diag| Apart { diag, is_first };
     let place = detect::detect(flags, devices, &get).map_err(apart(false))?;

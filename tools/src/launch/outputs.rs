@@ -5,13 +5,15 @@ use hostir::backend::exchange::ExchangeError;
 use hostir::data::HostTensor;
 use hostir::plan::Prepared;
 
-/// Most bytes of a rank's outputs as a message.
+/// Most bytes of a rank's outputs as a message: those of whole tensors, and the numbers before them.
 pub(super) fn most(prepared: &Prepared) -> usize {
     let one = |port: &hostir::plan::Port| {
-        let size = port.dtype.size().saturating_add(64);
-        port.shape().iter().fold(size, |bytes, extent| bytes.saturating_mul((*extent).max(1)))
+        let shape = port.shape();
+        let size = port.dtype.size();
+        let bytes = shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent));
+        bytes.saturating_add(8 * (shape.len() + 3))
     };
-    prepared.outputs.iter().map(one).fold(4096, usize::saturating_add)
+    prepared.outputs.iter().map(one).fold(0, usize::saturating_add)
 }
 
 /// For each output: 0, or 1 and its extents and bytes.
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn outputs_come_back() {
-        let text = "%HostIrContainer { (T0_g_float[iS0{2}, iS1{3}]) -> (T0_g_float[iS0{2}, iS1{3}], T1_g_half[iS2{4}]) :
+        let text = "%HostIrContainer { (T0_g_float[iS0{2}, iS1{3}]) -> (T0_g_float[iS0{2}, iS1{3}], T1_g___half[iS2{4}]) :
   T1 = ALLOCATE(buffer=T1, mem_type=global, size=4, zero_init=true, resets_to_zero=false)
 } // %HostIrContainer
 ";
@@ -75,6 +77,10 @@ mod tests {
         let outputs = vec![Some(tensor), None];
         let message = pack(&outputs);
         assert!(message.len() <= most(&prepared));
+        // 2 x 3 elements of 4 bytes and 4 of 2; each output has three numbers of 8 bytes and one an axis.
+        assert_eq!(most(&prepared), (24 + 5 * 8) + (8 + 4 * 8));
+        let both = [outputs[0].clone(), Some(HostTensor::zeros(DType::Half, &[4]))];
+        assert_eq!(pack(&both).len(), most(&prepared));
         assert_eq!(unpack(&prepared, 1, &message), Ok(outputs));
         for end in 0..message.len() {
             assert!(unpack(&prepared, 1, &message[..end]).is_err(), "{end}");

@@ -27,8 +27,9 @@ pub(super) const SMALL: usize = 1 << 20;
 const MOST_STEPS: usize = 64;
 /// Most bytes of a step's name.
 const MOST_NAME: usize = 256;
-/// Different failures that are remembered.
-const MOST_TOLD: usize = 1000;
+/// Failures that are remembered of what a connection tells: a rank's own ones, or rank 0's of all.
+const MOST_TOLD: usize = 8;
+const MOST_PASSED_ON: usize = 1000;
 /// How long a connection that ends may take to deliver what was sent last.
 const LINGER: Duration = Duration::from_millis(500);
 
@@ -129,6 +130,8 @@ struct Open {
     parts: Vec<u8>,
     /// On rank 0: number of the rank's next message.
     next: u64,
+    /// Failures that were remembered.
+    told: usize,
 }
 
 /// What all threads of a process share.
@@ -292,7 +295,7 @@ impl Core {
             Kind::Result if self.rank != 0 => self.take_result(&payload, open)?,
             Kind::Error => {
                 let error = wire::take_error(&payload).ok_or("a reason that is none")?;
-                self.fail_from(error);
+                self.fail_from(error, open);
             }
             Kind::Bye => {
                 line.left.store(true, Ordering::Release);
@@ -360,9 +363,11 @@ impl Core {
     }
 
     /// A failure that another process told of: rank 0 passes it on, others must not send it back.
-    fn fail_from(&self, error: ExchangeError) {
+    fn fail_from(&self, error: ExchangeError, open: &mut Open) {
+        let most = if self.rank == 0 { MOST_TOLD } else { MOST_PASSED_ON };
         let mut state = lock(&self.state);
-        if !state.told.contains(&error) && state.told.len() < MOST_TOLD {
+        if open.told < most && !state.told.contains(&error) {
+            open.told += 1;
             state.told.push(error.clone());
         }
         drop(state);
@@ -580,6 +585,7 @@ impl Peers {
 
     /// Whether a rank fails with these words; waits a moment for it to say so.
     pub(crate) fn is_told(&self, rank: u32, why: &str) -> bool {
+        let why = wire::cut(why);
         let told = |state: &State| {
             let same = |error: &ExchangeError| matches!(error, ExchangeError::Failed { rank: other, why: words } if *other == rank && words == why);
             state.told.iter().any(same)

@@ -6,13 +6,16 @@
 //! random: `openssl rand -hex 16` makes one of 128 bits.
 
 use super::detect::{Env, Source};
+use crate::os_text;
 use crate::run::errors;
 use hostir::diag::Diag;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use std::fs::OpenOptions;
 use std::io::Read as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 /// Bytes of a random number.
 const NONCE: usize = 16;
@@ -55,11 +58,16 @@ pub(super) fn given(env: Env<'_>) -> Result<Option<Token>, Diag> {
             let message = "`HIR_TOKEN` and `HIR_TOKEN_FILE` are both set";
             Err(Diag::global(errors::TOKEN, message).note("unset one of them"))
         }
-        (Some(text), None) => long_enough("`HIR_TOKEN`", text.into_bytes()).map(Some),
+        (Some(text), None) => {
+            long_enough("`HIR_TOKEN`", os_text::unescape(&text).into_vec()).map(Some)
+        }
         (None, Some(path)) => {
-            let bytes = of_file(&path).map_err(|why| {
+            let path = PathBuf::from(os_text::unescape(&path));
+            let bytes = of_file(&path);
+            let path = path.display();
+            let bytes = bytes.map_err(|why| {
                 let message = format!("`HIR_TOKEN_FILE` cannot be used: `{path}` {why}");
-                Diag::global(errors::TOKEN_FILE, message).note("it has to be a regular file of your own that nobody else can read: `(umask 077; openssl rand -hex 16 > FILE)` makes one")
+                Diag::global(errors::TOKEN_FILE, message).note("it has to be a regular file of your own that nobody else can read: `(umask 077; openssl rand -hex 16 > FILE)` makes one; of a secret that others keep for you (Kubernetes, Docker), `HIR_TOKEN=$(cat FILE)` takes the text")
             })?;
             long_enough(&format!("the token in `{path}`"), bytes).map(Some)
         }
@@ -79,8 +87,7 @@ fn long_enough(what: &str, bytes: Vec<u8>) -> Result<Token, Diag> {
 }
 
 /// The token of a file, or what is wrong with the file.
-fn of_file(path: &str) -> Result<Vec<u8>, String> {
-    let path = crate::os_text::unescape(path);
+fn of_file(path: &Path) -> Result<Vec<u8>, String> {
     // A link might lead to a file of somebody else's choice, and a pipe would wait.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened =
@@ -178,6 +185,16 @@ mod tests {
         assert_eq!(empty, "H0671: `HIR_TOKEN` is empty; it has to have 16 bytes or more");
         let both = ask(Some(GOOD), Some("x".as_ref())).unwrap_err();
         assert_eq!(both, "H0671: `HIR_TOKEN` and `HIR_TOKEN_FILE` are both set");
+        // Six bytes that are no text are six, and none is another one.
+        let bytes = |bytes: &[u8]| {
+            use std::os::unix::ffi::OsStrExt as _;
+            let text = os_text::escape(std::ffi::OsStr::from_bytes(bytes));
+            ask(text.to_str(), None)
+        };
+        let short = bytes(&[0xff; 6]).unwrap_err();
+        assert_eq!(short, "H0671: `HIR_TOKEN` has 6 bytes; it has to have 16 or more");
+        assert_eq!(bytes(&[0xff; 16]), Ok(Some(Token(vec![0xff; 16]))));
+        assert_ne!(bytes(&[0xff; 16]), bytes(&[0xfe; 16]));
         assert_eq!(format!("{:?}", ask(Some(GOOD), None)), "Ok(Some(Token(..)))");
     }
 

@@ -176,13 +176,17 @@ impl Opener {
         }
     }
 
-    /// The frame that bytes begin with, and how long it is; `None` if more of it has to come.
+    /// The frame that bytes begin with, of so long a payload; `None` if more of it has to come.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],
+        payload: usize,
     ) -> std::result::Result<Option<(Kind, Vec<u8>)>, Fault> {
         let Some((head, rest)) = bytes.split_first_chunk::<CLEAR>() else { return Ok(None) };
         let (length, number) = self.head(head)?;
+        if CLEAR + length != frame_size(payload) {
+            return Err(invalid("a frame of another length").into());
+        }
         let Some(sealed) = rest.get(..length) else { return Ok(None) };
         self.open(number, sealed).map(Some)
     }
@@ -233,9 +237,20 @@ impl<'a> Take<'a> {
     }
 }
 
-/// A reason as the payload of a frame, cut to what one frame holds.
+/// Most bytes of a reason's text that others keep.
+const MOST_TEXT: usize = 8192;
+/// Most ranks that a reason names.
+const MOST_NAMED: usize = 4096;
+
+/// As much of a text as others keep of it.
+pub(super) fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(MOST_TEXT)).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+/// A reason as the payload of a frame.
 pub(super) fn put_error(error: &ExchangeError) -> Vec<u8> {
-    let cut = |text: &str| text.as_bytes().get(..PART / 4).unwrap_or(text.as_bytes()).to_vec();
+    let cut = |text: &str| cut(text).as_bytes().to_vec();
     match error {
         ExchangeError::Late { ranks, what, timeout } => {
             let head = Put::default().number(0).number(timeout.as_millis() as u64);
@@ -260,18 +275,19 @@ pub(super) fn put_error(error: &ExchangeError) -> Vec<u8> {
 pub(super) fn take_error(payload: &[u8]) -> Option<ExchangeError> {
     let mut take = Take(payload);
     let rank = |take: &mut Take<'_>| u32::try_from(take.number()?).ok();
+    let text = |take: &mut Take<'_>| Some(cut(&take.text()?).to_owned());
     Some(match take.number()? {
         0 => {
             let timeout = Duration::from_millis(take.number()?);
-            let what = take.text()?;
-            let count = usize::try_from(take.number()?).ok()?.min(payload.len());
+            let what = text(&mut take)?;
+            let count = usize::try_from(take.number()?).ok()?.min(MOST_NAMED);
             let ranks = (0..count).map(|_| rank(&mut take)).collect::<Option<_>>()?;
             ExchangeError::Late { ranks, what, timeout }
         }
-        1 => ExchangeError::Lost { rank: rank(&mut take)?, how: take.text()? },
-        2 => ExchangeError::Failed { rank: rank(&mut take)?, why: take.text()? },
-        3 => ExchangeError::Broken { why: take.text()? },
-        4 => ExchangeError::Altered { rank: rank(&mut take)?, how: take.text()? },
+        1 => ExchangeError::Lost { rank: rank(&mut take)?, how: text(&mut take)? },
+        2 => ExchangeError::Failed { rank: rank(&mut take)?, why: text(&mut take)? },
+        3 => ExchangeError::Broken { why: text(&mut take)? },
+        4 => ExchangeError::Altered { rank: rank(&mut take)?, how: text(&mut take)? },
         _ => return None,
     })
 }
@@ -310,8 +326,8 @@ mod tests {
         assert_eq!(from.read(&mut read).unwrap(), None);
         assert!(send.seal(Kind::Part, &[0; PART + 1]).is_err());
         let back = answer.seal(Kind::Alive, b"").unwrap();
-        assert_eq!(hear.take(&back[..back.len() - 1]).unwrap(), None);
-        assert_eq!(hear.take(&back).unwrap(), Some((Kind::Alive, Vec::new())));
+        assert_eq!(hear.take(&back[..back.len() - 1], 0).unwrap(), None);
+        assert_eq!(hear.take(&back, 0).unwrap(), Some((Kind::Alive, Vec::new())));
     }
 
     /// No byte of a frame can be changed, none left out.
@@ -381,5 +397,13 @@ mod tests {
             }
         }
         assert_eq!(take_error(&[9; 8]), None);
+        // Long texts are cut between two letters, by who sends them and by who gets them.
+        let why = format!("x{}", "ü".repeat(20_000));
+        let long = Put::default().number(3).bytes(why.as_bytes()).0;
+        let sent = put_error(&ExchangeError::Broken { why: why.clone() });
+        for payload in [long, sent] {
+            let Some(ExchangeError::Broken { why: kept }) = take_error(&payload) else { panic!() };
+            assert_eq!((kept.len(), kept.as_str()), (8191, cut(&why)));
+        }
     }
 }

@@ -5,8 +5,9 @@ use super::errors;
 use super::failure::Failure;
 use super::files::DataFile;
 use super::traced::Wanted;
+pub(super) use super::typed::{Content, Number};
+use super::typed::{bytes, content, data_file, lacking, number, shape};
 use crate::data::compare::Given;
-use crate::data::generate::Generator;
 use crate::io::{Io, Status};
 use crate::launch::Flags;
 use crate::render::{self, Format};
@@ -15,7 +16,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use hostir::backend::cuda::{Route, Routes};
-use hostir::diag::{Diag, nearest, visible};
+use hostir::diag::{Diag, visible};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -50,29 +51,6 @@ impl Bench {
     /// Runs of each program, those that warm up included.
     pub(super) fn rounds(&self) -> u32 {
         self.warmup.saturating_add(self.iterations)
-    }
-}
-
-/// What an input is made of.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Content {
-    Generate(Generator),
-    File(DataFile),
-}
-
-/// The value of a scalar.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Number {
-    Int(i64),
-    Real(f64),
-}
-
-impl std::fmt::Display for Number {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Number::Int(value) => value.fmt(f),
-            Number::Real(value) => value.fmt(f),
-        }
     }
 }
 
@@ -633,74 +611,4 @@ impl Values<'_> {
         }
         Some(value)
     }
-}
-
-/// `4096`, `512M`, `8G`: powers of 1024.
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
-    let unit = match &text[digits.len()..] {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << unit)
-}
-
-/// `4x8`, or `scalar` for a tensor without axes.
-fn shape(text: &str) -> Result<Vec<usize>, String> {
-    if text == "scalar" {
-        return Ok(Vec::new());
-    }
-    let extent = |word: &str| {
-        word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"))
-    };
-    text.split(['x', ',']).map(extent).collect()
-}
-
-fn number(text: &str) -> Result<Number, String> {
-    let real = || text.parse().map(Number::Real);
-    text.parse().map(Number::Int).or_else(|_| real()).map_err(|_| format!("`{text}` is no number"))
-}
-
-fn content(text: &str) -> Result<Content, String> {
-    if let Some(generator) = Generator::parse(text) {
-        return Ok(Content::Generate(generator));
-    }
-    if let Some(file) = DataFile::parse(text) {
-        return Ok(Content::File(file));
-    }
-    let words: Vec<&str> = Generator::ALL.iter().map(|(_, word)| *word).collect();
-    Err(match nearest(text, words.iter().copied()) {
-        Some(near) => format!("there is no generator `{text}`; did you mean `{near}`?"),
-        None => format!("expected {}, a .npy or a .safetensors file", words.join(", ")),
-    })
-}
-
-fn data_file(text: &str) -> Result<DataFile, String> {
-    DataFile::parse(text)
-        .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
-}
-
-/// What a `key=value` without a key or without a value lacks.
-fn lacking(flag: &str, text: &str) -> String {
-    let example = match flag {
-        "set" => "i0=8",
-        "shape" => "T0=4x8",
-        "input" => "T0=randn",
-        "output" | "expect" => "T1=x.npy",
-        "map-backend" => "UCC=NCCL",
-        _ => "name=value",
-    };
-    // `T0`, `i1`: nvFuser's names are letters and a number.
-    let letters = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    let digits = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit());
-    let what = match (text.starts_with('='), digits && letters.len() < text.len()) {
-        (true, _) => "the name in front of `=` is missing",
-        (false, true) => "`=` and a value are missing behind the name",
-        (false, false) => "a name and `=` are missing in front",
-    };
-    format!("{what}, as in `--{flag} {example}`")
 }

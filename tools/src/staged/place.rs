@@ -216,7 +216,9 @@ impl Walk {
     fn is_trusted(&self, stat: &Stat) -> Result<bool, Refusal> {
         let folder = rustix::fs::fstat(&*self.folder)?;
         let user = rustix::process::geteuid().as_raw();
-        Ok(is_trusted(stat.st_uid, (folder.st_uid, folder.st_mode), user))
+        // Where everybody may write, somebody else may have given a link of the user's a second name there.
+        let placed = stat.st_nlink <= 1 || folder.st_mode & WRITABLE_BY_ALL == 0;
+        Ok(placed && is_trusted(stat.st_uid, (folder.st_uid, folder.st_mode), user))
     }
 
     fn link(

@@ -112,12 +112,15 @@ fn several_hosts_need_a_token() {
         ..Flags::default()
     };
     let mpirun = with(MPIRUN, &[("OMPI_COMM_WORLD_LOCAL_SIZE", "1"), ("MASTER_ADDR", "node1")]);
+    // Two agents on one machine are two hosts to their launcher; whoever says that it is one knows better.
     let near = with(&mpirun, &[("HIR_COORDINATOR", "localhost:80")]);
+    assert_eq!(found(&near).unwrap().4, socket("port 80"));
+    let unsaid = with(&mpirun, &[("MASTER_ADDR", "localhost")]);
     let pmix = [("PMIX_RANK", "0"), ("HIR_WORLD", "2"), ("MASTER_ADDR", "a"), ("MASTER_PORT", "9")];
     let cases: [(&Pairs, &Flags, &str, &str); 6] = [
         (TORCHRUN, &none, "torchrun's ranks are on several hosts", "before torchrun"),
         (&mpirun, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
-        (&near, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
+        (&unsaid, &none, "mpirun's ranks are on several hosts", "mpirun -x HIR_TOKEN"),
         (SRUN, &none, "srun's ranks are on several hosts", "before srun"),
         (&pmix, &none, "other hosts can reach a", "where each rank is started"),
         (&[], &far, "other hosts can reach node7", "where each rank is started"),

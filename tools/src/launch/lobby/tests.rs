@@ -1,0 +1,178 @@
+//! Rank 0's side, guest by guest, over pairs of sockets.
+
+use super::super::handshake::{ANSWER, Joining};
+use super::super::peers::Pace;
+use super::*;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+/// Rank 0 of 2 with a token; nobody connects to its listener.
+fn with_lobby(work: impl FnOnce(&mut Lobby<'_>, &Key)) {
+    let name = format!("hir-run test {}", super::super::token::random().unwrap());
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let listener = Listener::unix(UnixListener::bind_addr(&address).unwrap()).unwrap();
+    let core = Core::start(0, 2, Pace::new(Duration::from_secs(60)));
+    let key = Key([1; 32]);
+    work(&mut Lobby::new(&listener, &core, 2, &key), &key);
+}
+
+/// A new guest, and the other end of its connection, which has said something already.
+fn guest(said: &[u8]) -> (Guest, UnixStream) {
+    let (near, mut far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    far.write_all(said).unwrap();
+    let (since, heard) = (Instant::now(), Vec::new());
+    (Guest { stream: Stream::Unix(near), since, heard, stage: Stage::Greeting }, far)
+}
+
+/// What rank 1 says first.
+fn joining(key: &Key) -> Joining {
+    Joining::new(key, Claim { rank: 1, world: 2 }).unwrap()
+}
+
+/// Goes on with the guest that came last.
+fn go_on(lobby: &mut Lobby<'_>) {
+    let guest = lobby.guests.pop().unwrap();
+    lobby.serve(guest);
+}
+
+/// Rank 1 up to its proof, which has been sent and not been looked at.
+fn up_to_proof(lobby: &mut Lobby<'_>, key: &Key) -> (UnixStream, Sealer, Opener) {
+    let joining = joining(key);
+    let (guest, mut far) = guest(joining.hello());
+    lobby.serve(guest);
+    let mut answer = [0; ANSWER];
+    far.read_exact(&mut answer).unwrap();
+    let (mut sealer, opener) = joining.answered(&answer).unwrap().split();
+    far.write_all(&sealer.seal(Kind::Hello, &[]).unwrap()).unwrap();
+    (far, sealer, opener)
+}
+
+#[test]
+fn who_proves_itself_is_added() {
+    with_lobby(|lobby, key| {
+        let (mut far, _, mut opener) = up_to_proof(lobby, key);
+        assert_eq!(lobby.core.absent(), [1]);
+        go_on(lobby);
+        let verdict = opener.read(&mut far).unwrap();
+        assert_eq!(verdict, Some((Kind::Verdict, vec![Verdict::Welcome as u8])));
+        assert!(lobby.core.absent().is_empty() && lobby.guests.is_empty());
+        assert!(lobby.refused.sentences().is_empty());
+    });
+}
+
+/// Rank 0 had no time while a rank gave up: that connection is not the rank's, which may come again.
+#[test]
+fn who_hung_up_is_not_counted() {
+    with_lobby(|lobby, key| {
+        let (far, ..) = up_to_proof(lobby, key);
+        drop(far);
+        go_on(lobby);
+        assert_eq!((lobby.core.absent(), lobby.guests.len()), (vec![1], 0));
+        // Whoever sends more before it is welcome is none of ours.
+        let (mut far, ..) = up_to_proof(lobby, key);
+        far.write_all(b"x").unwrap();
+        go_on(lobby);
+        assert_eq!((lobby.core.absent(), lobby.guests.len()), (vec![1], 0));
+        let (_far, ..) = up_to_proof(lobby, key);
+        go_on(lobby);
+        assert!(lobby.core.absent().is_empty());
+    });
+}
+
+/// Of one that was refused nothing more is read, and it is gone after a while.
+#[test]
+fn what_comes_behind_a_refusal_is_not_read() {
+    with_lobby(|lobby, key| {
+        let (guest, mut far) = guest(b"HIRX\x01\x00");
+        far.write_all(&[0xff; 20_000]).unwrap();
+        lobby.serve(guest);
+        let mut said = Vec::new();
+        far.read_to_end(&mut said).unwrap();
+        assert_eq!((said.len(), &said[..6]), (22, &b"HIRX\x02\x00"[..]));
+        let guest = &mut lobby.guests[0];
+        assert_eq!((guest.wanted(), guest.is_overdue()), (0, false));
+        assert!(matches!(guest.advance(key, &mut lobby.refused), Next::Stays));
+        assert!(guest.heard.len() <= HELLO, "{}", guest.heard.len());
+        guest.since -= GREETING + Duration::from_millis(1);
+        go_on(lobby);
+        assert!(lobby.guests.is_empty());
+        let [note] = &lobby.refused.sentences()[..] else { panic!("one note") };
+        let words = "a connection, which anybody may make, spoke version 1 of the protocol, not 2";
+        assert!(note.starts_with(words), "{note}");
+    });
+}
+
+/// The frame that is due has one length; another one is not waited for.
+#[test]
+fn a_long_proof_is_none() {
+    with_lobby(|lobby, key| {
+        for length in [16u32, 18, 65_535] {
+            let (guest, mut far) = guest(joining(key).hello());
+            lobby.serve(guest);
+            far.write_all(&[&length.to_le_bytes()[..], &[0; 8]].concat()).unwrap();
+            go_on(lobby);
+            assert!(lobby.guests.is_empty(), "{length}");
+        }
+        let [note] = &lobby.refused.sentences()[..] else { panic!("one note") };
+        let words = "3 connections, which anybody may make, said to be rank 1 and did not prove";
+        assert!(note.starts_with(words), "{note}");
+    });
+}
+
+/// Anybody may say that he is any rank: what is kept of it is bounded, and none that the run has not.
+#[test]
+fn hearsay_is_counted() {
+    with_lobby(|lobby, key| {
+        for rank in [1, 7, 4_000_000_000, 0, 1] {
+            let joining = Joining::new(key, Claim { rank, world: u32::MAX }).unwrap();
+            let (guest, far) = guest(joining.hello());
+            lobby.serve(guest);
+            drop(far);
+            go_on(lobby);
+        }
+        for version in 3..60 {
+            let (guest, _far) = guest(&[b'H', b'I', b'R', b'X', version, 0]);
+            lobby.serve(guest);
+        }
+        let notes = lobby.refused.sentences();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].starts_with("57 connections") && notes[0].contains("at first version 3"));
+        let words = "5 connections, which anybody may make, said to be ranks 0 and 1 and did not";
+        assert!(notes[1].starts_with(words), "{notes:?}");
+    });
+}
+
+/// Strangers that greeted and strangers that did not make room for one another of their own kind.
+#[test]
+fn who_makes_room() {
+    let key = Key([1; 32]);
+    let mut ends = Vec::new();
+    let mut many = |stages: &str| -> Vec<Guest> {
+        let one = |stage| {
+            let said = joining(&key);
+            let (mut guest, far) = guest(if stage == 'g' { b"" } else { said.hello() });
+            ends.push(far);
+            let _ = guest.advance(&key, &mut Refused::default());
+            if stage == 'l' {
+                guest.stage = Stage::Leaving;
+            }
+            guest
+        };
+        stages.chars().map(one).collect()
+    };
+    for (stages, goes) in [
+        // The newcomer has had no time; neither has the one before it.
+        ("ppppg", 0),
+        ("pppgg", 0),
+        ("gpppg", 1),
+        ("ggggp", 0),
+        ("pgggg", 1),
+        ("ggggg", 0),
+        ("ppppp", 0),
+        ("gpplg", 3),
+        ("gplgl", 2),
+    ] {
+        assert_eq!(crowded_out(&many(stages)), goes, "{stages}");
+    }
+}
