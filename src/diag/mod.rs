@@ -210,8 +210,8 @@ mod tests {
     fn slips_of_the_pen() {
         assert_eq!(nearest("streems", ["streams", "seed"]), Some("streams"));
         assert_eq!(nearest("höhe", ["hohe", "breite"]), Some("hohe"));
-        assert_eq!(nearest("grose", ["größe"]), None);
-        assert_eq!(nearest("groese", ["größe"]), Some("größe"));
+        assert_eq!(nearest("gross", ["größe"]), None);
+        assert_eq!(nearest("grösse", ["größe"]), Some("größe"));
         assert_eq!(nearest("T1", ["T0", "i1"]), None);
         // Others write long names: none is compared, whatever its letters are.
         let long = "ü".repeat(2_000_000);

@@ -454,8 +454,10 @@ impl Core {
 
     /// A step that somebody does not come to.
     fn late(&self) -> Option<ExchangeError> {
+        // As long as somebody has not joined the lobby looks at the clock, and knows who.
+        let joining = !self.absent().is_empty();
         let state = lock(&self.state);
-        if state.cause.is_some() || state.settled {
+        if state.cause.is_some() || state.settled || joining {
             return None;
         }
         let timeout = self.pace.timeout;
