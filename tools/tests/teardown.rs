@@ -1,11 +1,11 @@
 //! Sessions that fail, in a process with a driver whose devices wait for what never comes (`driver.c`): every call
 //! comes back, and a session that is dropped is gone in time, whether its devices let go or not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(clippy::print_stdout, reason = "the process that has the driver reports to the test")]
 
 #[path = "../../tests/common/needs.rs"]
 mod needs;
 #[path = "launch/site.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
 mod site;
 #[path = "launch/stand_in.rs"]
 mod stand_in;
