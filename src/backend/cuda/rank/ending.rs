@@ -148,7 +148,7 @@ impl Rank<'_> {
             mark.is_none_or(|mark| !mark.is_reached().unwrap_or(true))
         })?;
         // What shares its mark is of its stream.
-        let behind = issued.filter(|wait| wait.event == open.event).last();
+        let behind = issued.rfind(|wait| wait.event == open.event);
         Some(behind.map_or(Reached::Inst(open.inst), |last| Reached::Among(open.inst, last.inst)))
     }
 
