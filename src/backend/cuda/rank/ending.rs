@@ -61,14 +61,21 @@ impl Rank<'_> {
 
     /// Fails if NCCL, another rank of this process or another process did.
     pub(super) fn look_at_others(&self) -> Result<(), Failure> {
+        self.look_at_ranks()?;
+        for (_, comm) in &self.comms {
+            comm.in_progress("an NCCL communication")?;
+        }
+        Ok(())
+    }
+
+    /// Fails if another rank of this process or another process did. NCCL is not asked: its answer may take much
+    /// longer than a step.
+    fn look_at_ranks(&self) -> Result<(), Failure> {
         if let Some(rank) = self.alarm.first().filter(|rank| *rank != self.plan.rank) {
             return Err(Failure::sibling(rank));
         }
         if let Some(error) = self.peers.as_ref().and_then(|peers| peers.failed()) {
             return Err(Failure::peer(error));
-        }
-        for (_, comm) in &self.comms {
-            comm.in_progress("an NCCL communication")?;
         }
         Ok(())
     }
@@ -113,7 +120,7 @@ impl Rank<'_> {
         if at == 0 || !at.is_multiple_of(LOOKS as usize) {
             return Ok(());
         }
-        self.look_at_others().map_err(|failure| {
+        self.look_at_ranks().map_err(|failure| {
             let next = self.schedule.steps[at].inst;
             failure.within(self.waiting(at).unwrap_or(Reached::Inst(next)))
         })

@@ -24,8 +24,7 @@ pub(in crate::backend::cuda) struct WaitMark {
     pub(in crate::backend::cuda) event: Option<usize>,
 }
 
-/// Instructions that share a mark in a run that is issued call by call: a mark costs the host as much as a third of
-/// a small communication over NCCL (3 of 8 us, H200 and CUDA 13.0).
+/// Instructions that share a mark in a run that is issued call by call, where each costs the host a call.
 pub(in crate::backend::cuda) const SHARED: usize = 32;
 
 impl Schedule {
