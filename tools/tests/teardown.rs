@@ -1,6 +1,10 @@
 //! Sessions that fail, in a process with a driver whose devices wait for what never comes (`driver.c`): every call
 //! comes back, and a session that is dropped is gone in time, whether its devices let go or not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+#![allow(
+    unsafe_code,
+    reason = "a caller's memory is bound, and a store of kernels is the caller's promise"
+)]
 #![allow(clippy::print_stdout, reason = "the process that has the driver reports to the test")]
 
 #[path = "../../tests/common/needs.rs"]
@@ -10,14 +14,18 @@ mod site;
 #[path = "launch/stand_in.rs"]
 mod stand_in;
 
+use hostir::backend::cuda::Cuda;
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use hostir::session::{Options, Session};
+use hostir::plan::{Sizes, prepare};
+use hostir::session::{DeviceTensor, ImageStore, Options, Session};
 use site::{Site, run};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set in the process that has the driver: the code of the failure, and how many sessions fail.
+/// Set in the process that has the driver: its task.
 const CHILD: &str = "HIR_TEARDOWN";
 /// How long it may take until a failed session is gone.
 const MOST: Duration = Duration::from_secs(2);
@@ -36,6 +44,8 @@ fn main() -> std::process::ExitCode {
         devices_wait_and_let_go,
         devices_wait_for_ever,
         recorded_runs_end_too,
+        a_loaded_program_fails,
+        a_rank_panics,
     ])
 }
 
@@ -52,26 +62,56 @@ const EXCHANGE: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{8}]
 
 // ---- the process that has the driver ----
 
+/// A task: which kind of program fails, with which code, and how often.
 fn child(task: &str) {
-    let mut words = task.split(' ');
-    let (code, rounds) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
-    let graph = words.next().is_some();
-    let options = Options { timeout: LIMIT, graph, ..Options::default() };
-    for round in 0..rounds {
-        fails(code, &options, round);
+    let [kind, code, rounds] = task.split(' ').collect::<Vec<_>>()[..] else { panic!("{task}") };
+    let store: Option<Arc<dyn ImageStore>> = Some(Arc::new(Store));
+    let graph = kind == "graph";
+    // What fails is told at once, what waits when the time is up.
+    let timeout = if code == "H0511" { LIMIT } else { Duration::from_secs(60) };
+    let options = Options { timeout, graph, store, ..Options::default() };
+    for round in 0..rounds.parse().unwrap() {
+        match kind {
+            "loaded" => loaded_fails(code, &options),
+            _ => session_fails(code, &options, kind == "panic", round),
+        }
     }
-    println!("{rounds} of {rounds} were dropped in time");
+    println!("all were dropped in time");
+}
+
+/// Keeps nothing; panics once it is told to.
+struct Store;
+
+static PANICS: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: it returns nothing.
+unsafe impl ImageStore for Store {
+    fn get(&self, _: &str) -> Option<Vec<u8>> {
+        assert!(!PANICS.load(Ordering::Acquire), "on purpose");
+        None
+    }
+    fn put(&self, _: &str, _: &[u8]) {}
 }
 
 /// A session that fails, of which every later call is refused, and which goes in time.
-fn fails(code: &str, options: &Options, round: usize) {
+fn session_fails(code: &str, options: &Options, panics: bool, round: usize) {
     let mut session = Session::builder(EXCHANGE).options(options.clone()).build().unwrap();
     session.upload_whole("T0", &HostTensor::zeros(DType::Float, &[2, 8])).unwrap();
+    if panics {
+        // A tensor with strides, which a kernel copies: that is compiled in the thread of rank 1.
+        let dtype = DType::Float;
+        let strided =
+            DeviceTensor { pointer: 4096, shape: vec![1, 8], strides: vec![16, 2], dtype };
+        // SAFETY: kernels of this driver do nothing.
+        unsafe { session.input("T0").on(1).bind(&strided) }.unwrap();
+        PANICS.store(true, Ordering::Release);
+    }
     let start = Instant::now();
     let error = session.run().and_then(|()| session.wait()).expect_err("devices wait");
     let spent = start.elapsed();
     assert_eq!(error.code(), code, "round {round}: {error}");
-    assert!(spent < LIMIT + MOST, "round {round} failed after {spent:?}");
+    let most = if code == "H0511" { LIMIT + MOST } else { MOST };
+    assert!(spent < most, "round {round} failed after {spent:?}");
     for again in [session.wait(), session.run(), session.download_whole("T1").map(|_| ())] {
         assert_eq!(again.unwrap_err().code(), "H0529");
     }
@@ -79,6 +119,20 @@ fn fails(code: &str, options: &Options, round: usize) {
     drop(session);
     let spent = start.elapsed();
     assert!(spent < MOST, "round {round} was dropped in {spent:?}");
+}
+
+/// A program that runs on inputs from the host fails: it does not run again.
+fn loaded_fails(code: &str, options: &Options) {
+    let (programs, _) = hostir::load(EXCHANGE);
+    let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+    let mut loaded = Cuda { options: options.clone() }.load(&prepared).unwrap();
+    let inputs = vec![vec![HostTensor::zeros(DType::Float, &[1, 8])]; 2];
+    assert_eq!(loaded.run(&inputs).unwrap_err()[0].code, code);
+    assert_eq!(loaded.run(&inputs).unwrap_err()[0].code, "H0529");
+    assert_eq!(loaded.results().unwrap_err()[0].code, "H0529");
+    let start = Instant::now();
+    drop(loaded);
+    assert!(start.elapsed() < MOST);
 }
 
 // ---- the tests ----
@@ -98,21 +152,29 @@ fn with_driver(task: &str, variables: &[(&str, &str)]) {
 }
 
 fn a_launch_fails_and_devices_let_go() {
-    with_driver("H0522 100", &[("DRIVER_FAILS", "150"), ("DRIVER_LETS_GO", "1")]);
+    with_driver("session H0522 100", &[("DRIVER_FAILS", "150"), ("DRIVER_LETS_GO", "1")]);
 }
 
 fn a_launch_fails_and_devices_never_let_go() {
-    with_driver("H0522 1", &[("DRIVER_FAILS", "150")]);
+    with_driver("session H0522 1", &[("DRIVER_FAILS", "150")]);
 }
 
 fn devices_wait_and_let_go() {
-    with_driver("H0511 10", &[("DRIVER_WAITS", "150"), ("DRIVER_LETS_GO", "1")]);
+    with_driver("session H0511 10", &[("DRIVER_WAITS", "150"), ("DRIVER_LETS_GO", "1")]);
 }
 
 fn devices_wait_for_ever() {
-    with_driver("H0511 1", &[("DRIVER_WAITS", "150")]);
+    with_driver("session H0511 1", &[("DRIVER_WAITS", "150")]);
 }
 
 fn recorded_runs_end_too() {
-    with_driver("H0522 10 graph", &[("DRIVER_FAILS", "2"), ("DRIVER_LETS_GO", "1")]);
+    with_driver("graph H0522 10", &[("DRIVER_FAILS", "2"), ("DRIVER_LETS_GO", "1")]);
+}
+
+fn a_loaded_program_fails() {
+    with_driver("loaded H0522 10", &[("DRIVER_FAILS", "150"), ("DRIVER_LETS_GO", "1")]);
+}
+
+fn a_rank_panics() {
+    with_driver("panic H0522 1", &[]);
 }

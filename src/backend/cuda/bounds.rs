@@ -77,18 +77,7 @@ fn end(view: &View) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::backend::cuda::Cuda;
-    use crate::plan::{Sizes, prepare};
-
-    const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
-  T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
-} // %HostIrContainer
-";
-
-    fn prepared() -> Prepared {
-        let (programs, diags) = crate::load(COPY);
-        assert!(diags.is_empty());
-        prepare(&programs[0], &Sizes::default()).unwrap()
-    }
+    use crate::backend::cuda::tests::prepared;
 
     #[test]
     fn a_plan_that_was_changed_is_refused_before_there_is_a_device() {

@@ -2,7 +2,7 @@
 
 use super::alarm::Alarm;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A barrier that is open for good once a rank fails, so that nobody waits for it.
 pub(super) struct Gate {
@@ -28,11 +28,10 @@ impl Gate {
     }
 }
 
-/// Turns that the ranks take: number 0 first.
-#[derive(Default)]
+/// Turns that the ranks take: number 0 first. Nobody waits for a turn any more once a rank fails.
 struct Line {
     next: AtomicU64,
-    broken: AtomicBool,
+    alarm: Arc<Alarm>,
 }
 
 /// A rank's turns in a common order of all ranks' steps, which is gone through once a run.
@@ -46,9 +45,13 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// The turns of so many ranks; `order` says of each step whose it is.
-    pub(super) fn of(ranks: usize, order: impl ExactSizeIterator<Item = usize>) -> Vec<Turns> {
-        let line = Arc::new(Line::default());
+    /// The turns of so many ranks, which raise an alarm when they fail; `order` says of each step whose it is.
+    pub(super) fn of(
+        ranks: usize,
+        order: impl ExactSizeIterator<Item = usize>,
+        alarm: &Arc<Alarm>,
+    ) -> Vec<Turns> {
+        let line = Arc::new(Line { next: AtomicU64::new(0), alarm: alarm.clone() });
         let all = order.len() as u64;
         let none = || Turns { line: line.clone(), places: Vec::new(), all, runs: 0 };
         let mut turns: Vec<Turns> = (0..ranks).map(|_| none()).collect();
@@ -59,7 +62,7 @@ impl Turns {
     }
 
     /// Does this rank's steps of one run, by number, each when it is its turn. All ranks do so equally
-    /// often. If a step fails, nobody waits for turns any more.
+    /// often.
     pub(super) fn each<E>(
         &mut self,
         mut work: impl FnMut(usize) -> Result<(), E>,
@@ -68,35 +71,14 @@ impl Turns {
         self.runs += 1;
         for (step, place) in self.places.iter().enumerate() {
             while self.line.next.load(Ordering::Acquire) != first + place
-                && !self.line.broken.load(Ordering::Acquire)
+                && self.line.alarm.first().is_none()
             {
                 std::thread::yield_now();
             }
-            work(step).inspect_err(|_| self.open())?;
+            work(step)?;
             self.line.next.store(first + place + 1, Ordering::Release);
         }
         Ok(())
-    }
-
-    /// Opens the line if the thread panics before this is dropped.
-    pub(super) fn guard(&self) -> Guard {
-        Guard(self.line.clone())
-    }
-
-    /// Lets everybody go on from now on.
-    pub(super) fn open(&self) {
-        self.line.broken.store(true, Ordering::Release);
-    }
-}
-
-/// See [`Turns::guard`].
-pub(super) struct Guard(Arc<Line>);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.broken.store(true, Ordering::Release);
-        }
     }
 }
 
@@ -108,7 +90,7 @@ mod tests {
     fn ranks_take_turns_run_after_run() {
         let order = [(1, 0), (0, 0), (1, 1), (1, 2), (0, 1), (0, 2)];
         let done = std::sync::Mutex::new(Vec::new());
-        let turns = Turns::of(2, order.iter().map(|(rank, _)| *rank));
+        let turns = Turns::of(2, order.iter().map(|(rank, _)| *rank), &Arc::default());
         std::thread::scope(|scope| {
             for (rank, mut turns) in turns.into_iter().enumerate() {
                 let done = &done;
@@ -130,21 +112,11 @@ mod tests {
 
     #[test]
     fn who_fails_keeps_nobody() {
-        let all_is_well = |_| Ok::<(), &str>(());
-        let mut turns = Turns::of(2, [0, 1, 0].into_iter());
+        let alarm = Arc::new(Alarm::default());
+        let mut turns = Turns::of(2, [0, 1, 0].into_iter(), &alarm);
         assert_eq!(turns[0].each(|_| Err("lost")), Err("lost"));
-        assert_eq!(turns[1].each(all_is_well), Ok(()));
-        let mut turns = Turns::of(2, [0, 1].into_iter());
-        turns[0].open();
-        assert_eq!(turns[1].each(all_is_well), Ok(()));
-        let mut turns = Turns::of(2, [0, 1].into_iter());
-        let guard = turns[0].guard();
-        let broken = std::thread::spawn(move || {
-            let _guard = guard;
-            panic!("a mistake");
-        });
-        assert!(broken.join().is_err());
-        assert_eq!(turns[1].each(all_is_well), Ok(()));
+        alarm.raise(0);
+        assert_eq!(turns[1].each(|_| Ok::<(), &str>(())), Ok(()));
     }
 
     #[test]

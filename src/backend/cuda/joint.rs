@@ -38,8 +38,8 @@ pub(super) struct Placed {
     pub(super) fp8: bool,
     /// Room on this process's device for blocks that wait for other ranks.
     pub(super) waiting: Room,
-    /// The least room of all processes.
-    pub(super) blocks: usize,
+    /// The least of all processes, in blocks.
+    pub(super) room: usize,
 }
 
 impl Joint {
@@ -146,9 +146,9 @@ impl Joint {
         let multiprocessors = all.first().and_then(|first| first.get(16..20)?.try_into().ok());
         let multiprocessors = multiprocessors.map_or(own, u32::from_le_bytes);
         let fp8 = all.iter().all(|one| one.get(20) == Some(&1));
-        let room = |one: &Vec<u8>| Some(u32::from_le_bytes(one.get(21..25)?.try_into().ok()?));
-        let blocks = all.iter().filter_map(room).min().unwrap_or(0) as usize;
-        Ok(Placed { device, ordinal, multiprocessors, fp8, apart, waiting, blocks })
+        let of = |one: &Vec<u8>| Some(u32::from_le_bytes(one.get(21..25)?.try_into().ok()?));
+        let room = all.iter().filter_map(of).min().unwrap_or(0) as usize;
+        Ok(Placed { device, ordinal, multiprocessors, fp8, apart, waiting, room })
     }
 
     /// The host of this process; empty if there is only one.

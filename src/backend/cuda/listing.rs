@@ -8,6 +8,7 @@
 mod words;
 
 use super::messages::{self, Message, Messages, Target};
+use super::room::Room;
 use super::schedule::{self, Call, Exchange, Move, Place, Schedule, Settings, Signal, Step, order};
 use super::{Options, comm, rank};
 use crate::backend::cpu;
@@ -36,8 +37,7 @@ pub fn list_calls(
         tf32: options.tf32,
         fp8: true,
         multiprocessors: MULTIPROCESSORS,
-        blocks: 64,
-        blocks_at_most: MULTIPROCESSORS as usize / 2,
+        room: Room::most(MULTIPROCESSORS),
         routes: options.routes,
         apart: !shared,
         push: options.graph,

@@ -32,6 +32,7 @@ use crate::diag::codes;
 use crate::plan::{InstKind, Origin, Plan, Prepared};
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// A program on its devices, ready to run any number of times.
@@ -98,7 +99,7 @@ pub(super) fn load<'p>(
 }
 
 /// Puts the calls of ranks that share devices in order; the turns that they take in it.
-fn order(schedules: &mut [Schedule]) -> Result<Vec<Turns>, Vec<Diag>> {
+fn order(schedules: &mut [Schedule], alarm: &Arc<Alarm>) -> Result<Vec<Turns>, Vec<Diag>> {
     let Some(order) = order::order(schedules) else {
         let message =
             "an internal error: the ranks' calls on shared GPUs have no order in which all end";
@@ -106,7 +107,7 @@ fn order(schedules: &mut [Schedule]) -> Result<Vec<Turns>, Vec<Diag>> {
             Diag::global(codes::DEVICE_CALL, message).note("`--backend=cpu` runs the program"),
         ]);
     };
-    Ok(Turns::of(schedules.len(), order.into_iter()))
+    Ok(Turns::of(schedules.len(), order.into_iter(), alarm))
 }
 
 /// This process's ranks on their devices, not yet joined.
@@ -128,7 +129,8 @@ fn opened<'p>(
         return Err(vec![recorded_copies()]);
     }
     let mut schedules = schedules(prepared, teams, &messages, &site, options)?;
-    let turns = if ordered { order(&mut schedules)? } else { Vec::new() };
+    let alarm = Arc::new(Alarm::default());
+    let turns = if ordered { order(&mut schedules, &alarm)? } else { Vec::new() };
     let wiring = Wiring::new(prepared, &mut schedules, messages, callers);
     let own = prepared.plans.iter().zip(schedules).filter(|(plan, _)| joint.owns(plan.rank));
     let own: Vec<(&Plan, Schedule)> = own.collect();
@@ -140,7 +142,6 @@ fn opened<'p>(
     waiting.iter_mut().for_each(|waiting| waiting.shrink(blocks));
     let mut ranks = open(prepared, own, &wiring, &ordinals, &images, options)?;
     let program = options.watch.program();
-    let alarm = Arc::new(Alarm::default());
     for rank in &mut ranks {
         rank.alarm = alarm.clone();
         rank.peers = joint.exchange();
@@ -236,12 +237,9 @@ struct Site {
     apart: bool,
     /// By device: room for blocks that wait for other ranks.
     waiting: Vec<Room>,
-    /// The least room of all devices of the run.
-    blocks: usize,
+    /// The least of all devices of the run, in blocks.
+    room: usize,
 }
-
-/// Most blocks of one program that wait for other ranks, as a rule.
-const BLOCKS: usize = 64;
 
 impl Site {
     /// Whether copy engines only push ([`Settings::push`]): in a graph of several of this process's devices.
@@ -266,11 +264,11 @@ fn site(
 ) -> Result<Site, Vec<Diag>> {
     if joint.is_several() {
         let found = found().map_err(|diag| vec![diag])?;
-        let Placed { device, ordinal, multiprocessors, fp8, apart, waiting, blocks } =
+        let Placed { device, ordinal, multiprocessors, fp8, apart, waiting, room } =
             joint.place(found, over_nccl, beside)?;
         let (devices, ordinals, count) = (vec![device], vec![ordinal], prepared.plans.len());
         let waiting = vec![waiting];
-        return Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart, waiting, blocks });
+        return Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart, waiting, room });
     }
     let ordinals = ordinals(prepared.plans.len(), &options.devices, over_nccl, found)
         .map_err(|diag| vec![diag])?;
@@ -279,10 +277,10 @@ fn site(
     let fp8 = devices.iter().all(|device| device.multiplies_fp8().unwrap_or(false));
     let count = devices.len();
     let apart = are_apart(&ordinals, prepared.plans.len());
-    let room = |ordinal: &usize| Room::new(*ordinal, multiprocessors, beside);
-    let waiting: Vec<Room> = ordinals.iter().map(room).collect();
-    let blocks = waiting.iter().map(Room::blocks).min().unwrap_or(0);
-    Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart, waiting, blocks })
+    let new = |ordinal: &usize| Room::new(*ordinal, multiprocessors, beside);
+    let waiting: Vec<Room> = ordinals.iter().map(new).collect();
+    let room = waiting.iter().map(Room::blocks).min().unwrap_or(0);
+    Ok(Site { devices, ordinals, multiprocessors, fp8, count, apart, waiting, room })
 }
 
 /// Whether so many ranks, which take these devices in turn, have one each.
@@ -352,19 +350,9 @@ fn schedules(
     site: &Site,
     options: &Options,
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
-    let Site { multiprocessors, fp8, apart, blocks: blocks_at_most, .. } = *site;
-    let (push, blocks) = (site.pushes(options), blocks_at_most.min(BLOCKS));
-    let routes = options.routes;
-    let settings = Settings {
-        tf32: options.tf32,
-        fp8,
-        multiprocessors,
-        blocks,
-        blocks_at_most,
-        routes,
-        apart,
-        push,
-    };
+    let Site { multiprocessors, fp8, apart, room, .. } = *site;
+    let (push, routes) = (site.pushes(options), options.routes);
+    let settings = Settings { tf32: options.tf32, fp8, multiprocessors, room, routes, apart, push };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.insts[refusal.inst].origin;
@@ -453,14 +441,12 @@ fn open<'p>(
     sort(results)
 }
 
-/// The result of a thread; one that panicked is a failure like any other.
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Diag>>) -> Result<T, Diag> {
-    thread.join().map_err(|_| broken()).and_then(|result| result)
-}
-
-/// What is told of a thread that panicked.
-fn broken() -> Diag {
-    Diag::global(codes::DEVICE_CALL, "a rank's thread ended with an internal error")
+/// The result of a rank's thread; one that panicked is a failure like any other.
+fn joined<T, E: From<Diag>>(thread: ScopedJoinHandle<'_, Result<T, E>>) -> Result<T, E> {
+    thread.join().unwrap_or_else(|_| {
+        let message = "a rank's thread ended with an internal error";
+        Err(Diag::global(codes::DEVICE_CALL, message).into())
+    })
 }
 
 /// All results, or the distinct failures.

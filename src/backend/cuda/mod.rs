@@ -366,7 +366,8 @@ mod tests {
 } // %HostIrContainer
 ";
 
-    fn prepared() -> Prepared {
+    /// A program of one rank and one instruction, of four elements.
+    pub(super) fn prepared() -> Prepared {
         let (programs, diags) = crate::load(COPY);
         assert!(diags.is_empty());
         prepare(&programs[0], &Sizes::default()).unwrap()

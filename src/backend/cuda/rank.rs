@@ -26,7 +26,7 @@ mod traced;
 mod tune;
 
 use super::alarm::Alarm;
-use super::gate::{Guard, Turns};
+use super::gate::Turns;
 use super::memory::{self, Layout};
 use super::peers::Peers;
 use super::pool::{Arena, Handle, Pool};
@@ -433,11 +433,6 @@ impl<'p> Rank<'p> {
             }
         }
         Ok(())
-    }
-
-    /// Nobody waits for the turns of a rank whose thread panics while this is there.
-    pub(super) fn guard(&self) -> Option<Guard> {
-        self.turns.as_ref().map(Turns::guard)
     }
 
     /// Milliseconds of the program on the device, from an empty stream to the end of all its streams.

@@ -21,13 +21,18 @@ impl Room {
     /// Room for a program on a device: at most half of its multiprocessors. A program that runs `beside` others takes
     /// at most half of what they leave of seven eighths, and so leaves something for the next one.
     pub(super) fn new(ordinal: usize, multiprocessors: u32, beside: bool) -> Self {
-        let all = multiprocessors as usize;
+        let (all, most) = (multiprocessors as usize, Self::most(multiprocessors));
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = taken.entry(ordinal).or_default();
         let left = (all * 7 / 8).saturating_sub(*taken) / 2;
-        let blocks = if beside { left.min(all / 2) } else { all / 2 };
+        let blocks = if beside { left.min(most) } else { most };
         *taken += blocks;
         Self { ordinal, blocks }
+    }
+
+    /// The most that there is for one program.
+    pub(super) fn most(multiprocessors: u32) -> usize {
+        multiprocessors as usize / 2
     }
 
     /// How many blocks.

@@ -149,10 +149,9 @@ pub(super) struct Settings {
     pub(super) fp8: bool,
     /// Multiprocessors of the device.
     pub(super) multiprocessors: u32,
-    /// Blocks that may wait on the device for other ranks at the same time; each takes at most a multiprocessor.
-    pub(super) blocks: usize,
-    /// The most where nothing but such blocks will do.
-    pub(super) blocks_at_most: usize,
+    /// Room on the device for blocks that wait for other ranks at the same time; each takes at most a
+    /// multiprocessor.
+    pub(super) room: usize,
     /// What carries communications.
     pub(super) routes: Routes,
     /// Whether no two ranks share a device: a kernel may wait for another rank's. Otherwise all ranks' calls
@@ -162,6 +161,20 @@ pub(super) struct Settings {
     /// reads from. In a graph of another device of the process that copy would keep the device from its
     /// own graph's work, and two such graphs each other.
     pub(super) push: bool,
+}
+
+#[cfg(test)]
+impl Settings {
+    /// Ranks with an H200 each, which exchange messages over NCCL.
+    pub(super) const H200: Self = Self {
+        tf32: false,
+        fp8: true,
+        multiprocessors: 132,
+        room: 66,
+        routes: Routes { nccl: Route::Nccl, ucc: None },
+        apart: true,
+        push: false,
+    };
 }
 
 /// The schedule of a rank.

@@ -46,7 +46,12 @@ static int handle(void **made) {
 
 NOTHING(cuInit)
 NOTHING(cuDevicePrimaryCtxRelease_v2)
-NOTHING(cuCtxSetCurrent)
+// The device whose context is current in this thread.
+static __thread int current;
+int cuCtxSetCurrent(void *context) {
+    current = (int)(Address)context - 1;
+    return DONE;
+}
 NOTHING(cuCtxEnablePeerAccess)
 
 int cuDriverGetVersion(int *version) {
@@ -109,6 +114,18 @@ int cuMemAlloc_v2(Address *address, size_t bytes) {
 int cuMemFree_v2(Address address) {
     wait_for_devices();
     free((void *)address);
+    return DONE;
+}
+// All memory is the current device's. The attributes are those that the backend asks for: context, kind (2 is a
+// device's), managed, device, start and size.
+int cuPointerGetAttributes(unsigned count, const int *attributes, void **places, Address address) {
+    (void)count, (void)attributes, (void)address;
+    *(void **)places[0] = 0;
+    *(unsigned *)places[1] = 2;
+    *(unsigned *)places[2] = 0;
+    *(int *)places[3] = current;
+    *(Address *)places[4] = 0;
+    *(size_t *)places[5] = 0;
     return DONE;
 }
 // Another process's memory is some of this one's.

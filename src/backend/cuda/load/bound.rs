@@ -2,8 +2,8 @@
 //!
 //! Whatever is done here leaves the calling thread's current context as it was.
 
-use super::each::{RankError, Telling, joined, merged};
-use super::{Loaded, image};
+use super::each::{RankError, Telling, merged};
+use super::{Loaded, image, joined};
 use crate::backend::cuda::bind::{DeviceTensor, Side};
 use crate::backend::cuda::rank::Rank;
 use crate::backend::cuda::rank::ports::{Ports, Trouble};
@@ -238,7 +238,7 @@ impl Bound<'_> {
         let (prepared, timeout) = (self.loaded.prepared, self.options.timeout);
         let telling = Telling { prepared, joint: &self.loaded.joint, timeout };
         let one = |ports: &mut Ports, rank: &mut Rank<'_>, at: usize| {
-            let (alarm, _turns) = (rank.alarm.clone(), rank.guard());
+            let alarm = rank.alarm.clone();
             let _panic = alarm.guard(rank.plan.rank);
             let done = rank.device.make_current().map_err(Trouble::from);
             let done = done.and_then(|()| work(ports, rank, at));
@@ -296,7 +296,7 @@ fn stream(rank: &Rank<'_>, stream: Option<&CallerStream>) -> Result<Option<Strea
 /// Trouble of a rank as an error; what is refused leaves the rank as it was.
 fn told(trouble: Trouble, rank: &mut Rank<'_>, telling: Telling<'_>) -> RankError {
     match trouble {
-        Trouble::Refused(diag) => RankError { diag, follows: false },
+        Trouble::Refused(diag) => diag.into(),
         Trouble::Failed(failure) => telling.failed(rank, failure),
     }
 }

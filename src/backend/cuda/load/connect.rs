@@ -1,7 +1,7 @@
 //! The communicators of all ranks of this process: those that an earlier program left, and new ones.
 //!
 //! Making one takes every rank, so one that fails would be waited for until the time is up. Whoever waits
-//! looks at what the others came to: the threads of this process by a flag, other processes by
+//! looks at what the others came to: the threads of this process by their alarm, other processes by
 //! [`Exchange::failed`](crate::backend::exchange::Exchange::failed).
 //!
 //! A communicator belongs to one program until that is dropped. It is left for the next one if all its
@@ -20,7 +20,6 @@ use crate::diag::Diag;
 use crate::diag::codes;
 use nccl_rs::{Communicator, Error, Library, Patience, UniqueId};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// A team whose communicators may be left for other programs: its place among the program's teams, its
@@ -113,8 +112,8 @@ fn make(
         rank.lent = true;
     }
     let world = World { library, id, size, teams };
-    let (deadline, failed) = (Instant::now() + options.timeout, AtomicBool::new(false));
-    loaded.each(|rank| join(rank, world, deadline, &failed))?;
+    let deadline = Instant::now() + options.timeout;
+    loaded.each(|rank| join(rank, world, deadline))?;
     let world: Vec<Communicator> =
         loaded.ranks.iter_mut().filter_map(|rank| rank.world.take()).collect();
     match pool {
@@ -141,24 +140,17 @@ fn told(error: Error) -> Vec<Diag> {
     vec![Diag::global(code, error.to_string()).note("`HIR_NCCL_LIB` names the library to open")]
 }
 
-/// Joins the communicators of one rank, unless another one has `failed`, which that one reports.
-fn join(
-    rank: &mut Rank<'_>,
-    world: World<'_>,
-    deadline: Instant,
-    failed: &AtomicBool,
-) -> Result<(), Failure> {
-    let peers = rank.peers.clone();
-    let elsewhere = || failed.load(Ordering::Acquire);
-    let give_up = || elsewhere() || peers.as_ref().is_some_and(|peers| peers.failed().is_some());
-    match rank.connect(world, Patience { deadline, give_up: &give_up }) {
-        Err(Error::GivenUp { .. }) if elsewhere() => Ok(()),
-        Err(error) => {
-            failed.store(true, Ordering::Release);
-            Err(error.into())
+/// Joins the communicators of one rank, unless another one fails.
+fn join(rank: &mut Rank<'_>, world: World<'_>, deadline: Instant) -> Result<(), Failure> {
+    let (peers, alarm) = (rank.peers.clone(), rank.alarm.clone());
+    let elsewhere = || peers.as_ref().is_some_and(|peers| peers.failed().is_some());
+    let give_up = || alarm.first().is_some() || elsewhere();
+    rank.connect(world, Patience { deadline, give_up: &give_up }).map_err(|error| {
+        match (error, alarm.first()) {
+            (Error::GivenUp { .. }, Some(other)) => Failure::sibling(other),
+            (error, _) => error.into(),
         }
-        Ok(()) => Ok(()),
-    }
+    })
 }
 
 impl Loaded<'_> {

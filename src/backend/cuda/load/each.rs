@@ -6,14 +6,13 @@
 //!
 //! [`Alarm`]: crate::backend::cuda::alarm::Alarm
 
-use super::Loaded;
+use super::{Loaded, joined, sort};
 use crate::backend::cuda::gate::Gate;
 use crate::backend::cuda::joint::Joint;
 use crate::backend::cuda::rank::Rank;
 use crate::backend::cuda::{Cause, Failure};
 use crate::diag::{Diag, codes};
 use crate::plan::Prepared;
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 /// Why a rank did not do its part.
@@ -24,7 +23,13 @@ pub(super) struct RankError {
     pub(super) follows: bool,
 }
 
-/// What a failing rank needs to tell it.
+impl From<Diag> for RankError {
+    fn from(diag: Diag) -> Self {
+        Self { diag, follows: false }
+    }
+}
+
+/// The program, processes and time limit that a failure is told of.
 #[derive(Clone, Copy)]
 pub(super) struct Telling<'a> {
     pub(super) prepared: &'a Prepared,
@@ -59,7 +64,7 @@ impl Loaded<'_> {
             Telling { prepared: self.prepared, joint: &self.joint, timeout: self.timeout };
         let work = &work;
         let one = |rank: &mut Rank<'_>| {
-            let (alarm, _turns) = (rank.alarm.clone(), rank.guard());
+            let alarm = rank.alarm.clone();
             let _panic = alarm.guard(rank.plan.rank);
             let current = rank.device.make_current().map_err(Failure::from);
             let done = current.and_then(|()| work(rank));
@@ -104,25 +109,22 @@ impl Loaded<'_> {
     }
 }
 
-/// The result of a rank's thread; one that panicked is a failure like any other.
-pub(super) fn joined(thread: ScopedJoinHandle<'_, Result<(), RankError>>) -> Result<(), RankError> {
-    thread.join().unwrap_or_else(|_| Err(RankError { diag: super::broken(), follows: false }))
-}
-
 /// The distinct causes; what those who followed were doing is told with the first one.
 pub(super) fn merged(results: Vec<Result<(), RankError>>) -> Result<(), Vec<Diag>> {
-    let (mut causes, mut followers): (Vec<Diag>, Vec<Diag>) = (Vec::new(), Vec::new());
-    for RankError { diag, follows } in results.into_iter().filter_map(Result::err) {
-        let same = |old: &Diag| old.code == diag.code && old.primary == diag.primary;
-        match follows {
-            true => followers.push(diag),
-            false if !causes.iter().any(same) => causes.push(diag),
-            false => {}
+    let mut followers = Vec::new();
+    let own = results.into_iter().filter_map(|result| match result {
+        Err(RankError { diag, follows: true }) => {
+            followers.push(diag);
+            None
         }
-    }
-    let Some(first) = causes.first_mut() else {
+        Err(RankError { diag, follows: false }) => Some(Err(diag)),
+        Ok(()) => Some(Ok(())),
+    });
+    let own: Vec<Result<(), Diag>> = own.collect();
+    let Err(mut causes) = sort(own) else {
         return if followers.is_empty() { Ok(()) } else { Err(followers) };
     };
+    let first = &mut causes[0];
     for follower in followers {
         first.labels.extend(follower.primary);
         first.notes.extend(follower.notes);

@@ -187,15 +187,12 @@ impl Rank<'_> {
         }
     }
 
-    /// [`Rank::abort`] that waits for nothing. Nobody waits for this rank's turns any more.
+    /// [`Rank::abort`] that waits for nothing.
     pub(in super::super) fn begin_abort(&mut self) {
         if self.ending.is_some() {
             return;
         }
         self.alarm.raise(self.plan.rank);
-        if let Some(turns) = &self.turns {
-            turns.open();
-        }
         self.retire_graph();
         // SAFETY: the thread drops these before it says that it is over, and until then the rank, which owns the
         // streams, is not dropped (`Drop` of `Loaded`).

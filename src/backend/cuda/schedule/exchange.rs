@@ -4,9 +4,8 @@
 //! its flags and for the handover between engines than for its bytes (some 25 us; a kernel takes 6), so
 //! exchanges of up to [`SMALL`] bytes a message are kernels. Such a kernel waits on the device for other
 //! ranks. So that the work which they wait for always finds room there, all exchanges of a rank together
-//! take at most so many blocks as [`Settings::blocks`] says, and none at all where ranks share a device.
-//!
-//! [`Settings::blocks`]: super::Settings::blocks
+//! take at most [`BLOCKS`] blocks, or what room there is for them, and none at all where ranks share a device.
+//! Only pulls that nothing else may carry take all the room there is.
 
 use super::super::messages;
 use super::{Builder, Call, Exchange, Move, Pace, Refusal, Signal, Step};
@@ -15,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// Bytes of the largest message that a kernel copies.
 const SMALL: usize = 4 << 20;
+/// Blocks of all exchanges that may run at the same time.
+const BLOCKS: usize = 64;
 /// Bytes that one block copies, at most; below [`LEAST`] one block is enough.
 const EACH: usize = 128 << 10;
 /// Bytes for which a second block is worth while.
@@ -106,7 +107,7 @@ impl Builder<'_> {
             self.schedule.steps.push(Step { call: Call::Exchange(exchange), stream, inst });
         }
         self.schedule.blocks = taken.values().sum();
-        if self.schedule.blocks > self.settings.blocks_at_most {
+        if self.schedule.blocks > self.settings.room {
             // Only pulls that nothing else may carry take more than their share.
             return Err(too_many(self.schedule.blocks, last_pull));
         }
@@ -118,14 +119,19 @@ impl Builder<'_> {
         let mut streams: Vec<usize> = steps
             .iter()
             .filter(|step| match &step.call {
-                Call::Exchange(exchange) => self.fits(exchange, self.settings.blocks),
+                Call::Exchange(exchange) => self.fits(exchange, self.blocks()),
                 _ => false,
             })
             .map(|step| step.stream)
             .collect();
         streams.sort_unstable();
         streams.dedup();
-        self.settings.blocks / streams.len().max(1)
+        self.blocks() / streams.len().max(1)
+    }
+
+    /// Blocks of all exchanges together, as a rule.
+    fn blocks(&self) -> usize {
+        self.settings.room.min(BLOCKS)
     }
 
     /// Whether an exchange is a kernel of so many blocks.

@@ -7,17 +7,6 @@ use super::*;
 use crate::backend::trace::Trace;
 use crate::plan::{Prepared, Sizes, prepare};
 
-const SETTINGS: Settings = Settings {
-    tf32: false,
-    fp8: true,
-    multiprocessors: 132,
-    blocks: 64,
-    blocks_at_most: 66,
-    routes: Routes { nccl: Route::Nccl, ucc: None },
-    apart: true,
-    push: false,
-};
-
 fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {
     let (programs, diags) = crate::load(text);
     assert!(!diags.has_errors(), "{diags:?}");
@@ -27,7 +16,7 @@ fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {
 
 /// A rank's schedule, and its slices when step `n` lasts from `10 n` to `10 n + 10`.
 fn slices(prepared: &Prepared, rank: usize) -> (Schedule, Part) {
-    slices_with(prepared, rank, SETTINGS)
+    slices_with(prepared, rank, Settings::H200)
 }
 
 fn slices_with(prepared: &Prepared, rank: usize, settings: Settings) -> (Schedule, Part) {
@@ -116,7 +105,7 @@ fn a_group_of_large_messages() {
     );
     let prepared = prepared(&text, &[]);
     let routes = Routes { nccl: Route::Copies, ucc: None };
-    let (schedule, part) = slices_with(&prepared, 0, Settings { routes, ..SETTINGS });
+    let (schedule, part) = slices_with(&prepared, 0, Settings { routes, ..Settings::H200 });
     let transfers = schedule.steps.iter().enumerate();
     let transfers = transfers.filter(|(_, step)| matches!(step.call, Call::Transfer { .. }));
     let streams: Vec<usize> = transfers.clone().map(|(_, step)| step.stream).collect();
@@ -150,9 +139,12 @@ fn streams_stay_in_order() {
 ";
     let prepared = prepared(text, &[]);
     let plan = &prepared.plans[0];
-    let Ok(schedule) =
-        schedule(plan, &comm::teams(&prepared), &messages(&prepared, SETTINGS.routes), SETTINGS)
-    else {
+    let Ok(schedule) = schedule(
+        plan,
+        &comm::teams(&prepared),
+        &messages(&prepared, Settings::H200.routes),
+        Settings::H200,
+    ) else {
         unreachable!("the program can run")
     };
     let mut given = [(5, 20), (18, 17)].into_iter();

@@ -27,16 +27,7 @@ fn between(prepared: &Prepared) -> Messages {
 }
 
 fn scheduled(prepared: &Prepared) -> Schedule {
-    let settings = Settings {
-        tf32: false,
-        fp8: true,
-        multiprocessors: 132,
-        blocks: 64,
-        blocks_at_most: 66,
-        routes: Routes::default(),
-        apart: true,
-        push: false,
-    };
+    let settings = Settings::H200;
     let found = schedule(&prepared.plans[0], &comm::teams(prepared), &between(prepared), settings);
     found.unwrap_or_else(|refusal| panic!("{}", refusal.what))
 }

@@ -40,16 +40,7 @@ impl Machine {
         let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
         let teams = comm::teams(&prepared);
         let messages = messages::messages(&prepared, ROUTES);
-        let settings = Settings {
-            tf32: false,
-            fp8: true,
-            multiprocessors: 132,
-            blocks: 64,
-            blocks_at_most: 66,
-            routes: ROUTES,
-            apart,
-            push,
-        };
+        let settings = Settings { routes: ROUTES, apart, push, ..Settings::H200 };
         let of = |plan: &crate::plan::Plan| {
             schedule(plan, &teams, &messages, settings)
                 .unwrap_or_else(|refusal| panic!("{}", refusal.what))
