@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(target_os = "linux")]
 
+#[path = "launch/signals.rs"]
+mod signals;
+
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -30,7 +33,7 @@ fn folder() -> tempfile::TempDir {
 
 fn run(folder: &Path, program: &str, args: &[impl AsRef<OsStr>]) -> Output {
     let mut command = Command::new(program);
-    command.args(args).current_dir(folder).env_remove("RANK").stdin(Stdio::null());
+    command.args(args).current_dir(folder).env_clear().stdin(Stdio::null());
     command.output().unwrap()
 }
 
@@ -162,8 +165,11 @@ fn a_closed_output_is_an_error() {
     for (program, args, status) in cases {
         let shell = |stream: &str| {
             let script = format!("exec {program} {args} {stream}");
-            let output =
-                Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output();
+            let output = Command::new("sh")
+                .args(["-c", &script])
+                .env_clear()
+                .current_dir(folder.path())
+                .output();
             ended(&output.unwrap())
         };
         let (found, said) = shell(">&-");
@@ -179,7 +185,12 @@ fn a_closed_output_is_an_error() {
 fn standard_output_by_name() {
     let folder = folder();
     let script = format!("(echo first; exec {OPT} p.hir -o /dev/stdout; ) > all; echo last >> all");
-    Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status().unwrap();
+    Command::new("sh")
+        .args(["-c", &script])
+        .env_clear()
+        .current_dir(folder.path())
+        .status()
+        .unwrap();
     let all = std::fs::read_to_string(folder.path().join("all")).unwrap();
     assert!(
         all.starts_with("first\n// ") && all.ends_with("// %HostIrContainer\nlast\n"),
@@ -196,7 +207,8 @@ fn signals_leave_no_temporary_files() {
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         let mut command = Command::new(RUN);
         command.args(["p.hir", "--backend=cpu", "--out-dir=new", "--output=T2=z.npy"]);
-        command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
+        command.current_dir(folder.path()).env_clear().stdin(Stdio::null()).stdout(Stdio::null());
+        signals::children_heed_signals();
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let began = Instant::now();
         let new = folder.path().join("new");

@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
 /// Runs a program in a folder that holds `p.hir`.
 fn run(folder: &tempfile::TempDir, program: &str, args: &[&OsStr]) -> Output {
     let mut command = Command::new(program);
-    command.args(args).current_dir(folder.path()).env_remove("RANK").stdin(Stdio::null());
+    command.args(args).current_dir(folder.path()).env_clear().stdin(Stdio::null());
     command.output().unwrap()
 }
 
@@ -48,7 +48,7 @@ fn a_full_device_is_an_error() {
     for (program, args) in cases {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut command = Command::new(program);
-        command.args(args).current_dir(folder.path()).stdin(Stdio::null());
+        command.args(args).current_dir(folder.path()).env_clear().stdin(Stdio::null());
         let output = command.stdout(full).output().unwrap();
         assert_eq!(output.status.code(), Some(3), "{args:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains("error[H0602]: cannot write `standard output`"));
@@ -86,7 +86,8 @@ fn names_of_files_need_not_be_text() {
 fn with_little_memory(folder: &tempfile::TempDir, file: &str) -> (Option<i32>, String) {
     // What is there without doing anything is reserved, not used: threads' stacks, arenas.
     let script = format!("ulimit -v 3000000; exec {OPT} {file}");
-    let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output();
+    let output =
+        Command::new("sh").args(["-c", &script]).env_clear().current_dir(folder.path()).output();
     let output = output.unwrap();
     let said = text(&output.stderr);
     let code = said.split("error[").nth(1).and_then(|rest| rest.get(..5)).unwrap_or(&said);

@@ -149,7 +149,7 @@ fn excerpts_fit_the_terminal() {
     std::fs::write(folder.path().join("p.hir"), text).unwrap();
     let command = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hir-opt"));
-        command.arg("p.hir").current_dir(folder.path()).env_remove("NO_COLOR").env("TERM", "dumb");
+        command.arg("p.hir").current_dir(folder.path()).env_clear().env("TERM", "dumb");
         command
     };
     let widest = |text: &str| {

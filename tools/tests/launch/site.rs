@@ -2,12 +2,14 @@
 //! of the environment and the signals under which the tests were started, and an end to all waiting.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+#[path = "signals.rs"]
+mod signals;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 /// An allgather on four ranks.
@@ -41,7 +43,7 @@ impl Site {
 
     /// A program in the folder.
     fn program(&self, name: &str) -> Command {
-        children_heed_signals();
+        signals::children_heed_signals();
         let mut command = Command::new(name);
         command.env_clear().current_dir(self.folder.path()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -103,29 +105,6 @@ fn free_port() -> u16 {
         }
     }
     panic!("127.0.0.1 has no free port");
-}
-
-/// Lets children begin with the signals of a process that a person starts. They ignore what their parent ignores:
-/// SIGINT in the background of a script, SIGHUP under `nohup`. A handler is not in force in a new program, so one
-/// that does nothing keeps this process as it was and its children free of it.
-fn children_heed_signals() {
-    static DONE: Once = Once::new();
-    DONE.call_once(|| {
-        use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-        let ignored = ignored();
-        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD] {
-            if ignored >> (signal - 1) & 1 == 1 {
-                signal_hook::flag::register(signal, Arc::default()).unwrap();
-            }
-        }
-    });
-}
-
-/// A bit for each signal, from 1 up, that this process ignores.
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Status, standard output, standard error.
