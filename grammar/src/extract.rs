@@ -123,7 +123,7 @@ struct Log<'t> {
     out: String,
     prefix: &'t str,
     state: State,
-    /// How many programs have started inside of the current one.
+    /// Number of programs that have started inside of the current one.
     inside: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What is right in other languages, and how it is written here: `T1 += T2`, `for i in range(4)`, `a ? b : c`.
+//! Spellings of other languages, and how the same is written here: `T1 += T2`, `for i in range(4)`, `a ? b : c`.
 
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
@@ -90,7 +90,7 @@ fn assignment<'t>(text: &Tokens<'t>, index: usize) -> Option<(&'t str, String)> 
     }
 }
 
-/// How to write the assignment of what starts at token `start`: a tensor alone is copied.
+/// The right spelling of the assignment of what starts at token `start`: a tensor alone is copied.
 fn set(text: &Tokens<'_>, left: &str, start: usize) -> Option<String> {
     let right = text.from(start, usize::MAX)?;
     let copied = matches!(text.tokens.get(start)?.tok, Tok::Tensor(_))
@@ -152,7 +152,7 @@ fn over(text: &Tokens<'_>) -> Option<String> {
     }
 }
 
-/// How to write what stands at token `index` and is right in another language.
+/// The right spelling of what stands at token `index` and is right in another language.
 pub(crate) fn note(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<String> {
     let text = Tokens { text: b.text, tokens };
     let token = tokens.get(index)?;
@@ -196,7 +196,7 @@ fn list(text: &Tokens<'_>, index: usize) -> String {
     "a list stands in braces, as in `{1, 0}`".to_owned()
 }
 
-/// What to write for a character that starts no token, at byte `at` of a text.
+/// The right spelling for a character that starts no token, at byte `at` of a text.
 pub(crate) fn instead_of(text: &str, at: usize, character: char) -> String {
     let note = match character {
         '#' => "a comment starts with `//`",

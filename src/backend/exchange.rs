@@ -54,9 +54,9 @@ pub enum ExchangeError {
     },
     /// What came from a process is not what it sent: somebody between the two changed it.
     Altered {
-        /// Whose messages.
+        /// The rank that sent them.
         rank: u32,
-        /// What was found.
+        /// The difference that was found.
         how: String,
     },
     /// A process that gave up.

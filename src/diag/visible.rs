@@ -163,7 +163,7 @@ impl<'a> ShownFile<'a> {
     pub(super) fn len(&self) -> usize {
         self.shown.source().len()
     }
-    /// Where a place of the text is shown.
+    /// The column at which a place of the text is shown.
     pub(super) fn place(&self, offset: u32) -> usize {
         let before = (0..=self.text.len().min(offset as usize)).rev();
         let before = before.filter_map(|end| self.text.get(..end)).next().unwrap_or_default();

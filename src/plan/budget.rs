@@ -68,7 +68,7 @@ impl Budget {
     }
 }
 
-/// How many instructions, iterations and buffers a plan has.
+/// Numbers of instructions, iterations and buffers of a plan.
 pub(super) type Lengths = [usize; 3];
 
 impl Lowering<'_> {
@@ -81,7 +81,7 @@ impl Lowering<'_> {
         self.check_time()
     }
 
-    /// How long the lists of the plan are.
+    /// Lengths of the plan's lists.
     pub(super) fn lengths(&self) -> Lengths {
         let plan = &self.plan;
         [plan.insts.len(), plan.iterations.len(), plan.buffers.len()]

@@ -445,7 +445,7 @@ pub struct Inst {
     pub origin: Origin,
 }
 
-/// What an allocator takes for so many bytes: its sizes are an eighth apart.
+/// Bytes that an allocator takes for so many bytes: its sizes are an eighth apart.
 fn allocated(bytes: usize) -> usize {
     bytes + bytes / 8 + 16
 }

@@ -187,7 +187,7 @@ impl Scope<'_> {
         })
     }
 
-    /// What a name means that no definition explains.
+    /// The value of a name that no definition explains.
     fn bound(&self, name: Symbol) -> Option<Scalar> {
         if let Some(value) = self.locals.get(name) {
             return Some(value);

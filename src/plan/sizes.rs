@@ -35,7 +35,7 @@ pub struct Sizes {
     pub every: Option<i64>,
     /// Logical global shapes by tensor name or `T0`: `--shape T0=4x8`.
     pub shapes: BTreeMap<String, Vec<usize>>,
-    /// Where shapes come from that no flag gives, for messages: the name of a data file.
+    /// Sources of shapes that no flag gives, for messages: names of data files.
     pub files: BTreeMap<String, String>,
     /// Number of ranks; `None`: as many as the meshes need.
     pub devices: Option<u32>,

@@ -44,7 +44,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// How to write `torch.relu(T0)` and `T0.relu()`.
+    /// The right spelling of `torch.relu(T0)` and `T0.relu()`.
     fn method_note(&self, stmt: &Stmt, of: &str, method: &str) -> String {
         let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let known = ops::head_words().chain(functions).any(|name| name == method);

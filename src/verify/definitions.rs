@@ -6,13 +6,13 @@ use crate::diag::{Diag, Diags};
 use crate::ir::{OpId, Program, Symbol};
 use rustc_hash::FxHashMap;
 
-/// How many definitions of a circle an error shows.
+/// The most definitions of a circle that an error shows.
 const SHOWN: usize = 8;
 
 /// A definition on the way: its name, its statement, and what it uses that is left to follow.
 type Step = (Symbol, OpId, Vec<(Symbol, OpId)>);
 
-/// Where the search is with a definition.
+/// The state of the search at a definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     /// It waits for those that it uses.

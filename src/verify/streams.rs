@@ -39,11 +39,11 @@ pub(super) fn check(program: &Program, diags: &mut Diags) {
     }
 }
 
-/// What the check of every loop needs of the program.
+/// Facts of the program that the check of every loop needs.
 struct About {
     touches: Touches,
     definitions: Definitions,
-    /// Where each memory is made first, counted in ops from 1; inputs at 0.
+    /// The op that makes each memory first, counted in ops from 1; inputs at 0.
     made: FxHashMap<TensorId, u32>,
 }
 
@@ -103,7 +103,7 @@ fn one_loop(program: &Program, looped: (OpId, u32), about: &About, diags: &mut D
     }
 }
 
-/// Where each memory is made first, in one walk for all loops.
+/// The op that makes each memory first, in one walk for all loops.
 fn first_made(program: &Program) -> FxHashMap<TensorId, u32> {
     let inputs = program.inputs().iter().filter_map(|value| value.tensor());
     let mut made: FxHashMap<TensorId, u32> =

@@ -31,7 +31,7 @@ pub(crate) fn is_stdout_closed() -> bool {
     STDOUT.load(Ordering::Relaxed)
 }
 
-/// What writing to a closed stream gives.
+/// The error of writing to a closed stream.
 pub(crate) fn error() -> io::Error {
     rustix::io::Errno::BADF.into()
 }

@@ -45,7 +45,7 @@ impl Io<'_> {
         self.cwd.join(os_text::unescape(path))
     }
 
-    /// How standard error shows what is written for people.
+    /// The look of what is written for people to standard error.
     pub(crate) fn look(&self) -> Look {
         Look { color: self.color, columns: self.error_columns }
     }

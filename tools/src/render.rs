@@ -29,7 +29,7 @@ pub enum Format {
     Json,
 }
 
-/// How a stream shows what is written for people.
+/// The look of what a stream shows people.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Look {
     /// Whether in colours.

@@ -55,7 +55,7 @@ pub(crate) struct Staged {
 struct Moved {
     beside: Temporary,
     name: OsString,
-    /// What messages call it.
+    /// Its name in messages.
     shown: String,
 }
 
@@ -161,7 +161,7 @@ impl Drop for Staged {
     }
 }
 
-/// What a file's content is written to.
+/// The place that a file's content is written to.
 enum Target {
     File(Spot),
     Stream(Stream),

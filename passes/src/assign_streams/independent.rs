@@ -105,7 +105,7 @@ fn made_outside(program: &Program) -> FxHashSet<TensorId> {
     inputs.chain(made).map(|tensor| program.memory_of(tensor)).collect()
 }
 
-/// What to do where iterations read and write the same memory.
+/// The repair where iterations read and write the same memory.
 const ACCUMULATED: &str = "let each iteration write a slice by the loop's index, of a tensor with an axis for them, and bring the slices together behind the loop";
 
 /// How the iterations of one loop use one storage class.
@@ -180,7 +180,7 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// How to make iterations independent that keep memory of this class.
+    /// The repair that makes iterations independent that keep memory of this class.
     fn kept(&self, class: usize) -> &'static str {
         let mut storage = self.storage.clone();
         let inside: FxHashSet<OpId> = self.ops.iter().copied().collect();

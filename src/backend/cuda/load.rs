@@ -50,7 +50,7 @@ pub struct Loaded<'p> {
     world: Option<Link>,
     /// Whether everything went well so far.
     sound: bool,
-    /// What is dropped with the ranks.
+    /// Belongings of others, dropped with the ranks.
     left: Option<Belongings>,
     /// Room on its devices for blocks that wait.
     waiting: Vec<Room>,
@@ -592,7 +592,7 @@ impl Drop for Loaded<'_> {
             return;
         }
         let left = self.left.take();
-        teardown::release(self.ranks.drain(..).map(Rank::belongings).chain(left).collect());
+        teardown::drop_in_threads(self.ranks.drain(..).map(Rank::belongings).chain(left).collect());
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) struct Rank<'p> {
     together: Option<Together>,
     products: Vec<Product>,
     events: Vec<Event>,
-    /// What a recorded run sets in the place of these events, for who asks from outside.
+    /// Events that a recorded run sets in the place of these, for who asks from outside.
     outside: BTreeMap<usize, Event>,
     timers: Vec<Event>,
     /// The end of what was issued.

@@ -35,7 +35,7 @@ impl Room {
         multiprocessors as usize / 2
     }
 
-    /// How many blocks.
+    /// Number of blocks.
     pub(super) fn blocks(&self) -> usize {
         self.blocks
     }

@@ -136,7 +136,7 @@ pub(super) struct Schedule {
 pub(super) struct Refusal {
     pub(super) inst: usize,
     pub(super) what: String,
-    /// How it runs after all, where that is not on the CPU alone.
+    /// A way to run it after all, where that is not on the CPU alone.
     pub(super) instead: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! How a rank that failed gives up what it has under way.
+//! Teardown: a rank that failed gives up what it has under way.
 //!
 //! Its device may wait for ranks that will not come: in kernels of NCCL's, for flags of messages, in graphs that
 //! hold either. What waits has to be let go before anything can be freed, and a call that frees may itself wait
@@ -16,7 +16,7 @@
 //!
 //! The rank waits for the thread, for a limited time. If that is not enough, the thread goes on by itself, and
 //! what its device may still use is never freed ([`Ending::is_over`]). What is dropped in the end goes in such a
-//! thread too ([`release`]).
+//! thread too ([`drop_in_threads`]).
 #![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
 
 use super::sys::Error;
@@ -28,11 +28,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a rank waits until its device has let go.
+/// The time that a rank waits until its device has let go.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// How long the thread goes on.
+/// The time that the thread goes on.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long NCCL may take until its kernels are told to end.
+/// The time that NCCL may take until its kernels are told to end.
 const TOLD: Duration = Duration::from_millis(300);
 /// Between two looks at the streams.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// A graph with the marks that it sets, by the event that they stand for.
 pub(super) type Recorded = (Graph, BTreeMap<usize, Event>);
 
-/// What a rank has under way.
+/// Everything that a rank has under way.
 pub(super) struct Estate {
     pub(super) device: Arc<Device>,
     /// Words of other ranks that say that this one gave up.
@@ -52,13 +52,13 @@ pub(super) struct Estate {
     /// With the marks that they set.
     pub(super) graphs: Vec<Recorded>,
     pub(super) communicators: Vec<Communicator>,
-    /// What they work on.
+    /// Memory that they work on.
     pub(super) memory: Option<Memory>,
-    /// Where work may be under way.
+    /// Streams with work that may be under way.
     pub(super) streams: Vec<Stream>,
 }
 
-/// What is dropped once nothing uses it any more.
+/// Things to drop once nothing uses them any more.
 pub(super) type Belongings = Box<dyn Send>;
 
 /// The end of work that may not return, in a thread of its own.
@@ -71,10 +71,10 @@ pub(super) struct Ending {
 impl Ending {
     /// Begins such work, which says whether it came to its end. Where no thread can be started the work is left
     /// undone for good, and what it owns stays where it is.
-    fn of(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Self {
+    fn begin(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Self {
         let ending = Self { over: Arc::default(), begun: Instant::now() };
         let told = ending.clone();
-        let done = thread(name, move || {
+        let done = start_thread(name, move || {
             if work() {
                 told.set();
             }
@@ -102,7 +102,7 @@ impl Ending {
 }
 
 /// A thread for work that is not dropped if there can be no thread: to drop what it owns may wait for a device.
-fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     let work = Arc::new(Mutex::new(Some(work)));
     let own = work.clone();
     let body = move || {
@@ -119,16 +119,16 @@ fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle
 }
 
 /// Begins to end what a failed rank has under way.
-pub(super) fn end(estate: Estate) -> Ending {
-    Ending::of("hir-teardown", move || estate.end())
+pub(super) fn begin_teardown(estate: Estate) -> Ending {
+    Ending::begin("hir-teardown", move || estate.end())
 }
 
 /// Drops what belongs to ranks whose work has ended, all at the same time, and waits for that for a limited time. It
 /// may wait for work of others: to free memory waits for the whole device, and NCCL may wait for other members of a
 /// communicator.
-pub(super) fn release(all: Vec<Belongings>) {
+pub(super) fn drop_in_threads(all: Vec<Belongings>) {
     let endings = all.into_iter().map(|belongings| {
-        Ending::of("hir-release", move || {
+        Ending::begin("hir-release", move || {
             drop(belongings);
             true
         })
@@ -144,11 +144,11 @@ impl Estate {
         let Self { device, poison, flags, aside, graphs, communicators, memory, streams } = self;
         let _ = device.make_current();
         if let Some(aside) = &aside {
-            let _ = write(aside, &poison);
+            let _ = write_words(aside, &poison);
         }
-        let graphs = thread("hir-graphs", move || drop(graphs));
+        let graphs = start_thread("hir-graphs", move || drop(graphs));
         let (told, heard) = mpsc::channel();
-        let communicators = thread("hir-abort", {
+        let communicators = start_thread("hir-abort", {
             let device = device.clone();
             move || {
                 let _ = device.make_current();
@@ -173,7 +173,7 @@ impl Estate {
 }
 
 /// Writes flags: those of a rank that gave up, and the poison of others.
-fn write(aside: &Stream, words: &[WordOp]) -> Result<(), Error> {
+fn write_words(aside: &Stream, words: &[WordOp]) -> Result<(), Error> {
     // SAFETY: a rank makes an estate of its own flags and of words that others set aside for this, and neither its
     // memory nor what it has open of theirs is given back before the thread is over. Nothing is done any more
     // with data that the flags stand for.
@@ -191,7 +191,7 @@ impl Release<'_> {
     /// Raises the flags, and marks that with `raised`.
     fn raise(&self, raised: &Event) -> Result<(), Error> {
         let Some(aside) = &self.aside else { return Ok(()) };
-        write(aside, &self.flags)?;
+        write_words(aside, &self.flags)?;
         aside.record(raised)
     }
 
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     fn ended(work: impl FnOnce() -> bool + Send + 'static) -> bool {
-        let ending = Ending::of("test", work);
+        let ending = Ending::begin("test", work);
         ending.wait();
         ending.is_over()
     }
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn work_that_does_not_return_is_left_alone() {
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
-        let ending = Ending::of("test", move || wait.recv().is_ok());
+        let ending = Ending::begin("test", move || wait.recv().is_ok());
         ending.wait();
         assert!(!ending.is_over() && ending.begun.elapsed() >= PATIENCE);
         go_on.send(()).unwrap();

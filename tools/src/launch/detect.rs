@@ -71,7 +71,7 @@ pub(crate) struct Place {
     pub(crate) world: u32,
     /// Place among the processes of this host, if it is known.
     pub(crate) local_rank: Option<u32>,
-    /// Where rank 0 listens.
+    /// The address at which rank 0 listens.
     pub(crate) meeting: Meeting,
     /// What everybody who belongs to the run knows.
     pub(crate) token: Option<Token>,
@@ -405,7 +405,7 @@ fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
     Err(Diag::global(errors::LAUNCH, message).note(format!("a run has 1 to {MOST} processes")))
 }
 
-/// Where the ranks meet: with a token over the network, without one on this host alone.
+/// The meeting place of the ranks: with a token over the network, without one on this host alone.
 fn meeting(found: &Found, flags: &Flags, token: bool, env: Env<'_>) -> Result<Meeting, Diag> {
     if let Some(name) = env("HIR_MEETING").filter(|_| found.source == Source::Processes) {
         return Ok(Meeting::Local(name));

@@ -43,7 +43,7 @@ const OLDEST: usize = 22;
 const PATTERN: &str = "Noise_NNpsk2_25519_ChaChaPoly_SHA256";
 const LABEL: &[u8] = b"hir-run rendezvous";
 
-/// What the coordinator says to a process that knows the token.
+/// The coordinator's verdict on a process that knows the token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Welcome = 0,
@@ -58,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// What a joining process heard that nobody answers for.
+/// An answer to a joining process that nobody has proved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unproven {
     /// No hir-run.
@@ -69,7 +69,7 @@ pub(super) enum Unproven {
     Token,
 }
 
-/// What a process says of itself when it wants to join. Whoever does not know the token may say anything.
+/// The claims of a process that wants to join. Whoever does not know the token may say anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
     pub(super) rank: u32,
@@ -136,7 +136,7 @@ impl Joining {
     }
 }
 
-/// What a coordinator answers to a greeting.
+/// The coordinator's answer to a greeting.
 pub(super) enum Answer {
     /// Its proof, what the other end claims, and the keys, which only somebody who knows the token has too.
     Proof(Box<([u8; ANSWER], Claim, Session)>),

@@ -22,13 +22,13 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(10);
 /// The same where something answered that is not what was looked for.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
-/// How those go on who do not share a socket of this host.
+/// Advice for those who do not share a socket of this host.
 const APART: &str = "ranks without `HIR_TOKEN` meet there, but those in containers, or network namespaces, of their own do not share it: give all ranks `HIR_COORDINATOR=HOST:PORT`, with an address of rank 0, and the same `HIR_TOKEN`";
 
 /// Rank 0's ear.
 pub(super) struct Ear {
     listener: Listener,
-    /// Where it is, for people.
+    /// Its address, for people.
     pub(super) at: String,
 }
 
@@ -328,7 +328,7 @@ fn greet(stream: Stream, place: &Place, key: &Key, deadline: Instant) -> Result<
     }
 }
 
-/// What was heard until the time was up.
+/// Everything that was heard until the time was up.
 fn hearsay(place: &Place, timeout: Duration, unproven: Unproven) -> Diag {
     let (at, within) = (&place.meeting, format!("within {} ms", timeout.as_millis()));
     match unproven {

@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 const MOST_GUESTS: usize = 64;
 /// Most that are received before all are looked at again.
 const MOST_AT_ONCE: usize = 16;
-/// How long one may take for its greeting, or to go away after a refusal.
+/// The time that one may take for its greeting, or to go away after a refusal.
 const GREETING: Duration = Duration::from_secs(1);
-/// How long a handshake may take.
+/// The time that a handshake may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at the clock.
 const PAUSE: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
@@ -37,7 +37,7 @@ const MOST_REFUSED: usize = 8;
 /// The name of the first step, which ends when everybody is here.
 pub(super) const STEP: &str = "join";
 
-/// What rank 0 knows of processes that it did not let in.
+/// Rank 0's knowledge of processes that it did not let in.
 #[derive(Default)]
 pub(super) struct Refused {
     /// A sentence for each kind of them that proved something, for a run that does not come about.
@@ -92,7 +92,7 @@ struct Guest {
     stage: Stage,
 }
 
-/// What a guest has to send.
+/// The next message of a guest.
 enum Stage {
     Greeting,
     Proof(Box<(Claim, Sealer, Opener)>),
@@ -100,7 +100,7 @@ enum Stage {
     Leaving,
 }
 
-/// What becomes of a guest.
+/// The fate of a guest.
 enum Next {
     Stays,
     Goes,
@@ -223,7 +223,7 @@ impl Guest {
     }
 }
 
-/// Who makes room for the last one: one that was refused, else the oldest of those that are as far as most are.
+/// The guest that makes room for the last one: one that was refused, else the oldest of those that are as far as most are.
 fn crowded_out(guests: &[Guest]) -> usize {
     let first = |found: fn(&Stage) -> bool| guests.iter().position(|guest| found(&guest.stage));
     let silent = guests.iter().filter(|guest| matches!(guest.stage, Stage::Greeting)).count();

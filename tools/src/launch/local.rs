@@ -1,4 +1,4 @@
-//! Where the ranks of one host and one user meet without a token: a Unix socket, whose ends ask the system
+//! The meeting place of ranks of one host and one user without a token: a Unix socket, whose ends ask the system
 //! who the other one is.
 //!
 //! The socket has a name in Linux's abstract namespace, not in a folder: nothing is left behind by a process

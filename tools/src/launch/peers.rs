@@ -124,7 +124,7 @@ impl State {
     }
 }
 
-/// What a connection has brought of a message that has not ended.
+/// The part of a message that a connection has brought so far.
 #[derive(Default)]
 struct Open {
     parts: Vec<u8>,

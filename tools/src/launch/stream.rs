@@ -77,7 +77,7 @@ impl Write for &Stream {
     }
 }
 
-/// Where connections arrive; never waits for one.
+/// The socket at which connections arrive; never waits for one.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),

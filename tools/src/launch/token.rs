@@ -23,7 +23,7 @@ const NONCE: usize = 16;
 const LEAST: usize = 16;
 /// Most bytes of a file with a token.
 const MOST: u64 = 4096;
-/// How a token is made.
+/// Advice on making a token.
 const MAKE: &str = "`openssl rand -hex 16` makes one";
 
 /// A token. It is never printed.

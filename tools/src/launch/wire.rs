@@ -81,7 +81,7 @@ impl Session {
     }
 }
 
-/// What this end of a connection sends.
+/// The sending half of this end of a connection.
 pub(super) struct Sealer {
     keys: Arc<StatelessTransportState>,
     next: u64,
@@ -107,7 +107,7 @@ impl Sealer {
     }
 }
 
-/// What is wrong with what arrives.
+/// An error of a frame that arrives.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The connection broke.
@@ -122,7 +122,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// What the other end of a connection sends.
+/// The receiving half of this end of a connection.
 pub(super) struct Opener {
     keys: Arc<StatelessTransportState>,
     next: u64,

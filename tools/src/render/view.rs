@@ -78,7 +78,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Where a place of the whole text is shown: that behind a number stands behind all of it.
+    /// The column at which a place of the whole text is shown: that behind a number stands behind all of it.
     fn map(&self, offset: usize) -> usize {
         let into = offset.clamp(self.whole.start, self.whole.end) - self.whole.start;
         if into == self.whole.len() { self.here.end } else { self.here.start + into }
@@ -92,7 +92,7 @@ impl Piece {
     }
 }
 
-/// What a label marks in one line.
+/// The part of one line that a label marks.
 pub(super) struct Part {
     pub(super) range: Range<usize>,
     /// Columns of the text that stands behind the mark.

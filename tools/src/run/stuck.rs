@@ -22,10 +22,10 @@ use std::io::Write as _;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a rank may take to come back after another process failed: what it does for that is limited to less.
+/// The time that a rank may take to come back after another process failed: what it does for that is limited to less.
 /// The guard of the connections, which knows less, waits longer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How much longer a run may take to end after its deadline.
+/// The time that a run may take longer to end after its deadline.
 const GRACE: Duration = Duration::from_millis(1800);
 const CALL: &str =
     "a call of the CUDA driver or of NCCL does not return, and the process is ended without it";

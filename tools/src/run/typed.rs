@@ -4,7 +4,7 @@ use super::files::DataFile;
 use crate::data::generate::Generator;
 use hostir::diag::nearest;
 
-/// What an input is made of.
+/// The contents of an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     Generate(Generator),
@@ -76,7 +76,7 @@ pub(super) fn data_file(text: &str) -> Result<DataFile, String> {
         .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
 }
 
-/// What a `key=value` without a key or without a value lacks.
+/// The part that a `key=value` without a key or without a value lacks.
 pub(super) fn lacking(flag: &str, text: &str) -> String {
     let example = match flag {
         "set" => "i0=8",

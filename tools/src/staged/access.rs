@@ -1,4 +1,4 @@
-//! Who may read and write a file that takes another one's place.
+//! Access to a file that takes another one's place: mode, owner, group and ACL.
 
 use super::place::Old;
 use rustix::fs::{Gid, Mode, Uid, XattrFlags};

@@ -1,4 +1,4 @@
-//! Where a path leads: a walk from folder to folder that holds on to each one.
+//! Resolution of paths: a walk from folder to folder that holds on to each one.
 //!
 //! The walk follows symbolic links itself, as it is the only way to look at each of them first. [`is_trusted`] has
 //! the rule. What it ends with is an open folder and a name in it, so that nobody can exchange a folder or a link
@@ -26,7 +26,7 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 /// Why nothing is written to a path.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// What the system says.
+    /// The system's error.
     Io(io::Error),
     /// A link, pipe or device that somebody else may have put there.
     Foreign {
@@ -34,7 +34,7 @@ pub(super) enum Refusal {
         what: &'static str,
         path: PathBuf,
         owner: u32,
-        /// What a link leads to.
+        /// The text of the link.
         target: Option<PathBuf>,
     },
 }
@@ -62,7 +62,7 @@ pub(super) fn is_trusted(owner: u32, folder: (u32, u32), user: u32) -> bool {
     owner == user || owner == 0 || (owner == folder_owner && !may_be_moved)
 }
 
-/// What a walk ends with.
+/// The end of a walk.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A plain file that is there, or a name that nothing has.
@@ -88,7 +88,7 @@ pub(super) struct Spot {
 pub(super) struct Stream {
     folder: Arc<OwnedFd>,
     name: OsString,
-    /// What was seen there; `None` for a link of the system's.
+    /// The metadata seen there; `None` for a link of the system's.
     seen: Option<Stat>,
 }
 
@@ -136,7 +136,7 @@ pub(super) fn find(path: &Path, make: Make<'_>) -> Result<Found, Refusal> {
 /// Makes a folder of this name in an open one; whether there is one to go on with.
 pub(super) type Make<'a> = &'a dyn Fn(&Arc<OwnedFd>, &OsStr) -> io::Result<bool>;
 
-/// How far a walk is.
+/// The state of a walk.
 struct Walk {
     folder: Arc<OwnedFd>,
     /// The way there, for messages.
@@ -265,7 +265,7 @@ impl Walk {
     }
 }
 
-/// What tells files to be written apart: the folder, and the way on from there.
+/// The identity of a file to be written: the folder, and the way on from there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct PlaceKey {
     device: u64,

@@ -59,7 +59,7 @@ fn reduction(op: RedOp) -> &'static str {
     }
 }
 
-/// How messages of an exchange follow each other.
+/// The order in which messages of an exchange follow each other.
 pub(super) fn pace(pace: Pace) -> &'static str {
     match pace {
         Pace::Free => "independent",

@@ -118,9 +118,9 @@ fn make(
         loaded.ranks.iter_mut().filter_map(|rank| rank.world.take()).collect();
     match pool {
         Some((pool, link)) => pool.put_world(link, world, since),
-        None => {
-            teardown::release(world.into_iter().map(|one| Box::new(one) as Belongings).collect())
-        }
+        None => teardown::drop_in_threads(
+            world.into_iter().map(|one| Box::new(one) as Belongings).collect(),
+        ),
     }
     Ok(())
 }

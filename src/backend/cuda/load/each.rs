@@ -135,7 +135,7 @@ pub(super) fn merged(results: Vec<Result<(), RankError>>) -> Result<(), Vec<Diag
     Err(causes)
 }
 
-/// What every call gets after a failure.
+/// The error of every call after a failure.
 fn failed_before() -> Diag {
     let message = "an earlier run of this program failed, and its communications were aborted";
     let note = "load the program anew, or build a new session; what outputs hold that were bound is undefined";

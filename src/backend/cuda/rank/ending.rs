@@ -1,4 +1,4 @@
-//! How runs of a rank end: what the rank looks at while its device works, and what it does when it gives up.
+//! The end of a rank's runs: what the rank looks at while its device works, and what it does when it gives up.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
 use super::Rank;
@@ -126,7 +126,7 @@ impl Rank<'_> {
         })
     }
 
-    /// How far the run came that did not end.
+    /// The progress of the run that did not end.
     pub(super) fn unfinished(&self) -> Reached {
         if self.queued > 1 {
             return Reached::Queued;
@@ -208,7 +208,7 @@ impl Rank<'_> {
             memory,
             streams: self.streams.iter().map(lent).collect(),
         };
-        self.ending = Some(teardown::end(estate));
+        self.ending = Some(teardown::begin_teardown(estate));
     }
 
     /// Puts the recorded run aside until it is known to have ended, with the marks that it sets.

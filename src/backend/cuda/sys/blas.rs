@@ -52,7 +52,7 @@ fn done(call: &'static str, status: c_int) -> Result<(), Error> {
     Err(Error::Call { call, status })
 }
 
-/// What a function of the library makes.
+/// An object of the library's.
 fn made(call: &'static str, make: impl FnOnce(*mut Handle) -> c_int) -> Result<Handle, Error> {
     let mut handle = std::ptr::null_mut();
     done(call, make(&raw mut handle))?;

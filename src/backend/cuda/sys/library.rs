@@ -11,7 +11,7 @@ pub(super) type Handle = *mut std::ffi::c_void;
 
 /// The status of a function that the library lacks; no library has it.
 pub(super) const LACKING: c_int = c_int::MIN;
-/// What is said of it.
+/// The text of that status.
 pub(super) const LACKING_TEXT: &str = "the library is too old: it has no such function";
 
 /// A library that was opened, or nothing.

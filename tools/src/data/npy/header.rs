@@ -14,7 +14,7 @@ const MAX_AXES: usize = 64;
 const QUOTED: usize = 60;
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug)]
 pub(super) struct Header {
     /// The element type as written: `<f4`, or the whole text of one that is no string.

@@ -111,7 +111,7 @@ macro_rules! functions {
         pub struct Library {
             $(pub(crate) $field: unsafe extern "C" fn($($arg),*) -> $ret,)*
             pub(crate) path: String,
-            /// What keeps the functions there; `None` for those of a test's own.
+            /// The library that keeps the functions there; `None` for those of a test's own.
             pub(crate) _library: Option<libloading::Library>,
         }
         impl Library {
