@@ -55,7 +55,7 @@ pub use shape::{
     lower_broadcast, lower_cat, lower_expand, lower_pad, lower_slice, lower_squeeze, lower_view,
 };
 pub use shard::{assemble, shard};
-pub use sizes::{Env, Sizes, infer};
+pub use sizes::{Env, Sizes, infer, needed_ranks};
 pub use take::{
     Accumulate, Take, lower_index_put_accumulate, lower_index_select, lower_take_along_axis,
     lower_torch_gather,

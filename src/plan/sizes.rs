@@ -163,13 +163,17 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
     (!failed).then_some(env)
 }
 
-/// One more than the largest device id of any mesh or team, or what the user asked for.
-fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
+/// The number of ranks that a program needs: one more than the largest device id of any mesh or team.
+pub fn needed_ranks(program: &Program) -> u32 {
     let meshes = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());
     let teams = program.ops().iter().flat_map(|(_, op)| op.ints(AttrKey::Team).unwrap_or_default());
     let teams = teams.filter_map(|&device| u32::try_from(device).ok());
-    let largest = meshes.chain(teams).max();
-    let needed = largest.map_or(1, |device| device.saturating_add(1));
+    meshes.chain(teams).max().map_or(1, |device| device.saturating_add(1))
+}
+
+/// The number of ranks that a program needs, or that the user asked for.
+fn count_ranks(program: &Program, sizes: &Sizes, diags: &mut Diags) -> u32 {
+    let needed = needed_ranks(program);
     let ranks = sizes.devices.unwrap_or(needed);
     if ranks < needed {
         diags.push(too_few(ranks, needed, sizes.processes));

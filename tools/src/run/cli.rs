@@ -174,8 +174,8 @@ Examples:
 Several processes: torchrun, mpirun and srun say each process its rank; else
 --rank, --world and --coordinator or HIR_RANK, HIR_WORLD and HIR_COORDINATOR do.
 On several hosts all need one HIR_TOKEN, or a file of mode 0600 with it in
-HIR_TOKEN_FILE. -n N runs all ranks in this process, -n N --processes starts
-them. docs/launch.md has commands for two hosts.
+HIR_TOKEN_FILE. Without any of that all ranks run in this process; --processes
+starts one for each. docs/launch.md has commands for two hosts.
 
 Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
 file or device is missing or unfit, 4 a comparison differs, or replicas of what
@@ -341,8 +341,7 @@ fn launch_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("Several processes");
     let rank = || value_parser!(u32);
     vec![
-        group(flag("processes", "Starts --devices processes on this machine, one a rank"))
-            .requires("devices")
+        group(flag("processes", "Starts one process a rank on this machine"))
             .conflicts_with_all(["rank", "world", "coordinator"]),
         group(value("rank", "R", "This process is rank R of --world, without a launcher"))
             .value_parser(rank()),

@@ -9,7 +9,7 @@ use hostir::plan::{self, Sizes};
 use std::fmt::Write as _;
 
 pub(super) use hostir::backend::cpu::Steps;
-pub(super) use hostir::plan::{Port, Prepared};
+pub(super) use hostir::plan::{Port, Prepared, needed_ranks};
 
 /// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.
 pub(super) fn prepare(

@@ -80,7 +80,7 @@ pub(super) fn run(args: &[OsString], options: &Options, io: &mut Io<'_>) -> Resu
     let child = (io.env)("HIR_PARENT").is_some();
     if options.launch.processes && !child {
         check_children(options).map_err(Failure::from)?;
-        let world = options.devices.unwrap_or(1);
+        let world = children_needed(options, io).map_err(End::from)?;
         return match children::run(args, world, io) {
             Ok(0) => Ok(String::new()),
             Ok(status) => Err(End::Told(status)),
@@ -107,6 +107,19 @@ fn not_joined(apart: launch::Apart, child: bool) -> End {
     // Rank 0 says all of it, whomever it is about.
     let voice = if followed && !apart.is_first { Voice::Line } else { Voice::Full };
     End::Failed(failure, voice, status)
+}
+
+/// The number of ranks to start processes for: as many as were asked for, else as any of the programs needs.
+fn children_needed(options: &Options, io: &mut Io<'_>) -> Result<u32, Failure> {
+    if let Some(devices) = options.devices {
+        return Ok(devices);
+    }
+    let mut most = 1;
+    for file in std::iter::once(&options.file).chain(&options.others) {
+        let loaded = Loaded::read(file, options.container, io)?;
+        most = most.max(exec::needed_ranks(&loaded.program));
+    }
+    Ok(most)
 }
 
 /// What `--processes` cannot hand to children.

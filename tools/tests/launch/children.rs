@@ -23,6 +23,10 @@ fn prints_what_one_process_prints() {
     let expected =
         "hir-run: 4 processes by --processes\nhir-run: 4 ranks on the null backend, 4 streams\n";
     assert_eq!(err, expected);
+    // As many as the program needs where nobody says how many.
+    let (status, out, err) = run(site.command().args(["--processes"]));
+    assert_eq!((status, out.starts_with("followed: 4 ranks")), (Some(0), true), "{err}");
+    assert_eq!(err, expected);
     let (_, out, err) = end(start(&site, &["--quiet"]));
     assert_eq!((out.as_str(), err.as_str()), ("", ""));
 }
@@ -33,8 +37,8 @@ fn exits_as_its_ranks_do() {
     let (status, out, err) = end(start(&site, &["--input", "T7=ones"]));
     assert_eq!((status, out.as_str()), (Some(2), ""), "{err}");
     assert_eq!(err.matches("error[H0611]").count(), 1, "{err}");
-    let (status, _, err) = run(site.command().args(["--processes"]));
-    assert_eq!((status, err.contains("--devices")), (Some(2), true), "{err}");
+    let (status, _, err) = run(site.bare().args(["nowhere.hir", "--processes"]));
+    assert_eq!((status, err.matches("error[H0601]").count()), (Some(3), 1), "{err}");
     let mut stdin = site.command();
     let (status, _, err) = run(stdin.args(["-n", "2", "--processes", "--bench", "-"]));
     assert_eq!((status, err.contains("H0614")), (Some(2), true), "{err}");
