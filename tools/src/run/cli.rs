@@ -341,8 +341,11 @@ fn launch_args() -> Vec<Arg> {
     let group = |arg: Arg| arg.help_heading("Several processes");
     let rank = || value_parser!(u32);
     vec![
-        group(flag("processes", "Starts one process a rank on this machine"))
-            .conflicts_with_all(["rank", "world", "coordinator"]),
+        group(flag("processes", "Starts one process a rank on this machine")).conflicts_with_all([
+            "rank",
+            "world",
+            "coordinator",
+        ]),
         group(value("rank", "R", "This process is rank R of --world, without a launcher"))
             .value_parser(rank()),
         group(value("world", "N", "Number of processes")).value_parser(rank()),
