@@ -24,8 +24,17 @@ use std::time::{Duration, Instant};
 const LINE: u64 = 120;
 const COPIES: &str = "--backend=cuda --map-backend=NCCL=CUDA --map-backend=UCC=CUDA";
 /// What a line that is left out has in it.
-const LEFT_OUT: [&str; 8] =
-    ["not ", "! ", "--print-plan", "--check-only", "%dumps", "--help", "--backend", "--version"];
+const LEFT_OUT: [&str; 9] = [
+    "not ",
+    "! ",
+    "--print-plan",
+    "--print-calls",
+    "--check-only",
+    "%dumps",
+    "--help",
+    "--backend",
+    "--version",
+];
 
 #[allow(clippy::print_stderr, reason = "a test program's own report")]
 fn main() -> ExitCode {

@@ -14,6 +14,7 @@ usage: cargo run -p hostir-figures -- [OPTIONS] [ROOT]
   --cycles N           the files and arrows of import cycles of at least N files
   --order CRATE:A,B,C  arrows of a crate that point from a module to a later one, lowest module first
   --items              all arrows between items of a crate, one a line: file, item, file, item, with tabs
+  --names              all one-word names, one a line: fn or type, file:line, name, with tabs
   --help               this text
 
 ROOT is the repository; without it, the one that this program was built from. Exit status: 0 success, 2 the command line is
@@ -27,6 +28,7 @@ struct Request {
     cycles: Option<usize>,
     order: Option<(String, Vec<String>)>,
     items: bool,
+    names: bool,
 }
 
 fn main() -> ExitCode {
@@ -53,6 +55,10 @@ fn main() -> ExitCode {
         print!("{}", figures.item_text());
         return ExitCode::SUCCESS;
     }
+    if request.names {
+        print!("{}", figures.name_text());
+        return ExitCode::SUCCESS;
+    }
     print!("{}", figures.table());
     if let Some(count) = request.worst {
         print!("{}", figures.worst(count));
@@ -68,13 +74,20 @@ fn main() -> ExitCode {
 
 fn parse(words: &[String]) -> Result<Request, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."));
-    let mut request =
-        Request { root: here.to_path_buf(), worst: None, cycles: None, order: None, items: false };
+    let mut request = Request {
+        root: here.to_path_buf(),
+        worst: None,
+        cycles: None,
+        order: None,
+        items: false,
+        names: false,
+    };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
         match word.as_str() {
             "--items" => request.items = true,
+            "--names" => request.names = true,
             "--worst" => request.worst = Some(number(value()?)?),
             "--cycles" => request.cycles = Some(number(value()?)?),
             "--order" => {

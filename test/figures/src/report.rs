@@ -226,6 +226,17 @@ impl Figures {
         lines.collect()
     }
 
+    /// All one-word names: `fn` or `type`, file:line and the name, with tabs.
+    pub fn name_text(&self) -> String {
+        let functions = self.names.short_functions().into_iter().map(|name| ("fn", name));
+        let types = self.names.short_types().into_iter().map(|name| ("type", name));
+        let line = |(kind, name): (&str, &Name)| {
+            let path = &self.sources.files[name.file].path;
+            format!("{kind}\t{path}:{}\t{}\n", name.line, name.text)
+        };
+        functions.chain(types).map(line).collect()
+    }
+
     fn arrow_text(&self, text: &mut String, arrows: &[&Arrow], across: bool) {
         let mut pairs: BTreeMap<(String, String), Vec<&Arrow>> = BTreeMap::new();
         for arrow in arrows {
