@@ -8,9 +8,10 @@ mod checks {
     pub(crate) mod coverage;
     pub(crate) mod docs;
     pub(crate) mod files;
+    pub(crate) mod links;
 }
 
-use checks::{arrows, conformance, coverage, docs, files};
+use checks::{arrows, conformance, coverage, docs, files, links};
 
 fn none(problems: Vec<String>, rule: &str) {
     assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
@@ -94,12 +95,15 @@ fn every_code_is_documented() {
 
 #[test]
 fn generated_docs_are_current() {
-    none(docs::outdated(), "run the tests with HIR_BLESS=1 and commit the docs that change");
+    none(docs::outdated(), "run tools/bless and commit the docs that change");
 }
 
 #[test]
 fn links_in_docs_lead_somewhere() {
-    none(docs::broken_links(), "a relative link in a Markdown file names a file that exists");
+    none(
+        links::broken_links(),
+        "a relative link in a Markdown file names a file, and a heading of it, that exists",
+    );
 }
 
 #[test]

@@ -4,7 +4,6 @@ use super::coverage;
 use hostir::ops::{OpKind, Presence};
 use hostir_test::tree;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Names of all passes.
 pub(crate) fn pass_names() -> Vec<String> {
@@ -58,7 +57,7 @@ const LAYERS: &[(&str, &str)] = &[
 /// docs/errors.md.
 fn errors() -> String {
     let mut out = String::from(
-        "# Error codes\n\n<!-- Generated from the sources: HIR_BLESS=1 cargo test -p hostir-test --test tidy -->\n\n\
+        "# Error codes\n\n<!-- Generated from the sources by tools/bless -->\n\n\
          A diagnostic has a code, one sentence, the place it is about, often other places, and notes that say \
          how to repair it. `--error-format=json` gives the same as data. Codes keep their meaning between \
          releases.\n",
@@ -80,7 +79,7 @@ fn errors() -> String {
 /// docs/ops.md.
 fn ops() -> String {
     let mut out = String::from(
-        "# Ops\n\n<!-- Generated from the op table: HIR_BLESS=1 cargo test -p hostir-test --test tidy -->\n\n\
+        "# Ops\n\n<!-- Generated from the op table by tools/bless -->\n\n\
          Every op in the order of the table. `key=` marks a keyed argument, `?` one that may be left out; \
          [language.md](language.md) says what they mean.\n\n| op | arguments | what it does |\n|---|---|---|\n",
     );
@@ -131,38 +130,4 @@ fn generated() -> Vec<(&'static str, String)> {
         ("docs/ops.md", ops()),
         ("docs/passes.md", hostir_passes::passes_markdown()),
     ]
-}
-
-/// Relative links of Markdown files whose target does not exist.
-pub(crate) fn broken_links() -> Vec<String> {
-    let mut bad = Vec::new();
-    for path in tree::files(&tree::root(), ".md") {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        for target in links(&tree::read(&path)) {
-            let file = target.split('#').next().unwrap_or_default();
-            if !file.is_empty() && !folder.join(file).exists() {
-                bad.push(format!("{}: {target}", tree::relative(&path)));
-            }
-        }
-    }
-    bad
-}
-
-/// Targets of `[text](target)` outside of code, without those that have a scheme.
-fn links(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut fenced = false;
-    for line in text.lines() {
-        fenced ^= line.trim_start().starts_with("```");
-        if fenced {
-            continue;
-        }
-        for after in line.split("](").skip(1) {
-            let target = after.split(')').next().unwrap_or_default();
-            if !target.contains("://") && !target.contains(' ') {
-                found.push(target.to_owned());
-            }
-        }
-    }
-    found
 }
