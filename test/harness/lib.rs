@@ -9,6 +9,7 @@
 pub mod directives;
 pub mod exec;
 pub mod features;
+pub mod fuzz;
 pub mod programs;
 pub mod shell;
 pub mod tree;

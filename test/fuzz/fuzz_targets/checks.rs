@@ -1,0 +1,4 @@
+//! Check files and what they check.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| hostir_test::fuzz::fuzz_checks(input));

@@ -1,0 +1,4 @@
+//! Files of numpy.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| hostir_test::fuzz::fuzz_npy(input));

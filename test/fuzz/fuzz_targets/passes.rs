@@ -1,0 +1,4 @@
+//! Passes over valid programs.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| hostir_test::fuzz::fuzz_passes(input));

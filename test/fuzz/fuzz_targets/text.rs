@@ -1,0 +1,4 @@
+//! Texts: read, printed, read again.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| hostir_test::fuzz::fuzz_text(input));

@@ -1,0 +1,109 @@
+//! Fuzz targets: functions of bytes that must hold for every input, and must neither panic nor run long.
+//!
+//! `cargo test -p hostir-test --test fuzz_corpus` runs them over `test/fuzz/corpus` and the programs of the tree;
+//! `cargo +nightly fuzz run --fuzz-dir test/fuzz TARGET` (crate `cargo-fuzz`) searches for inputs that break them. An
+//! input that did is kept in the corpus.
+
+use hostir::diag::{Diags, render};
+use hostir::ir::Program;
+use hostir_passes::manager::{Config, Quiet};
+use hostir_passes::{PASSES, manager, pipeline};
+use hostir_tools::data::{npy, safetensors};
+
+/// A fuzz target: its name, which is also the name of its corpus folder, and its function.
+pub struct FuzzTarget {
+    /// The name.
+    pub name: &'static str,
+    /// Panics if the input breaks a promise.
+    pub run: fn(&[u8]),
+}
+
+/// All fuzz targets.
+pub const FUZZ_TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "text", run: fuzz_text },
+    FuzzTarget { name: "passes", run: fuzz_passes },
+    FuzzTarget { name: "checks", run: fuzz_checks },
+    FuzzTarget { name: "npy", run: fuzz_npy },
+    FuzzTarget { name: "safetensors", run: fuzz_safetensors },
+];
+
+/// A text has errors, or what it prints as reads back and prints as the same.
+///
+/// # Panics
+/// If it does not.
+pub fn fuzz_text(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let (programs, diags) = hostir::load(&text);
+    render::to_string("input", &text, &diags.items);
+    if !diags.is_empty() {
+        return;
+    }
+    let printed = print_all(&programs);
+    let (again, diags) = hostir::load(&printed);
+    let problems = render::to_string("printed", &printed, &diags.items);
+    assert!(diags.is_empty(), "what was printed has errors\n{printed}\n{problems}");
+    assert_eq!(filled_lines(&print_all(&again)), filled_lines(&printed), "printing is not stable");
+}
+
+/// The general passes turn a valid program into a valid one; the lowering does, or reports errors.
+///
+/// # Panics
+/// If a general pass fails.
+pub fn fuzz_passes(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let (programs, mut diags) = hostir::load(&text);
+    for program in &programs {
+        hostir::verify::verify(program, &mut diags);
+    }
+    if diags.has_errors() {
+        return;
+    }
+    for mut program in programs {
+        let errors = run_pipeline(&mut program, "canonicalize,cse,dce");
+        assert!(!errors.has_errors(), "a general pass failed\n{text}\n{:#?}", errors.items);
+        let _allowed = run_pipeline(&mut program, "host-ir-lower");
+        hostir::print::print(&program);
+    }
+}
+
+/// A check file, and behind the first zero byte the text that it checks, end with an answer.
+pub fn fuzz_checks(input: &[u8]) {
+    let split = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
+    let (checks, text) = input.split_at(split);
+    let options = filecheck_rs::Options::default();
+    if let Ok(file) = filecheck_rs::parse(&String::from_utf8_lossy(checks), "input", &options) {
+        let _either = file.run(&String::from_utf8_lossy(text), &options);
+    }
+}
+
+/// An `.npy` file is read or rejected; one that is read is written and read again the same.
+///
+/// # Panics
+/// If it is not.
+pub fn fuzz_npy(input: &[u8]) {
+    let mut bytes = input;
+    let Ok(tensor) = npy::read(&mut bytes, Some(input.len() as u64)) else { return };
+    let Ok(written) = npy::write(&tensor) else { return };
+    let again = npy::read(&mut written.as_slice(), Some(written.len() as u64));
+    assert_eq!(again.expect("what was written is read").shape(), tensor.shape());
+}
+
+/// A `.safetensors` file is read or rejected.
+pub fn fuzz_safetensors(input: &[u8]) {
+    let _either = safetensors::read(&mut { input }, Some(input.len() as u64), None);
+}
+
+fn run_pipeline(program: &mut Program, passes: &str) -> Diags {
+    let pipeline = pipeline::parse(passes, PASSES).expect("a pipeline of this file");
+    let result = manager::run(program, &pipeline, &Config::default(), &mut Quiet);
+    result.err().map_or_else(Diags::default, |failure| failure.errors)
+}
+
+fn print_all(programs: &[Program]) -> String {
+    programs.iter().map(hostir::print::print).collect()
+}
+
+/// Blank lines behind a comment at the end of a section may be lost.
+fn filled_lines(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.is_empty()).collect()
+}

@@ -1,0 +1,73 @@
+//! The fuzz targets over their corpus, and over the programs of the tree whole, cut and damaged at fixed places.
+
+use hostir_test::fuzz::{FUZZ_TARGETS, fuzz_passes, fuzz_text};
+use hostir_test::tree;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+fn corpus_folder() -> PathBuf {
+    tree::root().join("test/fuzz/corpus")
+}
+
+/// Runs a target on an input; a panic names the input.
+fn run_named(name: &str, run: fn(&[u8]), input: &[u8]) {
+    let result = std::panic::catch_unwind(|| run(input));
+    assert!(result.is_ok(), "the fuzz target fails for {name}");
+}
+
+#[test]
+fn corpus_inputs_pass() {
+    for target in FUZZ_TARGETS {
+        let folder = corpus_folder().join(target.name);
+        let entries = std::fs::read_dir(&folder).expect("each target has a corpus folder");
+        let mut inputs: Vec<PathBuf> =
+            entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        inputs.sort();
+        assert!(
+            inputs.len() >= 3,
+            "the corpus of {} has only {} inputs",
+            target.name,
+            inputs.len()
+        );
+        for path in inputs {
+            let input = std::fs::read(&path).expect("a readable input");
+            run_named(&tree::relative(&path), target.run, &input);
+        }
+    }
+}
+
+#[test]
+fn programs_of_the_tree_pass() {
+    let mut cuts = 0;
+    for (number, path) in tree::files(&tree::root(), ".hir").into_iter().enumerate() {
+        let name = tree::relative(&path);
+        let bytes = std::fs::read(&path).expect("a readable program");
+        run_named(&name, fuzz_text, &bytes);
+        run_named(&name, fuzz_passes, &bytes);
+        // Another place in each file, so that together they cut everywhere.
+        let cut = bytes.len() * (number % 17 + 1) / 18;
+        run_named(&format!("the first {cut} bytes of {name}"), fuzz_text, &bytes[..cut]);
+        let mut damaged = bytes;
+        if let Some(byte) = damaged.get_mut(cut) {
+            *byte ^= 0x21;
+            run_named(&format!("{name} with byte {cut} changed"), fuzz_passes, &damaged);
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 200, "only {cuts} programs");
+}
+
+/// Each target has a program for cargo-fuzz, and is in the workflow that runs them.
+#[test]
+fn targets_have_fuzzers() {
+    let workflow = tree::read(&tree::root().join(".github/workflows/whole-network.yml"));
+    let line = workflow.lines().find(|line| line.contains("target: [")).unwrap_or_default();
+    let listed: BTreeSet<&str> =
+        line.split(['[', ']']).nth(1).unwrap_or_default().split(", ").collect();
+    let expected: BTreeSet<&str> = FUZZ_TARGETS.iter().map(|target| target.name).collect();
+    assert_eq!(listed, expected, "the matrix of the workflow");
+    for name in expected {
+        let path = tree::root().join(format!("test/fuzz/fuzz_targets/{name}.rs"));
+        assert!(tree::read(&path).contains(&format!("fuzz::fuzz_{name}")), "{name}");
+    }
+}
