@@ -331,22 +331,3 @@ fn plans_print() {
     let text = prepared.plan_text(0).unwrap().to_string();
     assert!(text.contains("copy    T1#1[3] <- T0#0[3]") && text.contains("; T1 = Set"), "{text}");
 }
-
-/// `cargo test --release -p hostir --test kernels -- --ignored --nocapture`: 2048^3 float.
-#[test]
-#[ignore = "a measurement"]
-fn gemm_speed() {
-    let case = program(
-        "T0_g_float[iS0{2048}, iS1{2048}], T1_g_float[iS2{2048}, iS3{2048}]",
-        "T2_g_float[iS4{2048}, iS5{2048}, rS6{2048}]",
-        "  T2\n     = matmul(T0,\n              T1)\n",
-    );
-    let prepared = case.prepare().unwrap();
-    let inputs = case.random_inputs();
-    for _ in 0..5 {
-        let inputs = vec![inputs.clone()];
-        let start = std::time::Instant::now();
-        hostir::backend::cpu::run(&prepared, inputs).unwrap();
-        println!("{:?}", start.elapsed());
-    }
-}

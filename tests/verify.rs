@@ -160,26 +160,3 @@ fn nothing_panics() {
         }
     }
 }
-
-/// `cargo test --release -p hostir --test verify -- --ignored --nocapture speed`
-#[test]
-#[ignore = "measures"]
-fn speed() {
-    for copies in [1_000, 10_000, 100_000] {
-        let mut text = String::from(
-            "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :\n",
-        );
-        for k in 1..=copies {
-            let (a, b) = (2 * k - 2, 2 * k);
-            write!(text, "  T{k}_g_float[iS{b}{{i0}}, iS{}{{i1}}]\n     = Set( T{}_g_float[iS{a}{{i0}}, iS{}{{i1}}], cache_op=Streaming )\n", b + 1, k - 1, a + 1).unwrap();
-        }
-        text.push_str("} // %HostIrContainer\n");
-        let program = load(&text);
-        let start = std::time::Instant::now();
-        let mut diags = Diags::default();
-        verify(&program, &mut diags);
-        let time = start.elapsed();
-        assert!(diags.is_empty());
-        println!("{copies} ops: {time:?}, {} ns an op", time.as_nanos() / copies as u128);
-    }
-}
