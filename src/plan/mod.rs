@@ -9,6 +9,7 @@ mod collective;
 mod comm;
 mod compute;
 mod control;
+pub mod cost;
 mod cursor;
 mod fresh;
 mod function;
