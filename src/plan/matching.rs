@@ -6,7 +6,7 @@
 //! communicator. Streams may reach messages in another order, which changes nothing.
 
 use super::cursor::InstId;
-use super::inst::{CommSlot, Inst, InstKind};
+use super::inst::{Collective, CommSlot, Inst, InstKind};
 use super::{Communicator, Plan};
 use std::collections::BTreeMap;
 
@@ -42,6 +42,37 @@ pub struct MatchedCommunicator<'p> {
     /// In issue order, and by position in the team: the collectives of the members. A member that issues
     /// fewer than others has `None`.
     pub collectives: Vec<Vec<Option<InstId>>>,
+}
+
+/// A member's side of a matched collective.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveMember<'p> {
+    /// Its rank.
+    pub rank: u32,
+    /// Its position in the team.
+    pub position: usize,
+    /// Its instruction.
+    pub inst: InstId,
+    /// The same, as its plan has it.
+    pub collective: &'p Collective,
+}
+
+impl MatchedCommunicator<'_> {
+    /// The sides of the members that issue the communicator's collective of a number, in team order.
+    pub fn collective_members<'p>(
+        &self,
+        number: usize,
+        plans: &'p [Plan],
+    ) -> Vec<CollectiveMember<'p>> {
+        let insts = self.collectives.get(number).map_or(&[][..], Vec::as_slice);
+        let team = self.communicator.team.iter().zip(insts).enumerate();
+        team.filter_map(|(position, (&rank, &inst))| {
+            let (inst, plan) = (inst?, plans.get(rank as usize)?);
+            let InstKind::Collective(collective) = &plan.inst(inst).kind else { return None };
+            Some(CollectiveMember { rank, position, inst, collective })
+        })
+        .collect()
+    }
 }
 
 /// The communications of all ranks, matched.

@@ -53,7 +53,7 @@ pub use inst::{
 };
 pub use labels::Labels;
 pub use lower::Lowering;
-pub use matching::{MatchedCommunicator, MatchedMessage, Matching, RankInst};
+pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, Matching, RankInst};
 pub use memory::{lower_allocate, lower_deallocate, lower_select, lower_shard_by_stream};
 pub use prepare::{Port, PortAxis, Prepared, prepare, prepare_keeping, prepare_rank};
 pub use print::PlanText;
