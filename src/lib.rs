@@ -10,6 +10,7 @@ pub mod diag;
 pub mod ir;
 pub mod ops;
 pub mod plan;
+pub mod plan_checks;
 pub mod print;
 pub mod resolve;
 pub mod session;

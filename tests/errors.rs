@@ -183,12 +183,12 @@ fn deadlocks_are_found_without_data() {
 } // %HostIrContainer
 ";
     let both = Case::new(text, &[]).prepare().unwrap();
-    assert_eq!(hostir::backend::cpu::follow_order(&both).unwrap_err()[0].code, "H0510");
+    assert_eq!(hostir::plan_checks::check_plans(&both).unwrap_err()[0].code, "H0510");
     let grouped =
         text.replace("  P2PCommunication 1", "  StartCoalescing\n  P2PCommunication 1").replace(
             "  Wait Communication 1\n  Wait Communication 2",
             "  EndCoalescing 3\n  Wait Communication 3",
         );
     let grouped = Case::new(&grouped, &[]).prepare().unwrap();
-    assert!(hostir::backend::cpu::follow_order(&grouped).is_ok());
+    assert!(hostir::plan_checks::check_plans(&grouped).is_ok());
 }

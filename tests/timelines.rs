@@ -2,10 +2,12 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what is shared by tests fails as tests do")]
 
-use hostir::backend::cpu::{self, Rates};
+use hostir::backend::cpu;
+use hostir::backend::simulation::simulate_run;
 use hostir::backend::trace::{Clock, Slice, SliceKind, Trace};
 use hostir::backend::usage::usage;
 use hostir::data::HostTensor;
+use hostir::plan::cost::CostModel;
 use hostir::plan::{InstKind, Plan, Prepared, Sizes, prepare, shard};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +25,7 @@ fn timelines(prepared: &Prepared) -> [Trace; 2] {
     let parts = |rank| (0..whole.len()).map(|at| shard(prepared, at, rank, &whole[at])).collect();
     let inputs = (0..prepared.ranks).map(parts).collect();
     let (_, measured) = cpu::run_traced(prepared, inputs).unwrap();
-    let model = cpu::model(prepared, &Rates::default()).unwrap();
+    let model = simulate_run(prepared, &CostModel::default()).unwrap();
     assert_eq!((measured.clock, model.clock), (Clock::Host, Clock::Model));
     [measured, model]
 }
@@ -138,9 +140,9 @@ fn the_model_by_hand() {
 } // %HostIrContainer
 ";
     let prepared = prepared(text, &[]);
-    let trace = cpu::model(&prepared, &Rates::default()).unwrap();
+    let trace = simulate_run(&prepared, &CostModel::default()).unwrap();
     check(&prepared, &trace);
-    assert_eq!(trace, cpu::model(&prepared, &Rates::default()).unwrap());
+    assert_eq!(trace, simulate_run(&prepared, &CostModel::default()).unwrap());
     assert_eq!(trace.end_ns(), 210_000);
     for rank in [0, 1] {
         let times = |track, kind| -> Vec<(u64, u64)> {
@@ -175,7 +177,7 @@ fn partners_that_come_late() {
 } // %HostIrContainer
 ";
     let prepared = prepared(text, &[]);
-    let trace = cpu::model(&prepared, &Rates::default()).unwrap();
+    let trace = simulate_run(&prepared, &CostModel::default()).unwrap();
     let gather = |rank| {
         let slice = of(&trace, rank, "NCCL 0 1", SliceKind::Communication)[0];
         (slice.start_ns, slice.end_ns)
@@ -187,6 +189,6 @@ fn partners_that_come_late() {
 fn deadlocks_have_no_timeline() {
     let text = include_str!("../docs/examples/deadlock.hir");
     let prepared = prepared(text, &[("i1", 8), ("i2", 6), ("i3", 10)]);
-    let diags = cpu::model(&prepared, &Rates::default()).unwrap_err();
+    let diags = simulate_run(&prepared, &CostModel::default()).unwrap_err();
     assert_eq!(diags[0].code, "H0510");
 }

@@ -9,6 +9,7 @@
 //! [`Exchange::failed`] while its device works, ends with that.
 
 use crate::diag::{Diag, Label, Span, codes};
+use crate::plan::Prepared;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -165,6 +166,35 @@ pub fn agree<T>(
             Err(diags)
         }
     }
+}
+
+/// Refuses another number of processes than the program has ranks.
+///
+/// # Errors
+/// If there is an exchange, and not one process a rank.
+pub fn check_process_count(
+    prepared: &Prepared,
+    exchange: Option<&dyn Exchange>,
+) -> Result<(), Vec<Diag>> {
+    let Some(exchange) = exchange else { return Ok(()) };
+    let (world, ranks) = (exchange.world(), prepared.plans.len());
+    if world as usize == ranks {
+        return Ok(());
+    }
+    if prepared.unlowered {
+        let message = format!(
+            "{world} processes were started, but the program is not lowered: one process computes it on whole tensors"
+        );
+        return Err(vec![Diag::global(codes::WORLD, message).note(
+            "lower it for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process",
+        )]);
+    }
+    let plural = if ranks == 1 { "" } else { "s" };
+    let message = format!("{world} processes were started, the program has {ranks} rank{plural}");
+    Err(vec![Diag::global(codes::WORLD, message).note(format!(
+        "start {ranks} process{}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={world}}}`)",
+        if ranks == 1 { "" } else { "es" }
+    ))])
 }
 
 /// Ranks as threads of one process: for tests, and for callers that start a thread a rank themselves.

@@ -6,13 +6,12 @@ pub mod cpu;
 pub mod cuda;
 pub mod exchange;
 pub mod null;
+mod recorder;
+pub mod simulation;
 pub mod trace;
 pub mod usage;
 
 use crate::data::HostTensor;
-use crate::diag::Diag;
-use crate::plan::Prepared;
-use trace::Trace;
 
 /// What a run did, summed over ranks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -34,24 +33,4 @@ pub struct RunResult {
     pub outputs: Vec<Vec<Option<HostTensor>>>,
     /// What was done.
     pub stats: Stats,
-}
-
-/// Something that runs plans.
-pub trait Backend {
-    /// `cpu`, `cuda`, `null`.
-    fn name(&self) -> &'static str;
-    /// Runs all ranks. `inputs` are `[rank][tensor input]`, local parts ([`mod@crate::plan::shard`]); off an
-    /// input's mesh any tensor stands in. Errors come with places in the text, rank and iteration.
-    fn run(
-        &self,
-        prepared: &Prepared,
-        inputs: Vec<Vec<HostTensor>>,
-    ) -> Result<RunResult, Vec<Diag>>;
-    /// [`Backend::run`], and what every rank did when. Recording takes time of its own; the order of the
-    /// program stays as it is.
-    fn run_traced(
-        &self,
-        prepared: &Prepared,
-        inputs: Vec<Vec<HostTensor>>,
-    ) -> Result<(RunResult, Trace), Vec<Diag>>;
 }

@@ -5,11 +5,13 @@
 //! it goes through the same steps as processes on GPUs do, which needs no GPU: a dry run of a launch.
 
 use super::exchange::{self, Exchange};
+use super::simulation::simulate_run;
 use super::trace::Trace;
-use super::{Backend, RunResult, Stats, cpu};
-use crate::data::HostTensor;
-use crate::diag::{Diag, codes};
+use super::{RunResult, Stats};
+use crate::diag::Diag;
 use crate::plan::Prepared;
+use crate::plan::cost::CostModel;
+use crate::plan_checks::check_plans;
 use std::sync::Arc;
 
 /// The null backend.
@@ -25,66 +27,37 @@ impl std::fmt::Debug for Null {
     }
 }
 
-impl Backend for Null {
-    fn name(&self) -> &'static str {
-        "null"
-    }
-    fn run(
-        &self,
-        prepared: &Prepared,
-        _inputs: Vec<Vec<HostTensor>>,
-    ) -> Result<RunResult, Vec<Diag>> {
-        self.step("load", world(prepared, self.exchange.as_deref()))?;
-        self.step("run", cpu::follow_order(prepared))?;
+impl Null {
+    /// Checks the plans of all ranks; with an exchange, in the steps of a run on GPUs.
+    ///
+    /// # Errors
+    /// If the plans do not pass [`check_plans`], there is not one process a rank, or another process fails.
+    pub fn run(&self, prepared: &Prepared) -> Result<RunResult, Vec<Diag>> {
+        self.step("load", exchange::check_process_count(prepared, self.exchange.as_deref()))?;
+        self.step("run", check_plans(prepared))?;
         let absent = vec![None; prepared.outputs.len()];
         let outputs = vec![absent; prepared.plans.len()];
-        let instructions = prepared.plans.iter().map(|plan| plan.insts.len() as u64).sum();
+        let instructions = prepared.plans.iter().map(|plan| plan.inst_count() as u64).sum();
         Ok(RunResult { outputs, stats: Stats { instructions, ..Stats::default() } })
     }
 
-    /// The timeline is the model's ([`cpu::model`]); with an exchange, this process's part of it.
-    fn run_traced(
-        &self,
-        prepared: &Prepared,
-        inputs: Vec<Vec<HostTensor>>,
-    ) -> Result<(RunResult, Trace), Vec<Diag>> {
-        let result = self.run(prepared, inputs)?;
-        let mut trace = cpu::model(prepared, &cpu::Rates::default())?;
+    /// [`Null::run`] with the timeline of the cost model; with an exchange, this process's part of it.
+    ///
+    /// # Errors
+    /// Those of [`Null::run`].
+    pub fn run_traced(&self, prepared: &Prepared) -> Result<(RunResult, Trace), Vec<Diag>> {
+        let result = self.run(prepared)?;
+        let mut trace = simulate_run(prepared, &CostModel::default())?;
         if let Some(exchange) = &self.exchange {
             let own = trace.part(exchange.rank());
             (trace.slices, trace.arrows) = (own.slices, own.arrows);
         }
         Ok((result, trace))
     }
-}
 
-impl Null {
     fn step<T>(&self, what: &str, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
         exchange::agree(self.exchange.as_deref(), what, result)
     }
-}
-
-/// Refuses another number of processes than the program has ranks.
-pub(super) fn world(prepared: &Prepared, exchange: Option<&dyn Exchange>) -> Result<(), Vec<Diag>> {
-    let Some(exchange) = exchange else { return Ok(()) };
-    let (world, ranks) = (exchange.world(), prepared.plans.len());
-    if world as usize == ranks {
-        return Ok(());
-    }
-    if prepared.unlowered {
-        let message = format!(
-            "{world} processes were started, but the program is not lowered: one process computes it on whole tensors"
-        );
-        return Err(vec![Diag::global(codes::WORLD, message).note(
-            "lower it for its devices (`hir-opt --pass=host-ir-lower`), or run it in one process",
-        )]);
-    }
-    let plural = if ranks == 1 { "" } else { "s" };
-    let message = format!("{world} processes were started, the program has {ranks} rank{plural}");
-    Err(vec![Diag::global(codes::WORLD, message).note(format!(
-        "start {ranks} process{}, or change the program's meshes (`hir-opt --pass=resize-mesh{{devices={world}}}`)",
-        if ranks == 1 { "" } else { "es" }
-    ))])
 }
 
 #[cfg(test)]
@@ -112,7 +85,7 @@ mod tests {
         std::thread::scope(|scope| {
             let start = |exchange: Threads| {
                 let exchange: Option<Arc<dyn Exchange>> = Some(Arc::new(exchange));
-                scope.spawn(move || Null { exchange }.run(prepared, Vec::new()))
+                scope.spawn(move || Null { exchange }.run(prepared))
             };
             let threads: Vec<_> = ranks.into_iter().map(start).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -122,7 +95,7 @@ mod tests {
     #[test]
     fn outputs_are_absent() {
         let prepared = prepared(GATHER);
-        let alone = Null::default().run(&prepared, Vec::new()).unwrap();
+        let alone = Null::default().run(&prepared).unwrap();
         assert_eq!(alone.outputs, vec![vec![None]; 2]);
         let together = on(2, &prepared);
         assert!(
@@ -133,13 +106,13 @@ mod tests {
     #[test]
     fn processes_have_parts_of_one_timeline() {
         let prepared = prepared(GATHER);
-        let whole = Null::default().run_traced(&prepared, Vec::new()).unwrap().1;
+        let whole = Null::default().run_traced(&prepared).unwrap().1;
         let ranks = Threads::new(2, Duration::from_secs(30));
         let parts = std::thread::scope(|scope| {
             let start = |exchange: Threads| {
                 let (rank, prepared) = (exchange.rank(), &prepared);
                 let null = Null { exchange: Some(Arc::new(exchange)) };
-                scope.spawn(move || null.run_traced(prepared, Vec::new()).unwrap().1.part(rank))
+                scope.spawn(move || null.run_traced(prepared).unwrap().1.part(rank))
             };
             let threads: Vec<_> = ranks.into_iter().map(start).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
@@ -155,7 +128,7 @@ mod tests {
             .replace("  Comm", "  IF Manual ( rank == 0 ):\n    Comm")
             .replace("  Wait", "    Wait");
         let prepared = prepared(&text);
-        assert_eq!(Null::default().run(&prepared, Vec::new()).unwrap_err()[0].code, "H0510");
+        assert_eq!(Null::default().run(&prepared).unwrap_err()[0].code, "H0510");
         assert!(on(2, &prepared).iter().all(Result::is_err));
     }
 

@@ -16,7 +16,7 @@ pub enum Clock {
     Host,
     /// Measured by the devices, put on one clock.
     Device,
-    /// Worked out from sizes, without running anything ([`super::cpu::Rates`]).
+    /// Worked out from sizes, without running anything ([`crate::plan::cost`]).
     Model,
 }
 
@@ -72,21 +72,6 @@ impl SliceKind {
             InstKind::Record { .. } => Some(SliceKind::Mark),
             InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin => None,
         }
-    }
-}
-
-/// Floating-point operations of an instruction: two for each multiplication and addition of a product,
-/// one for each step and element of a kernel, one for each element that a reduction or a sum by index reads.
-pub fn flop(kind: &InstKind) -> u64 {
-    match kind {
-        InstKind::Gemm(gemm) => {
-            let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
-            2 * gemm.out.len() as u64 * depth as u64
-        }
-        InstKind::Kernel(kernel) => kernel.steps.len() as u64 * kernel.output.len() as u64,
-        InstKind::Reduce { input, .. } => input.len() as u64,
-        InstKind::Accumulate(put) => put.value.len() as u64,
-        _ => 0,
     }
 }
 
@@ -156,7 +141,7 @@ pub struct Slice {
     pub kind: SliceKind,
     /// Bytes that this rank read and wrote; of communications, sent and received.
     pub bytes: u64,
-    /// Floating-point operations ([`flop`]).
+    /// Floating-point operations ([`crate::plan::cost::inst_flop`]).
     pub flop: u64,
 }
 

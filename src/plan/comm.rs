@@ -1,7 +1,9 @@
 //! Lowering of communications, groups and waits.
 
 use super::compute::emit_copy;
-use super::{Collective, CollectiveKind, CommSlot, InstKind, Lowering, RedOp, View};
+use super::{
+    Collective, CollectiveKind, CommSlot, InstKind, Lowering, MemberSeat, RedOp, View, WholeTensor,
+};
 use crate::diag::codes;
 use crate::diag::{Diag, nearest};
 use crate::ir::{AttrKey, DType, ExprId, Op, OpId, RootAs, TensorId, Value};
@@ -102,17 +104,14 @@ pub fn lower_communication(cx: &mut Lowering<'_>, id: OpId) -> Result<(), Diag> 
     }
     let position = team.iter().position(|&device| device == me).unwrap_or(0);
     let at_root = root == Some(position);
-    let (sends, receives) = match kind {
-        CollectiveKind::Gather | CollectiveKind::Reduce => (cx.in_mesh(input), at_root),
-        CollectiveKind::Scatter | CollectiveKind::Broadcast => (at_root, cx.in_mesh(output)),
-        CollectiveKind::SendRecv => (at_root, team.len() == 1 || !at_root),
-        CollectiveKind::Allgather
-        | CollectiveKind::Allreduce
-        | CollectiveKind::ReduceScatter
-        | CollectiveKind::AllToAll => (true, true),
-    };
-    let input_view = if sends { Some(read(cx, input)?) } else { None };
-    let output_view = if receives { Some(written(cx, output)?) } else { None };
+    let role = kind.member_role(MemberSeat {
+        is_root: at_root,
+        is_alone: team.len() == 1,
+        in_input_mesh: cx.in_mesh(input),
+        in_output_mesh: cx.in_mesh(output),
+    });
+    let input_view = if role.sends { Some(read(cx, input)?) } else { None };
+    let output_view = if role.receives { Some(written(cx, output)?) } else { None };
     check_layout(cx, kind, input, output, input_view.as_ref(), output_view.as_ref())?;
     check_counts(cx, kind, team.len(), (input, output), &input_view, &output_view)?;
     let comm = cx.communicator(team, backend(cx, op));
@@ -207,14 +206,10 @@ fn check_layout(
     input_view: Option<&View>,
     output_view: Option<&View>,
 ) -> Result<(), Diag> {
-    let (sharded, whole, view) = match kind {
-        CollectiveKind::Allgather | CollectiveKind::Gather => (input, output, output_view),
-        CollectiveKind::Scatter | CollectiveKind::ReduceScatter => (output, input, input_view),
-        CollectiveKind::Reduce
-        | CollectiveKind::Allreduce
-        | CollectiveKind::Broadcast
-        | CollectiveKind::SendRecv
-        | CollectiveKind::AllToAll => return Ok(()),
+    let (sharded, whole, view) = match kind.whole_tensor() {
+        Some(WholeTensor::Output) => (input, output, output_view),
+        Some(WholeTensor::Input) => (output, input, input_view),
+        None => return Ok(()),
     };
     let Some(view) = view else { return Ok(()) };
     // A reduction in the result of a ReduceScatter stands for the input's partial axis.
@@ -267,18 +262,7 @@ fn check_counts(
     }
     let (Some(input), Some(output)) = (input, output) else { return Ok(()) };
     let (sent, received) = (input.len(), output.len());
-    let fits = match kind {
-        CollectiveKind::Allgather => Some(received) == sent.checked_mul(members),
-        CollectiveKind::ReduceScatter => Some(sent) == received.checked_mul(members),
-        CollectiveKind::Gather => sent != 0 && received % sent == 0,
-        CollectiveKind::Scatter => received != 0 && sent % received == 0,
-        CollectiveKind::Reduce
-        | CollectiveKind::Allreduce
-        | CollectiveKind::Broadcast
-        | CollectiveKind::SendRecv
-        | CollectiveKind::AllToAll => sent == received,
-    };
-    if !fits {
+    if !kind.counts_fit(members, sent, received) {
         let message = format!(
             "{} of {members} members cannot take {sent} elements of {} to {received} elements of {}",
             kind.name(),

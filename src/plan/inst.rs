@@ -492,6 +492,15 @@ impl InstKind {
                 | InstKind::GroupEnd { .. }
         )
     }
+    /// Whether it is the side of a message on streams that initiates the transfer (the sender's with
+    /// `put`, the receiver's with `get`), and so waits until the other side has come to it.
+    pub fn initiates_transfer(&self) -> bool {
+        matches!(
+            self,
+            InstKind::Send { comm: None, put: true, .. }
+                | InstKind::Recv { comm: None, put: false, .. }
+        )
+    }
     /// Views it reads.
     pub fn reads(&self) -> SmallVec<[&View; 3]> {
         match self {

@@ -5,15 +5,19 @@
 
 pub mod axes;
 mod budget;
+mod collective;
 mod comm;
 mod compute;
 mod control;
+pub mod cost;
+mod cursor;
 mod fresh;
 mod function;
 mod initial;
 mod inst;
 mod labels;
 mod lower;
+mod matching;
 mod memory;
 mod prepare;
 mod print;
@@ -26,6 +30,7 @@ mod take;
 
 pub(crate) use budget::Deadline;
 pub use budget::Limits;
+pub use collective::{EqualShare, MemberRole, MemberSeat, TeamTransfers, Transfer, WholeTensor};
 pub use comm::{
     lower_collective_permute, lower_communication, lower_end_coalescing, lower_p2p,
     lower_share_mem_handles, lower_start_coalescing, lower_wait,
@@ -38,6 +43,7 @@ pub use control::{
     launch_call, lower_for, lower_for_range, lower_get_current_stream, lower_if,
     lower_post_on_stream, lower_set_current_stream, lower_synchronize,
 };
+pub use cursor::{InstCursor, InstId};
 pub use function::Function;
 pub use initial::{Fold, starts_from_identity};
 pub use inst::{
@@ -47,6 +53,7 @@ pub use inst::{
 };
 pub use labels::Labels;
 pub use lower::Lowering;
+pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, Matching, RankInst};
 pub use memory::{lower_allocate, lower_deallocate, lower_select, lower_shard_by_stream};
 pub use prepare::{Port, PortAxis, Prepared, prepare, prepare_keeping, prepare_rank};
 pub use print::PlanText;
@@ -66,7 +73,7 @@ use crate::diag::codes;
 use crate::ir::{IdVec, OpId};
 
 /// One communicator: an ordered team and the library that carries its traffic.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Communicator {
     /// Absolute ranks in the order that gathers and scatters follow.
     pub team: Vec<u32>,
@@ -102,10 +109,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The instructions in the order the host issues them.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Inst> {
-        self.insts.iter()
-    }
     /// The loop indices around an instruction.
     pub fn iteration(&self, origin: Origin) -> &Iteration {
         &self.iterations[inst::at(origin.iteration)]

@@ -168,7 +168,7 @@ fn check_only(
         let trace = exec::model(prepared).map_err(|diags| loaded.fail(diags))?;
         text += &draw(&trace, loaded, prepared, options, io)?;
     } else {
-        exec::follow_order(prepared).map_err(|diags| loaded.fail(diags))?;
+        exec::check_plans(prepared).map_err(|diags| loaded.fail(diags))?;
     }
     Ok(text)
 }

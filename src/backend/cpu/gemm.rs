@@ -1,6 +1,6 @@
 //! Matrix products through the `gemm` crate, whose kernels use AVX-512 where the processor has it.
 
-use super::Fault;
+use super::fault::Fault;
 use super::lanes::{Class, Lanes, class};
 use super::storage::Memory;
 use crate::ir::DType;

@@ -3,7 +3,7 @@
 //! `float` and the narrower floats compute in floats, integers and `bool` in 64 bits; results are
 //! rounded (or wrapped) once to their type.
 
-use super::Fault;
+use super::fault::Fault;
 use super::storage::{Memory, values_of};
 pub(super) use crate::backend::class::Class;
 use crate::data::fp8;

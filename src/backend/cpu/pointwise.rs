@@ -1,6 +1,6 @@
 //! Pointwise functions.
 
-use super::Fault;
+use super::fault::Fault;
 use super::lanes::{Class, Lanes, class};
 use super::storage::Memory;
 use crate::ir::DType;

@@ -1,6 +1,6 @@
 //! Reductions along axes and over the members of a communication.
 
-use super::Fault;
+use super::fault::Fault;
 use super::lanes::{Class, Lanes};
 use super::storage::Memory;
 use crate::ir::DType;

@@ -1,6 +1,5 @@
-//! How far a run is, for whoever looks on from another thread.
+//! The progress of a run, for onlookers in other threads.
 
-use super::rank::Rank;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts the instructions of all ranks' streams as they are carried out. (Communications have a queue of their
@@ -17,11 +16,12 @@ impl Steps {
         let all = self.all.load(Ordering::Relaxed);
         (self.done.load(Ordering::Relaxed) * 100).checked_div(all)
     }
-    /// Adds what these ranks have to do, and lets them count.
-    pub(super) fn begin<'p>(&'p self, ranks: &mut [Rank<'p>]) {
-        for rank in ranks {
-            self.all.fetch_add(rank.steps(), Ordering::Relaxed);
-            rank.done = Some(&self.done);
-        }
+    /// Adds instructions that are to be done.
+    pub(super) fn add_insts(&self, count: u64) {
+        self.all.fetch_add(count, Ordering::Relaxed);
+    }
+    /// The counter of the instructions that are done.
+    pub(super) fn done_counter(&self) -> &AtomicU64 {
+        &self.done
     }
 }

@@ -1,6 +1,6 @@
 //! A rank's memory: buffers as bytes with a bit for every initialised element.
 
-use super::Fault;
+use super::fault::Fault;
 use crate::data::HostTensor;
 use crate::ir::{DType, TensorId};
 use crate::plan::{BufferId, Dim, Dims, Plan, View};

@@ -1,6 +1,6 @@
 //! Reads and sums where an index tensor says.
 
-use super::Fault;
+use super::fault::Fault;
 use super::lanes::Lanes;
 use super::storage::Memory;
 use crate::plan::{Accumulate, Plan, Take, View};

@@ -7,44 +7,42 @@
 pub(super) mod gathered;
 
 use crate::ir::DType;
-use crate::plan::{Collective, CollectiveKind, InstKind, Plan, Prepared, RedOp, Scalar, View};
+use crate::plan::{
+    Collective, CollectiveKind, EqualShare, MatchedCommunicator, Matching, MemberRole, Plan,
+    Prepared, RedOp, Scalar, TeamTransfers, View,
+};
 use nccl_rs::DataType;
-use std::collections::BTreeMap;
 
-/// A team and who of it sends and receives in each collective, in the order of the communicator.
+/// A team and the roles of its members in each collective, in the order of the communicator.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Team {
     /// Absolute ranks in order.
     pub(super) ranks: Vec<u32>,
-    /// By collective and position in the team: whether it sends, whether it receives.
-    pub(super) sides: Vec<Vec<(bool, bool)>>,
+    /// By collective and position in the team.
+    pub(super) roles: Vec<Vec<MemberRole>>,
 }
 
 /// All teams of a program with their backends, in a fixed order.
 pub(super) fn teams(prepared: &Prepared) -> Vec<(String, Team)> {
-    let mut table: BTreeMap<(&[u32], &str), Team> = BTreeMap::new();
-    for plan in &prepared.plans {
-        for (slot, communicator) in plan.communicators.iter() {
-            let key = (communicator.team.as_slice(), communicator.backend.as_str());
-            let team = table.entry(key).or_default();
-            team.ranks.clone_from(&communicator.team);
-            let Some(place) = team.ranks.iter().position(|&rank| rank == plan.rank) else {
-                continue;
-            };
-            let own = plan.iter().filter_map(|inst| match &inst.kind {
-                InstKind::Collective(collective) if collective.comm == slot => Some(collective),
-                _ => None,
-            });
-            for (number, collective) in own.enumerate() {
-                if team.sides.len() <= number {
-                    team.sides.push(vec![(false, false); team.ranks.len()]);
-                }
-                team.sides[number][place] =
-                    (collective.input.is_some(), collective.output.is_some());
-            }
-        }
+    let matching = Matching::new(&prepared.plans);
+    let communicators = matching.communicators.iter();
+    communicators
+        .map(|of_all| {
+            let ranks = of_all.communicator.team.clone();
+            let numbers = 0..of_all.collectives.len();
+            let roles = numbers.map(|number| team_roles(of_all, number, &prepared.plans)).collect();
+            (of_all.communicator.backend.clone(), Team { ranks, roles })
+        })
+        .collect()
+}
+
+/// The roles of all members of a team in its collective of a number.
+fn team_roles(of_all: &MatchedCommunicator<'_>, number: usize, plans: &[Plan]) -> Vec<MemberRole> {
+    let mut roles = vec![MemberRole::default(); of_all.communicator.team.len()];
+    for member in of_all.collective_members(number, plans) {
+        roles[member.position] = MemberRole::of_side(member.collective);
     }
-    table.into_iter().map(|((_, backend), team)| (backend.to_owned(), team)).collect()
+    roles
 }
 
 /// Where a plan's communicator stands in the table of [`teams`].
@@ -78,6 +76,10 @@ impl Part {
     pub(super) fn of(view: &View, index: usize, count: usize) -> Self {
         let length = view.len() / count.max(1);
         Part { view: view.clone(), start: index * length, count: length }
+    }
+    /// An equal share of a view.
+    pub(super) fn share(view: &View, share: EqualShare) -> Self {
+        Self::of(view, share.index, share.count)
     }
     /// Its size.
     pub(super) fn bytes(&self) -> usize {
@@ -139,10 +141,10 @@ pub(super) enum Call {
 pub(super) fn calls(
     collective: &Collective,
     place: usize,
-    sides: &[(bool, bool)],
+    roles: &[MemberRole],
 ) -> Result<Vec<Call>, String> {
     let (input, output) = (collective.input.as_ref(), collective.output.as_ref());
-    if sides.len() == 1 {
+    if roles.len() == 1 {
         let copy = |(send, recv)| Call::Copy { send: Part::whole(send), recv: Part::whole(recv) };
         return Ok(input.zip(output).map(copy).into_iter().collect());
     }
@@ -153,11 +155,13 @@ pub(super) fn calls(
         CollectiveKind::Allgather | CollectiveKind::Allreduce | CollectiveKind::ReduceScatter => {
             together(collective)
         }
-        CollectiveKind::Reduce => reduce(collective, place, sides),
-        CollectiveKind::Broadcast | CollectiveKind::SendRecv => broadcast(collective, place, sides),
-        CollectiveKind::Gather => Ok(gather(collective, place, sides)),
-        CollectiveKind::Scatter => Ok(scatter(collective, place, sides)),
-        CollectiveKind::AllToAll => Ok(all_to_all(collective, sides.len())),
+        CollectiveKind::Reduce => reduce(collective, place, roles),
+        CollectiveKind::Broadcast | CollectiveKind::SendRecv => {
+            Ok(broadcast(collective, place, roles))
+        }
+        CollectiveKind::Gather | CollectiveKind::Scatter | CollectiveKind::AllToAll => {
+            Ok(point_to_point(collective, place, roles))
+        }
     }
 }
 
@@ -181,13 +185,13 @@ fn root(collective: &Collective) -> usize {
 fn reduce(
     collective: &Collective,
     place: usize,
-    sides: &[(bool, bool)],
+    roles: &[MemberRole],
 ) -> Result<Vec<Call>, String> {
     let root = root(collective);
-    if sides.iter().enumerate().any(|(member, side)| !side.0 && member != root) {
+    if roles.iter().enumerate().any(|(member, role)| !role.sends && member != root) {
         return Err("a Reduce with a member that neither sends nor is the root".to_owned());
     }
-    if !sides[root].0 && collective.red_op == RedOp::Avg {
+    if !roles[root].sends && collective.red_op == RedOp::Avg {
         return Err("a Reduce with `red_op=avg` whose root does not send".to_owned());
     }
     let recv = collective.output.as_ref().filter(|_| place == root);
@@ -208,10 +212,10 @@ fn reduce(
 pub(super) fn neutral<'c>(
     collective: &'c Collective,
     place: usize,
-    sides: &[(bool, bool)],
+    roles: &[MemberRole],
 ) -> Option<(&'c View, Scalar)> {
     let is_root = collective.kind == CollectiveKind::Reduce && place == root(collective);
-    if !is_root || sides.len() == 1 || collective.input.is_some() {
+    if !is_root || roles.len() == 1 || collective.input.is_some() {
         return None;
     }
     let view = collective.output.as_ref()?;
@@ -230,68 +234,44 @@ pub(super) fn neutral<'c>(
     Some((view, value))
 }
 
-fn broadcast(
-    collective: &Collective,
-    place: usize,
-    sides: &[(bool, bool)],
-) -> Result<Vec<Call>, String> {
+fn broadcast(collective: &Collective, place: usize, roles: &[MemberRole]) -> Vec<Call> {
     let root = root(collective);
+    if roles.iter().enumerate().any(|(member, role)| member != root && !role.receives) {
+        return point_to_point(collective, place, roles);
+    }
     let send = collective.input.as_ref().map(Part::whole);
     let recv = collective.output.as_ref().map(Part::whole);
-    if sides.iter().enumerate().all(|(member, side)| member == root || side.1) {
-        return Ok(vec![Call::Broadcast { send, recv, root: root as u32 }]);
-    }
-    let mut calls = Vec::new();
-    if let Some(part) = send.filter(|_| place == root) {
-        let receivers = (0..sides.len()).filter(|&member| sides[member].1);
-        calls.extend(receivers.map(|peer| Call::Send { part: part.clone(), peer: peer as u32 }));
-    }
-    calls.extend(recv.map(|part| Call::Recv { part, peer: root as u32 }));
-    Ok(calls)
+    vec![Call::Broadcast { send, recv, root: root as u32 }]
 }
 
-fn gather(collective: &Collective, place: usize, sides: &[(bool, bool)]) -> Vec<Call> {
-    let root = root(collective);
-    let send = collective.input.as_ref().map(Part::whole);
-    let mut calls: Vec<Call> =
-        send.map(|part| Call::Send { part, peer: root as u32 }).into_iter().collect();
-    if let Some(view) = collective.output.as_ref().filter(|_| place == root) {
-        let senders: Vec<usize> = (0..sides.len()).filter(|&member| sides[member].0).collect();
-        let count = senders.len();
-        calls.extend(senders.into_iter().enumerate().map(|(index, peer)| Call::Recv {
-            part: Part::of(view, index, count),
-            peer: peer as u32,
+/// A member's sends and receives, one for each transfer.
+fn point_to_point(collective: &Collective, place: usize, roles: &[MemberRole]) -> Vec<Call> {
+    let team = TeamTransfers::new(collective.kind, roles.iter().copied());
+    let mut calls = Vec::new();
+    if let Some(input) = &collective.input {
+        calls.extend(team.outgoing(place).map(|transfer| Call::Send {
+            part: Part::share(input, transfer.source),
+            peer: transfer.to as u32,
         }));
     }
-    calls
-}
-
-fn scatter(collective: &Collective, place: usize, sides: &[(bool, bool)]) -> Vec<Call> {
-    let root = root(collective);
-    let mut calls = Vec::new();
-    if let Some(view) = collective.input.as_ref().filter(|_| place == root) {
-        let receivers: Vec<usize> = (0..sides.len()).filter(|&member| sides[member].1).collect();
-        let count = receivers.len();
-        calls.extend(receivers.into_iter().enumerate().map(|(index, peer)| Call::Send {
-            part: Part::of(view, index, count),
-            peer: peer as u32,
+    if let Some(output) = &collective.output {
+        calls.extend(team.incoming(place).map(|transfer| Call::Recv {
+            part: Part::share(output, transfer.target),
+            peer: transfer.from as u32,
         }));
     }
-    let recv = collective.output.as_ref().map(Part::whole);
-    calls.extend(recv.map(|part| Call::Recv { part, peer: root as u32 }));
+    if collective.kind == CollectiveKind::AllToAll {
+        calls.sort_by_key(call_peer);
+    }
     calls
 }
 
-fn all_to_all(collective: &Collective, members: usize) -> Vec<Call> {
-    let mut calls = Vec::new();
-    for peer in 0..members {
-        let parts = |view: &View| Part::of(view, peer, members);
-        let send = collective.input.as_ref().map(parts);
-        let recv = collective.output.as_ref().map(parts);
-        calls.extend(send.map(|part| Call::Send { part, peer: peer as u32 }));
-        calls.extend(recv.map(|part| Call::Recv { part, peer: peer as u32 }));
+/// The peer of a send or receive.
+fn call_peer(call: &Call) -> Option<u32> {
+    match call {
+        Call::Send { peer, .. } | Call::Recv { peer, .. } => Some(*peer),
+        _ => None,
     }
-    calls
 }
 
 /// The operation of a reduction; truth values are bytes of 0 and 1.
@@ -330,6 +310,9 @@ mod tests {
     use super::*;
     use crate::plan::{BufferId, CommSlot, WorkSlot, row_major};
 
+    const SENDS: MemberRole = MemberRole { sends: true, receives: false };
+    const RECEIVES: MemberRole = MemberRole { sends: false, receives: true };
+
     fn view(buffer: u32, dtype: DType) -> View {
         View { buffer: BufferId(buffer), offset: 0, dims: row_major(&[8]), dtype }
     }
@@ -349,19 +332,19 @@ mod tests {
 
     #[test]
     fn a_root_that_does_not_send_gives_what_changes_nothing() {
-        let sides = [(true, false), (false, true), (true, false)];
+        let roles = [SENDS, RECEIVES, SENDS];
         let root = reduce(RedOp::Sum, DType::Float, false, true);
-        let [Call::Reduce { send, recv, root: at, .. }] = &calls(&root, 1, &sides).unwrap()[..]
+        let [Call::Reduce { send, recv, root: at, .. }] = &calls(&root, 1, &roles).unwrap()[..]
         else {
             panic!("one call of NCCL's")
         };
         assert_eq!((Some(send), *at), (recv.as_ref(), 1));
         let sender = reduce(RedOp::Sum, DType::Float, true, false);
-        let [Call::Reduce { send, recv, .. }] = &calls(&sender, 0, &sides).unwrap()[..] else {
+        let [Call::Reduce { send, recv, .. }] = &calls(&sender, 0, &roles).unwrap()[..] else {
             panic!("one call of NCCL's")
         };
         assert_eq!((&send.view, recv), (&view(0, DType::Float), &None));
-        assert!(neutral(&sender, 0, &sides).is_none());
+        assert!(neutral(&sender, 0, &roles).is_none());
         for (op, dtype, value) in [
             (RedOp::Sum, DType::Half, Scalar::Int(0)),
             (RedOp::Product, DType::Int, Scalar::Int(1)),
@@ -371,19 +354,19 @@ mod tests {
             (RedOp::And, DType::Bool, Scalar::Bool(true)),
         ] {
             let root = reduce(op, dtype, false, true);
-            assert_eq!(neutral(&root, 1, &sides), Some((&view(1, dtype), value)), "{op:?}");
+            assert_eq!(neutral(&root, 1, &roles), Some((&view(1, dtype), value)), "{op:?}");
             // A root that sends too gives its own.
-            assert!(neutral(&reduce(op, dtype, true, true), 1, &sides).is_none());
+            assert!(neutral(&reduce(op, dtype, true, true), 1, &roles).is_none());
         }
     }
 
     #[test]
     fn what_a_reduce_cannot_leave_out() {
         let root = reduce(RedOp::Avg, DType::Float, false, true);
-        let sides = [(true, false), (false, true), (true, false)];
-        let refused = calls(&root, 1, &sides).unwrap_err();
+        let roles = [SENDS, RECEIVES, SENDS];
+        let refused = calls(&root, 1, &roles).unwrap_err();
         assert_eq!(refused, "a Reduce with `red_op=avg` whose root does not send");
-        let idle = [(true, false), (false, true), (false, false)];
+        let idle = [SENDS, RECEIVES, MemberRole::default()];
         let refused = calls(&reduce(RedOp::Sum, DType::Float, false, true), 1, &idle).unwrap_err();
         assert_eq!(refused, "a Reduce with a member that neither sends nor is the root");
     }

@@ -10,7 +10,6 @@ use super::sys::driver::Device;
 use super::{Options, load};
 use crate::backend::clocks::{self, Offset};
 use crate::backend::exchange::{self, Exchange, ExchangeError};
-use crate::backend::null;
 use crate::diag::{Diag, codes};
 use crate::plan::Prepared;
 use std::sync::Arc;
@@ -47,7 +46,7 @@ impl Joint {
     pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, Vec<Diag>> {
         let (exchange, device) = (options.exchange.clone(), options.device);
         let joint = Self { exchange, device, told: Arc::default() };
-        null::world(prepared, joint.exchange.as_deref())?;
+        exchange::check_process_count(prepared, joint.exchange.as_deref())?;
         Ok(joint)
     }
 

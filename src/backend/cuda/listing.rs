@@ -11,9 +11,9 @@ use super::messages::{self, Message, Messages, Target};
 use super::room::Room;
 use super::schedule::{self, Call, Exchange, Move, Place, Schedule, Settings, Signal, Step, order};
 use super::{Options, comm, rank};
-use crate::backend::cpu;
 use crate::diag::Diag;
 use crate::plan::{Plan, Prepared};
+use crate::plan_checks::check_plans;
 use std::fmt::Write as _;
 use words::{communicate, gemm_shape, pace, part, view};
 
@@ -30,7 +30,7 @@ pub fn list_calls(
     options: &Options,
     shared: bool,
 ) -> Result<String, Vec<Diag>> {
-    cpu::follow_order(prepared)?;
+    check_plans(prepared)?;
     let teams = comm::teams(prepared);
     let messages = messages::messages(prepared, options.routes);
     let settings = Settings {

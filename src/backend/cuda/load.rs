@@ -25,11 +25,12 @@ use super::sys::nvtx::Nvtx;
 use super::sys::{Error, blas, nvrtc};
 use super::teardown::{self, Belongings};
 use super::{Failure, Images, Options, Reached};
-use crate::backend::{RunResult, Stats, cpu};
+use crate::backend::{RunResult, Stats};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::plan::{InstKind, Origin, Plan, Prepared};
+use crate::plan_checks::check_plans;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex};
 use std::thread::ScopedJoinHandle;
@@ -66,7 +67,7 @@ pub(super) fn load<'p>(
     let mut clock = Clock::new();
     bounds::check(prepared)?;
     // A program that cannot end is reported as on the CPU, before anything starts.
-    cpu::follow_order(prepared)?;
+    check_plans(prepared)?;
     let joint = Joint::new(prepared, options)?;
     clock.lap("follow");
     let teams = comm::teams(prepared);

@@ -22,8 +22,10 @@
 use super::codegen;
 use super::comm::{Part, Team};
 use super::memory::ALIGNMENT;
+use crate::ir::Id;
 use crate::plan::{
-    BufferId, Collective, CollectiveKind, CommSlot, InstKind, Plan, Prepared, RedOp, View,
+    BufferId, CollectiveKind, CollectiveMember, InstKind, MatchedCommunicator, MatchedMessage,
+    Matching, MemberRole, Plan, Prepared, RedOp, TeamTransfers, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,22 +176,18 @@ pub(super) struct Messages {
 
 /// The messages of all ranks' plans.
 pub(super) fn messages(prepared: &Prepared, routes: Routes) -> Messages {
+    let matching = Matching::new(&prepared.plans);
     let mut found = Messages::default();
-    found.pairs(prepared, routes);
-    found.collectives(prepared, routes);
+    for message in &matching.messages {
+        found.pair(message, &prepared.plans, routes);
+    }
+    for of_all in &matching.communicators {
+        if routes.of(&of_all.communicator.backend) == Some(Route::Copies) {
+            found.collectives(of_all, &prepared.plans);
+        }
+    }
     found
 }
-
-/// Whether a communicator's communications are copied.
-fn copied(plan: &Plan, slot: CommSlot, routes: Routes) -> bool {
-    routes.of(&plan.communicators[slot].backend) == Some(Route::Copies)
-}
-
-/// A send or receive: its rank and instruction, its view, and whether the sender copies.
-type End<'p> = (u32, usize, &'p View, bool);
-
-/// What a message belongs to: a communicator's order or (`None`) that of the streams, and its two ranks.
-type Lane<'p> = (Option<(&'p [u32], &'p str)>, u32, u32);
 
 impl Messages {
     /// What a rank does for an instruction.
@@ -269,94 +267,46 @@ impl Messages {
 
     // ---- sends and receives ----
 
-    /// Pairs sends with receives: in issue order for each pair of ranks, on streams and on each
-    /// communicator.
-    fn pairs(&mut self, prepared: &Prepared, routes: Routes) {
-        let mut lanes: BTreeMap<Lane<'_>, (Vec<End<'_>>, Vec<End<'_>>)> = BTreeMap::new();
-        for plan in &prepared.plans {
-            // A communicator's group offers everything before it copies anything, so between two groups
-            // senders may push. Messages on streams are outside of groups.
-            let mut grouped = false;
-            for (at, inst) in plan.iter().enumerate() {
-                let (comm, peer, view, put, sends) = match &inst.kind {
-                    InstKind::GroupBegin => {
-                        grouped = true;
-                        continue;
-                    }
-                    InstKind::GroupEnd { .. } => {
-                        grouped = false;
-                        continue;
-                    }
-                    InstKind::Send { comm, put, peer, view, .. } => {
-                        (*comm, *peer, view, *put || (grouped && comm.is_some()), true)
-                    }
-                    InstKind::Recv { comm, put, peer, view, .. } => {
-                        (*comm, *peer, view, *put || (grouped && comm.is_some()), false)
-                    }
-                    _ => continue,
-                };
-                if comm.is_some_and(|slot| !copied(plan, slot, routes)) {
-                    continue;
-                }
-                let order = comm.map(|slot| {
-                    let communicator = &plan.communicators[slot];
-                    (communicator.team.as_slice(), communicator.backend.as_str())
-                });
-                let ranks = if sends { (plan.rank, peer) } else { (peer, plan.rank) };
-                let lane = lanes.entry((order, ranks.0, ranks.1)).or_default();
-                let ends = if sends { &mut lane.0 } else { &mut lane.1 };
-                ends.push((plan.rank, at, view, put));
-            }
+    /// One message for a send and the receive that it meets, if messages of their communicator are copied.
+    fn pair(&mut self, matched: &MatchedMessage, plans: &[Plan], routes: Routes) {
+        let (send, receive) = (matched.send, matched.receive);
+        let plan = &plans[send.rank as usize];
+        let (InstKind::Send { comm, view: source, .. }, InstKind::Recv { view: target, .. }) =
+            (&plan.inst(send.inst).kind, &plans[receive.rank as usize].inst(receive.inst).kind)
+        else {
+            return;
+        };
+        let backend = comm.map(|slot| plan.communicators[slot].backend.as_str());
+        if backend.is_some_and(|backend| routes.of(backend) != Some(Route::Copies)) {
+            return;
         }
-        for (sends, receives) in lanes.into_values() {
-            for (send, receive) in sends.into_iter().zip(receives) {
-                self.pair(send, receive);
-            }
-        }
-    }
-
-    fn pair(&mut self, send: End<'_>, receive: End<'_>) {
-        let put = send.3 && receive.3;
-        let target = Target::Part(Part::whole(receive.2));
-        let message = self.message(send.0, receive.0, Part::whole(send.2), target, put);
-        let (copier, offerer) = if put { (send, receive) } else { (receive, send) };
+        let target = Target::Part(Part::whole(target));
+        let source = Part::whole(source);
+        let message = self.message(send.rank, receive.rank, source, target, matched.put);
+        let (copier, offerer) = if matched.put { (send, receive) } else { (receive, send) };
         let round = Round { copies: vec![message], ..Round::default() };
-        self.rounds.insert((copier.0, copier.1), vec![round]);
+        self.rounds.insert((copier.rank, copier.inst.index()), vec![round]);
         let round = Round { offers: vec![message], ..Round::default() };
-        self.rounds.insert((offerer.0, offerer.1), vec![round]);
+        self.rounds.insert((offerer.rank, offerer.inst.index()), vec![round]);
     }
 
     // ---- collectives ----
 
-    fn collectives(&mut self, prepared: &Prepared, routes: Routes) {
-        let mut all: BTreeMap<(&[u32], &str, usize), Vec<Member<'_>>> = BTreeMap::new();
-        for plan in &prepared.plans {
-            let mut numbers: BTreeMap<CommSlot, usize> = BTreeMap::new();
-            for (at, inst) in plan.iter().enumerate() {
-                let InstKind::Collective(collective) = &inst.kind else { continue };
-                if !copied(plan, collective.comm, routes) {
-                    continue;
-                }
-                let communicator = &plan.communicators[collective.comm];
-                let number = numbers.entry(collective.comm).or_default();
-                let key = (communicator.team.as_slice(), communicator.backend.as_str(), *number);
-                *number += 1;
-                let place = communicator.team.iter().position(|&rank| rank == plan.rank);
-                let Some(place) = place else { continue };
-                all.entry(key).or_default().push(Member { rank: plan.rank, at, place, collective });
-            }
-        }
-        for mut members in all.into_values() {
-            members.sort_by_key(|member| member.place);
+    /// The messages of all collectives of a communicator.
+    fn collectives(&mut self, of_all: &MatchedCommunicator<'_>, plans: &[Plan]) {
+        for number in 0..of_all.collectives.len() {
+            let members = of_all.collective_members(number, plans);
             let mut rounds = vec![Vec::new(); members.len()];
             match self.collective(&members, &mut rounds) {
                 Ok(()) => {
                     for (member, rounds) in members.iter().zip(rounds) {
-                        self.rounds.insert((member.rank, member.at), rounds);
+                        self.rounds.insert((member.rank, member.inst.index()), rounds);
                     }
                 }
                 Err(why) => {
-                    members.iter().for_each(|member| self.refuse(member.rank, member.at, &why));
+                    members
+                        .iter()
+                        .for_each(|member| self.refuse(member.rank, member.inst.index(), &why));
                 }
             }
         }
@@ -364,14 +314,15 @@ impl Messages {
 
     fn collective(
         &mut self,
-        members: &[Member<'_>],
+        members: &[CollectiveMember<'_>],
         rounds: &mut [Vec<Round>],
     ) -> Result<(), String> {
         let Some(first) = members.first() else { return Ok(()) };
         let kind = first.collective.kind;
         if !kind.reduces() {
             apart(members, kind)?;
-            self.round(members, rounds, |from, to| moved(members, kind, from, to));
+            let team = team_transfers(kind, members);
+            self.round(members, rounds, |from, to| moved(members, &team, from, to));
             return Ok(());
         }
         let large = bytes(&first.collective.input) >= TWO_ROUNDS;
@@ -379,19 +330,17 @@ impl Messages {
             first.collective.input.as_ref().is_some_and(|view| view.len() % members.len() == 0);
         match kind {
             CollectiveKind::Allreduce if large && even && members.len() > 1 => {
-                self.reduce(members, rounds, Share::Parts)?;
-                let count = members.len();
+                self.reduce(members, rounds, CollectiveKind::ReduceScatter)?;
+                let team = team_transfers(CollectiveKind::Allgather, members);
                 self.round(members, rounds, |from, to| {
-                    let part = |member: usize| {
-                        let output = members[member].collective.output.as_ref()?;
-                        Some(Part::of(output, from, count))
-                    };
-                    if from == to { None } else { part(from).zip(part(to)) }
+                    let share = team.transfer(from, to)?.target;
+                    let source = members[from].collective.output.as_ref().filter(|_| from != to)?;
+                    let target = members[to].collective.output.as_ref()?;
+                    Some((Part::share(source, share), Part::share(target, share)))
                 });
                 Ok(())
             }
-            CollectiveKind::ReduceScatter => self.reduce(members, rounds, Share::Parts),
-            _ => self.reduce(members, rounds, Share::Whole),
+            kind => self.reduce(members, rounds, kind),
         }
     }
 
@@ -399,7 +348,7 @@ impl Messages {
     /// starts with the member behind it, so that no two push to one at the same time.
     fn round(
         &mut self,
-        members: &[Member<'_>],
+        members: &[CollectiveMember<'_>],
         rounds: &mut [Vec<Round>],
         moved: impl Fn(usize, usize) -> Option<(Part, Part)>,
     ) {
@@ -419,24 +368,25 @@ impl Messages {
         rounds.iter_mut().zip(new).for_each(|(rounds, round)| rounds.push(round));
     }
 
-    /// One round in which every member that receives pulls all others' (parts of) inputs and combines.
+    /// One round in which every member that receives pulls all others' (shares of) inputs, as a reduction of
+    /// `kind` has it, and combines.
     fn reduce(
         &mut self,
-        members: &[Member<'_>],
+        members: &[CollectiveMember<'_>],
         rounds: &mut [Vec<Round>],
-        share: Share,
+        kind: CollectiveKind,
     ) -> Result<(), String> {
         let count = members.len();
+        let team = team_transfers(kind, members);
         let mut new = vec![Round { collective: true, ..Round::default() }; count];
         for to in 0..count {
             let Some(output) = &members[to].collective.output else { continue };
-            let of = |view: &View| match share {
-                Share::Parts => Part::of(view, to, count),
-                Share::Whole => Part::whole(view),
+            let Some(share) = team.incoming(to).next().map(|transfer| transfer.source) else {
+                return Err("a reduction that nobody sends to".to_owned());
             };
             let output = match members[to].collective.kind {
                 CollectiveKind::ReduceScatter => Part::whole(output),
-                _ => of(output),
+                _ => Part::share(output, share),
             };
             let size = output.bytes().next_multiple_of(ALIGNMENT);
             let mut inputs: Vec<(usize, Target)> = Vec::new();
@@ -444,25 +394,23 @@ impl Messages {
                 let from = (to + step) % count;
                 let Some(input) = &members[from].collective.input else { continue };
                 if from == to {
-                    inputs.push((from, Target::Part(of(input))));
+                    inputs.push((from, Target::Part(Part::share(input, share))));
                     continue;
                 }
                 let target = Target::Staging(new[to].copies.len() * size);
                 let (sender, receiver) = (members[from].rank, members[to].rank);
-                let message = self.message(sender, receiver, of(input), target.clone(), false);
+                let source = Part::share(input, share);
+                let message = self.message(sender, receiver, source, target.clone(), false);
                 new[to].copies.push(message);
                 new[from].offers.push(message);
                 inputs.push((from, target));
-            }
-            if inputs.is_empty() {
-                return Err("a reduction that nobody sends to".to_owned());
             }
             inputs.sort_by_key(|(member, _)| *member);
             let inputs = inputs.into_iter().map(|(_, target)| target).collect();
             let own = members[to].collective.input.as_ref();
             // In two rounds each member writes the part that only it reads.
             let settles = match members[to].collective.kind {
-                CollectiveKind::Allreduce if matches!(share, Share::Parts) => false,
+                CollectiveKind::Allreduce if kind == CollectiveKind::ReduceScatter => false,
                 _ => own.is_some_and(|own| own.buffer == output.view.buffer),
             };
             let op = members[to].collective.red_op;
@@ -476,21 +424,6 @@ impl Messages {
 /// Bytes of a flag.
 pub(super) const FLAG: usize = 4;
 
-/// A member of a collective.
-struct Member<'p> {
-    rank: u32,
-    at: usize,
-    place: usize,
-    collective: &'p Collective,
-}
-
-/// What of an input each receiver of a reduction needs.
-#[derive(Clone, Copy)]
-enum Share {
-    Parts,
-    Whole,
-}
-
 fn same_place(a: &Part, b: &Part) -> bool {
     a.view.buffer == b.view.buffer && a.view.offset + a.start == b.view.offset + b.start
 }
@@ -499,48 +432,34 @@ fn bytes(view: &Option<View>) -> usize {
     view.as_ref().map_or(0, |view| view.len() * view.dtype.size())
 }
 
-/// What goes from one member to another, in a collective that does not reduce.
+/// The transfers of a collective of a kind between these members.
+fn team_transfers(kind: CollectiveKind, members: &[CollectiveMember<'_>]) -> TeamTransfers {
+    TeamTransfers::new(kind, members.iter().map(|member| MemberRole::of_side(member.collective)))
+}
+
+/// The parts of a transfer from one member to another.
 fn moved(
-    members: &[Member<'_>],
-    kind: CollectiveKind,
+    members: &[CollectiveMember<'_>],
+    team: &TeamTransfers,
     from: usize,
     to: usize,
 ) -> Option<(Part, Part)> {
+    let transfer = team.transfer(from, to)?;
     let input = members[from].collective.input.as_ref()?;
     let output = members[to].collective.output.as_ref()?;
-    let count = members.len();
-    let among = |side: fn(&Collective) -> bool, member: usize| {
-        let before = members[..member].iter().filter(|member| side(member.collective)).count();
-        let all = members.iter().filter(|member| side(member.collective)).count();
-        (before, all)
-    };
-    Some(match kind {
-        CollectiveKind::Gather | CollectiveKind::Allgather => {
-            let (place, senders) = among(|collective| collective.input.is_some(), from);
-            (Part::whole(input), Part::of(output, place, senders))
-        }
-        CollectiveKind::Scatter => {
-            let (place, receivers) = among(|collective| collective.output.is_some(), to);
-            (Part::of(input, place, receivers), Part::whole(output))
-        }
-        CollectiveKind::AllToAll => (Part::of(input, to, count), Part::of(output, from, count)),
-        CollectiveKind::Broadcast
-        | CollectiveKind::SendRecv
-        | CollectiveKind::Reduce
-        | CollectiveKind::Allreduce
-        | CollectiveKind::ReduceScatter => (Part::whole(input), Part::whole(output)),
-    })
+    Some((Part::share(input, transfer.source), Part::share(output, transfer.target)))
 }
 
 /// Members write their output while others read their input, so the two may share memory only where a
 /// member's own part already is in its place.
-fn apart(members: &[Member<'_>], kind: CollectiveKind) -> Result<(), String> {
+fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), String> {
+    let team = team_transfers(kind, members);
     for (place, member) in members.iter().enumerate() {
         let (Some(input), Some(output)) = (&member.collective.input, &member.collective.output)
         else {
             continue;
         };
-        let own = moved(members, kind, place, place);
+        let own = moved(members, &team, place, place);
         let stays =
             own.is_some_and(|(from, to)| same_place(&from, &to) && from.count == input.len());
         if input.buffer == output.buffer && !stays && !codegen::disjoint(input, output) {

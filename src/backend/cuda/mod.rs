@@ -47,9 +47,6 @@ pub use sys::{Error, nvrtc, nvtx};
 pub use watch::{Place, Watch};
 
 use super::exchange::{Exchange, ExchangeError};
-use super::trace::Trace;
-use super::{Backend, RunResult};
-use crate::data::HostTensor;
 use crate::diag::{Diag, codes};
 use crate::plan::{Plan, Prepared};
 use std::collections::BTreeMap;
@@ -163,26 +160,6 @@ pub struct Cuda {
 impl std::fmt::Debug for Cuda {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cuda").finish_non_exhaustive()
-    }
-}
-
-impl Backend for Cuda {
-    fn name(&self) -> &'static str {
-        "cuda"
-    }
-    fn run(
-        &self,
-        prepared: &Prepared,
-        inputs: Vec<Vec<HostTensor>>,
-    ) -> Result<RunResult, Vec<Diag>> {
-        self.load(prepared)?.run(&inputs)
-    }
-    fn run_traced(
-        &self,
-        prepared: &Prepared,
-        inputs: Vec<Vec<HostTensor>>,
-    ) -> Result<(RunResult, Trace), Vec<Diag>> {
-        self.load(prepared)?.run_traced(&inputs)
     }
 }
 

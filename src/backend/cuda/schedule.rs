@@ -483,13 +483,13 @@ impl<'p> Builder<'p> {
             return self.post(queue, stream, &works, |own, stream| own.rounds(rounds, stream));
         }
         let number = self.collectives.entry(entry).or_default();
-        let sides = self.teams[entry].1.sides.get(*number).cloned().unwrap_or_default();
+        let roles = self.teams[entry].1.roles.get(*number).cloned().unwrap_or_default();
         *number += 1;
-        if let Some(gathered) = comm::gathered::gathered(collective, place, &sides) {
+        if let Some(gathered) = comm::gathered::gathered(collective, place, &roles) {
             return self.gathered(entry, gathered, [queue, stream], collective.work);
         }
-        let calls = comm::calls(collective, place, &sides)?;
-        if let Some((view, value)) = comm::neutral(collective, place, &sides) {
+        let calls = comm::calls(collective, place, &roles)?;
+        if let Some((view, value)) = comm::neutral(collective, place, &roles) {
             self.job(codegen::fill(view, value)?, stream)?;
         }
         self.post_calls(entry, calls, queue, stream, &works)

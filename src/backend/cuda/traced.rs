@@ -5,6 +5,7 @@ use super::codegen::Fused;
 use super::memory;
 use super::schedule::{Call, START, Schedule, Step};
 use crate::backend::trace::{self, Arrow, Part, Slice, SliceKind};
+use crate::plan::cost::inst_flop;
 use crate::plan::{InstKind, Kernel, Origin, Plan, View};
 use std::collections::BTreeMap;
 
@@ -159,7 +160,7 @@ impl Builder<'_> {
     fn single(&self, at: usize) -> Work {
         let Some(inst) = self.plan.insts.get(at) else { return Work::default() };
         let mut work =
-            Work { bytes: inst.kind.bytes(), flop: trace::flop(&inst.kind), ..Work::default() };
+            Work { bytes: inst.kind.bytes(), flop: inst_flop(&inst.kind), ..Work::default() };
         if let InstKind::GroupEnd { .. } = inst.kind {
             let group = self.plan.insts[..at].iter().rev();
             let group = group.take_while(|inst| !matches!(inst.kind, InstKind::GroupBegin));

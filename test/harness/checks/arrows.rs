@@ -16,7 +16,8 @@ const LIBRARY: &[(&str, &[&str])] = &[
     ("print", &["ir", "ops"]),
     ("verify", &["ir", "ops", "diag", "analysis", "print"]),
     ("plan", &["ir", "ops", "diag", "analysis", "data", "print"]),
-    ("backend", &["plan", "data", "diag", "ir"]),
+    ("plan_checks", &["plan", "diag"]),
+    ("backend", &["plan", "plan_checks", "data", "diag", "ir"]),
     ("session", &["backend", "verify", "plan", "analysis", "data", "diag", "ir"]),
 ];
 

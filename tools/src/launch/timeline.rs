@@ -56,7 +56,7 @@ pub(super) fn collect(
 
 /// Most pieces of a rank's timeline.
 fn most_pieces(plan: &Plan) -> u64 {
-    let bytes = plan.insts.len().saturating_mul(PER_INSTRUCTION).saturating_add(PIECE);
+    let bytes = plan.inst_count().saturating_mul(PER_INSTRUCTION).saturating_add(PIECE);
     bytes.div_ceil(PIECE) as u64
 }
 
@@ -80,7 +80,7 @@ fn pack(part: &Part) -> Vec<u8> {
 
 /// `None` for what is no timeline of the plan.
 fn unpack(plan: &Plan, message: &[u8]) -> Option<Part> {
-    let known = plan.insts.iter().map(|inst| (inst.origin.op.0, inst.origin.iteration.0));
+    let known = plan.iter().map(|inst| (inst.origin.op.0, inst.origin.iteration.0));
     let known: BTreeSet<(u32, u32)> = known.collect();
     let tracks = trace::tracks(plan);
     let mut take = Take(message);
@@ -116,7 +116,8 @@ fn unpack(plan: &Plan, message: &[u8]) -> Option<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir::backend::cpu;
+    use hostir::backend::simulation::simulate_run;
+    use hostir::plan::cost::CostModel;
     use hostir::plan::{Sizes, prepare};
 
     const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{3}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{3}] (DeviceMesh{0 1})) :
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn parts_come_back_and_damaged_ones_do_not() {
         let prepared = prepare(&hostir::load(GATHER).0[0], &Sizes::default()).unwrap();
-        let trace = cpu::model(&prepared, &cpu::Rates::default()).unwrap();
+        let trace = simulate_run(&prepared, &CostModel::default()).unwrap();
         let mut part = trace.part(1);
         part.slices[0].more = [part.slices[0].origin].into();
         assert!(!part.arrows.is_empty());

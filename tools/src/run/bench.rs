@@ -14,7 +14,7 @@ use crate::launch::Here;
 use crate::staged::write_whole;
 use hostir::backend::cuda::nvtx::Nvtx;
 use hostir::backend::null::Null;
-use hostir::backend::{Backend as _, cpu, cuda};
+use hostir::backend::{cpu, cuda};
 use hostir::data::HostTensor;
 use hostir::diag::visible;
 use hostir::plan::InstKind;
@@ -168,7 +168,7 @@ fn on_cpu(
         rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
-            let run = cpu::Cpu.run(&entry.prepared, entry.inputs.clone());
+            let run = cpu::run(&entry.prepared, entry.inputs.clone());
             let spent = start.elapsed().as_secs_f64() * 1e3;
             let run = run.map_err(|diags| entry.loaded.fail(diags))?;
             if round == 0 {
@@ -194,7 +194,7 @@ fn on_null(
         rounds.next(1);
         for (entry, times) in entries.iter().zip(&mut times) {
             let start = Instant::now();
-            let run = null.run(&entry.prepared, Vec::new());
+            let run = null.run(&entry.prepared);
             run.map_err(|diags| entry.loaded.fail(diags))?;
             if round >= bench.warmup {
                 times.push(start.elapsed().as_secs_f64() * 1e3);

@@ -1,15 +1,18 @@
 //! What hir-run asks of plans and backends, in one place.
 
+use hostir::backend::simulation::simulate_run;
 use hostir::backend::trace::Trace;
-use hostir::backend::{Backend as _, RunResult, cpu, cuda, null};
+use hostir::backend::{RunResult, cpu, cuda, null};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::{Program, TensorId};
+use hostir::plan::cost::CostModel;
 use hostir::plan::{self, Sizes};
 use std::fmt::Write as _;
 
 pub(super) use hostir::backend::cpu::Steps;
 pub(super) use hostir::plan::{Port, Prepared, needed_ranks};
+pub(super) use hostir::plan_checks::check_plans;
 
 /// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.
 pub(super) fn prepare(
@@ -45,7 +48,7 @@ pub(super) fn list_calls(
 
 /// Instructions of all ranks.
 pub(super) fn instructions(prepared: &Prepared) -> usize {
-    prepared.plans.iter().map(|plan| plan.insts.len()).sum()
+    prepared.plans.iter().map(|plan| plan.inst_count()).sum()
 }
 
 /// A rank's part of a whole input.
@@ -78,7 +81,7 @@ pub(super) fn run_on_gpus(
 
 /// Plans and follows, without data.
 pub(super) fn run_on_null(prepared: &Prepared, null: &null::Null) -> Result<RunResult, Vec<Diag>> {
-    null.run(prepared, Vec::new())
+    null.run(prepared)
 }
 
 /// [`run_on_null`] with this process's part of the model's timeline.
@@ -86,7 +89,7 @@ pub(super) fn trace_on_null(
     prepared: &Prepared,
     null: &null::Null,
 ) -> Result<(RunResult, Trace), Vec<Diag>> {
-    null.run_traced(prepared, Vec::new())
+    null.run_traced(prepared)
 }
 
 /// Runs all ranks; inputs are by rank and position. `steps` says meanwhile how far they are.
@@ -107,11 +110,11 @@ pub(super) fn run_traced(
 ) -> Result<(RunResult, Trace), Vec<Diag>> {
     // What may be repeated needs its inputs again.
     let again = (prepared.bytes() <= SMALL_BYTES).then(|| inputs.clone());
-    let first = cpu::Cpu.run_traced(prepared, inputs)?;
+    let first = cpu::run_traced(prepared, inputs)?;
     match again {
         Some(inputs) if first.1.end_ns() <= SHORT_NS => {
             drop(first);
-            cpu::Cpu.run_traced(prepared, inputs)
+            cpu::run_traced(prepared, inputs)
         }
         _ => Ok(first),
     }
@@ -158,14 +161,9 @@ fn kept<T>(program: cuda::Loaded<'_>, result: Result<T, Vec<Diag>>) -> Result<T,
     result
 }
 
-/// The timeline of a run without data, on a machine that is only thought of.
+/// The timeline of a simulated run, by the cost model.
 pub(super) fn model(prepared: &Prepared) -> Result<Trace, Vec<Diag>> {
-    cpu::model(prepared, &cpu::Rates::default())
-}
-
-/// Follows all ranks' queues without data.
-pub(super) fn follow_order(prepared: &Prepared) -> Result<(), Vec<Diag>> {
-    cpu::follow_order(prepared)
+    simulate_run(prepared, &CostModel::default())
 }
 
 /// The whole output from its ranks' parts.

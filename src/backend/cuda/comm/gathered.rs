@@ -5,7 +5,7 @@
 use super::{Call, Part, reduction};
 use crate::backend::cuda::memory::ALIGNMENT;
 use crate::backend::cuda::messages::{Combine, Target};
-use crate::plan::{Collective, CollectiveKind, View};
+use crate::plan::{Collective, MemberRole, TeamTransfers};
 
 /// What a member does.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,38 +20,35 @@ pub(in crate::backend::cuda) struct Gathered {
 pub(in crate::backend::cuda) fn gathered(
     collective: &Collective,
     place: usize,
-    sides: &[(bool, bool)],
+    roles: &[MemberRole],
 ) -> Option<Gathered> {
     let any = collective.input.as_ref().or(collective.output.as_ref())?;
     let foreign = crate::data::fp8::decoder(any.dtype).is_some() || reduction(collective).is_err();
-    if !collective.kind.reduces() || sides.len() == 1 || !foreign {
+    if !collective.kind.reduces() || roles.len() == 1 || !foreign {
         return None;
     }
-    let receives = |member: usize| match collective.kind {
-        CollectiveKind::Reduce => member == super::root(collective),
-        _ => sides[member].1,
-    };
-    let share = |view: &View, member: usize| match collective.kind {
-        CollectiveKind::ReduceScatter => Part::of(view, member, sides.len()),
-        _ => Part::whole(view),
-    };
+    let team = TeamTransfers::new(collective.kind, roles.iter().copied());
     let mut calls = Vec::new();
     if let Some(input) = &collective.input {
-        let others = (0..sides.len()).filter(|&member| member != place && receives(member));
-        calls.extend(others.map(|to| Call::Send { part: share(input, to), peer: to as u32 }));
+        let others = team.outgoing(place).filter(|transfer| transfer.to != place);
+        calls.extend(others.map(|transfer| Call::Send {
+            part: Part::share(input, transfer.source),
+            peer: transfer.to as u32,
+        }));
     }
-    let output = collective.output.as_ref().filter(|_| receives(place)).map(Part::whole);
+    let output = collective.output.as_ref().filter(|_| roles[place].receives).map(Part::whole);
     let combine = output.map(|output| {
         let size = (output.count * any.dtype.size()).next_multiple_of(ALIGNMENT);
         let mut inputs = Vec::new();
-        for from in (0..sides.len()).filter(|&member| sides[member].0) {
-            if let Some(input) = collective.input.as_ref().filter(|_| from == place) {
-                inputs.push(Target::Part(share(input, place)));
+        for transfer in team.incoming(place) {
+            if let Some(input) = collective.input.as_ref().filter(|_| transfer.from == place) {
+                inputs.push(Target::Part(Part::share(input, transfer.source)));
                 continue;
             }
             let (bytes, count) = (inputs.len() * size, output.count);
             inputs.push(Target::Staging(bytes));
-            calls.push(Call::Stage { bytes, count, dtype: any.dtype, peer: from as u32 });
+            let peer = transfer.from as u32;
+            calls.push(Call::Stage { bytes, count, dtype: any.dtype, peer });
         }
         Combine { op: collective.red_op, inputs, output, settles: false }
     });
@@ -62,7 +59,11 @@ pub(in crate::backend::cuda) fn gathered(
 mod tests {
     use super::*;
     use crate::ir::DType;
-    use crate::plan::{BufferId, CommSlot, RedOp, WorkSlot, row_major};
+    use crate::plan::{BufferId, CollectiveKind, CommSlot, RedOp, View, WorkSlot, row_major};
+
+    const BOTH: MemberRole = MemberRole { sends: true, receives: true };
+    const SENDS: MemberRole = MemberRole { sends: true, receives: false };
+    const RECEIVES: MemberRole = MemberRole { sends: false, receives: true };
 
     fn view(buffer: u32, dtype: DType, elements: usize) -> View {
         View { buffer: BufferId(buffer), offset: 0, dims: row_major(&[elements]), dtype }
@@ -83,15 +84,15 @@ mod tests {
 
     #[test]
     fn what_nccl_does_is_left_to_it() {
-        let sides = [(true, true); 3];
-        let of = |kind, op, dtype| gathered(&collective(kind, op, dtype), 0, &sides).is_some();
+        let roles = [BOTH; 3];
+        let of = |kind, op, dtype| gathered(&collective(kind, op, dtype), 0, &roles).is_some();
         let all = CollectiveKind::Allreduce;
         assert!(of(all, RedOp::Sum, DType::Float8E4M3) && of(all, RedOp::Max, DType::Float8E5M2));
         assert!(of(all, RedOp::Xor, DType::Int32) && of(all, RedOp::Xor, DType::Bool));
         assert!(!of(all, RedOp::Sum, DType::Half) && !of(all, RedOp::Or, DType::Bool));
         assert!(!of(CollectiveKind::Allgather, RedOp::Sum, DType::Float8E4M3));
         let alone = collective(all, RedOp::Xor, DType::Int32);
-        assert!(gathered(&alone, 0, &[(true, true)]).is_none());
+        assert!(gathered(&alone, 0, &[BOTH]).is_none());
     }
 
     /// Every receive has its send, of the same part, and the inputs are those of the team in order.
@@ -102,21 +103,21 @@ mod tests {
         {
             let one = collective(kind, RedOp::Or, DType::Int32);
             // The root of the Reduce does not send.
-            let sides: Vec<(bool, bool)> = match kind {
-                CollectiveKind::Reduce => vec![(true, false), (false, true), (true, false)],
-                _ => vec![(true, true); 3],
+            let roles: Vec<MemberRole> = match kind {
+                CollectiveKind::Reduce => vec![SENDS, RECEIVES, SENDS],
+                _ => vec![BOTH; 3],
             };
             let member = |place: usize| {
                 let mut own = one.clone();
-                own.input = own.input.filter(|_| sides[place].0);
-                own.output = own.output.filter(|_| sides[place].1);
-                gathered(&own, place, &sides).unwrap()
+                own.input = own.input.filter(|_| roles[place].sends);
+                own.output = own.output.filter(|_| roles[place].receives);
+                gathered(&own, place, &roles).unwrap()
             };
             let all: Vec<Gathered> = (0..3).map(member).collect();
             for (to, own) in all.iter().enumerate() {
-                assert_eq!(own.combine.is_some(), sides[to].1);
+                assert_eq!(own.combine.is_some(), roles[to].receives);
                 let Some(combine) = &own.combine else { continue };
-                assert_eq!(combine.inputs.len(), sides.iter().filter(|side| side.0).count());
+                assert_eq!(combine.inputs.len(), roles.iter().filter(|role| role.sends).count());
                 let mut staged = Vec::new();
                 for call in &own.calls {
                     let Call::Stage { bytes, count, peer, .. } = call else { continue };
@@ -133,7 +134,7 @@ mod tests {
                 let own = |input: &&Target| matches!(input, Target::Staging(_));
                 assert!(combine.inputs.iter().filter(own).eq(staged.iter()));
                 let place = combine.inputs.iter().position(|input| !own(&input));
-                assert_eq!(place, sides[to].0.then_some(to));
+                assert_eq!(place, roles[to].sends.then_some(to));
             }
         }
     }

@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn teams_that_need_communicators() {
         let team = |backend: &str, ranks: &[u32]| {
-            (backend.to_owned(), Team { ranks: ranks.to_vec(), sides: Vec::new() })
+            (backend.to_owned(), Team { ranks: ranks.to_vec(), roles: Vec::new() })
         };
         let teams = [
             team("CUDA", &[0, 1]),

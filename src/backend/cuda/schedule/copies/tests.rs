@@ -4,7 +4,7 @@ use super::super::super::comm;
 use super::super::super::memory::{self, Layout};
 use super::super::super::messages::{self, Messages, Route, Routes, Target};
 use super::super::{Call, Exchange, Move, Schedule, Settings, Signal, Step, order, schedule};
-use crate::backend::{Backend as _, cpu};
+use crate::backend::cpu;
 use crate::data::HostTensor;
 use crate::plan::{Prepared, Sizes, View, prepare};
 use std::collections::BTreeSet;
@@ -284,7 +284,7 @@ fn run(machine: &mut Machine, text: &str, kernels: bool, moves: bool) {
         for (device, schedule) in machine.devices.iter_mut().zip(&fresh) {
             device.schedule = schedule.clone();
         }
-        let expected = cpu::Cpu.run(&machine.prepared, data).unwrap();
+        let expected = cpu::run(&machine.prepared, data).unwrap();
         for (rank, outputs) in expected.outputs.iter().enumerate() {
             for (index, tensor) in outputs.iter().enumerate().filter(|_| moves) {
                 let bytes = tensor.as_ref().map(|tensor| tensor.bytes().to_vec());

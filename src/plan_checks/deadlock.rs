@@ -1,10 +1,9 @@
 //! The deadlock report: who waits for whom, with lines and iterations.
 
-use super::exchange::{Exchange, open_items, started};
-use super::rank::Rank;
+use super::queues::{MessageDirection, RankQueues};
 use crate::diag::Diag;
 use crate::diag::codes::DEADLOCK;
-use crate::plan::{InstKind, Prepared};
+use crate::plan::{InstId, InstKind, MatchedCommunicator, Prepared};
 use std::collections::BTreeSet;
 
 /// Notes that are written out; the rest is counted.
@@ -14,7 +13,7 @@ const MOST_NOTES: usize = 16;
 struct Blocked {
     rank: usize,
     /// Instruction to name.
-    inst: u32,
+    inst: InstId,
     /// What is missing, in words.
     text: String,
     /// Ranks it waits for.
@@ -22,8 +21,14 @@ struct Blocked {
 }
 
 /// The report for a state in which nothing can go on.
-pub(super) fn report(prepared: &Prepared, exchange: &Exchange, ranks: &[Rank<'_>]) -> Diag {
-    let mut blocked = on_communicators(exchange, ranks);
+pub(super) fn report_deadlock(
+    prepared: &Prepared,
+    communicators: &[MatchedCommunicator<'_>],
+    ranks: &[&RankQueues<'_>],
+) -> Diag {
+    let communicators = communicators.iter();
+    let mut blocked: Vec<Blocked> =
+        communicators.flat_map(|of_all| on_communicator(of_all, ranks)).collect();
     blocked.extend(on_streams(ranks));
     blocked.sort_by_key(|entry| (entry.rank, entry.inst));
     let origin = |entry: &Blocked| ranks[entry.rank].inst(entry.inst).origin;
@@ -51,7 +56,7 @@ pub(super) fn report(prepared: &Prepared, exchange: &Exchange, ranks: &[Rank<'_>
     if blocked.len() > MOST_NOTES {
         diag = diag.note(format!("and {} more", blocked.len() - MOST_NOTES));
     }
-    match cycle(&blocked) {
+    match waiting_cycle(&blocked) {
         Some(circle) => {
             let diag = diag.note(format!("they wait in a circle: {}", circle.join(" -> ")));
             match blocked.iter().find_map(|entry| stream_order(ranks, entry)) {
@@ -61,51 +66,57 @@ pub(super) fn report(prepared: &Prepared, exchange: &Exchange, ranks: &[Rank<'_>
                 None => diag,
             }
         }
-        None => match finished(&blocked, ranks) {
+        None => match finished_ranks(&blocked, ranks) {
             Some(text) => diag.note(text),
             None => diag,
         },
     }
 }
 
-fn on_communicators(exchange: &Exchange, ranks: &[Rank<'_>]) -> Vec<Blocked> {
+/// Waits for the communications of a communicator.
+fn on_communicator(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) -> Vec<Blocked> {
     let mut blocked = Vec::new();
-    for comm in &exchange.comms {
-        for &(rank, slot) in &comm.slots {
-            let Some(slot) = slot else { continue };
-            let Some(unit) = ranks[rank].unit(slot) else { continue };
-            if let Some((inst, collective)) = started(&ranks[rank], slot) {
-                let absent = |&&(other, other_slot): &&(usize, Option<_>)| {
-                    other_slot.is_none_or(|slot| started(&ranks[other], slot).is_none())
-                };
-                let others: Vec<usize> =
-                    comm.slots.iter().filter(absent).map(|&(other, _)| other).collect();
-                let text = format!("{} to start this {}", names(&others), collective.kind.name());
-                blocked.push(Blocked { rank, inst, text, others });
-                continue;
-            }
-            let mut parts = Vec::new();
-            let mut others = Vec::new();
-            for (_, peer, _) in open_items(&ranks[rank], slot, true) {
-                parts.push(format!("rank {peer} to receive from it"));
-                others.push(peer);
-            }
-            for (_, peer, _) in open_items(&ranks[rank], slot, false) {
-                parts.push(format!("rank {peer} to send to it"));
-                others.push(peer);
-            }
-            blocked.push(Blocked { rank, inst: unit.label, text: parts.join(" and "), others });
+    for (&rank, slot) in of_all.communicator.team.iter().zip(&of_all.slots) {
+        let (Some(slot), rank) = (*slot, rank as usize) else { continue };
+        let Some(unit) = ranks[rank].started_unit(slot) else { continue };
+        if let Some(inst) = ranks[rank].started_collective(slot) {
+            let InstKind::Collective(collective) = &ranks[rank].inst(inst).kind else { continue };
+            let others = absent_members(of_all, ranks);
+            let text = format!("{} to start this {}", rank_names(&others), collective.kind.name());
+            blocked.push(Blocked { rank, inst, text, others });
+            continue;
         }
+        let mut parts = Vec::new();
+        let mut others = Vec::new();
+        for message in ranks[rank].open_messages(slot, MessageDirection::Send) {
+            parts.push(format!("rank {} to receive from it", message.peer));
+            others.push(message.peer);
+        }
+        for message in ranks[rank].open_messages(slot, MessageDirection::Receive) {
+            parts.push(format!("rank {} to send to it", message.peer));
+            others.push(message.peer);
+        }
+        blocked.push(Blocked { rank, inst: unit.label, text: parts.join(" and "), others });
     }
     blocked
 }
 
-fn on_streams(ranks: &[Rank<'_>]) -> Vec<Blocked> {
+/// Members of a communicator that have not started a collective.
+fn absent_members(of_all: &MatchedCommunicator<'_>, ranks: &[&RankQueues<'_>]) -> Vec<usize> {
+    let team = of_all.communicator.team.iter().map(|&rank| rank as usize).zip(&of_all.slots);
+    team.filter(|(rank, slot)| {
+        slot.is_none_or(|slot| ranks[*rank].started_collective(slot).is_none())
+    })
+    .map(|(rank, _)| rank)
+    .collect()
+}
+
+/// Waits for messages on streams.
+fn on_streams(ranks: &[&RankQueues<'_>]) -> Vec<Blocked> {
     let mut blocked = Vec::new();
     for (index, rank) in ranks.iter().enumerate() {
-        let copying = rank.copying().into_iter().map(|(_, inst)| inst);
-        let awaited = rank.awaited_offers().into_iter().map(|offer| offer.inst);
-        for inst in copying.chain(awaited) {
+        let initiated = rank.initiated_messages().into_iter().map(|(_, inst)| inst);
+        for inst in initiated.chain(rank.awaited_messages()) {
             let (peer, what) = match &rank.inst(inst).kind {
                 InstKind::Send { peer, .. } => (*peer, "receive from"),
                 InstKind::Recv { peer, .. } => (*peer, "send to"),
@@ -120,7 +131,7 @@ fn on_streams(ranks: &[Rank<'_>]) -> Vec<Blocked> {
 
 /// How messages on streams have to be ordered, where what a side that copies waits for stands behind something
 /// that waits itself.
-fn stream_order(ranks: &[Rank<'_>], entry: &Blocked) -> Option<String> {
+fn stream_order(ranks: &[&RankQueues<'_>], entry: &Blocked) -> Option<String> {
     let (sends, put) = match &ranks[entry.rank].inst(entry.inst).kind {
         InstKind::Send { comm: None, put, .. } => (true, *put),
         InstKind::Recv { comm: None, put, .. } => (false, *put),
@@ -143,7 +154,7 @@ fn stream_order(ranks: &[Rank<'_>], entry: &Blocked) -> Option<String> {
     ))
 }
 
-fn names(ranks: &[usize]) -> String {
+fn rank_names(ranks: &[usize]) -> String {
     let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
     match list.len() {
         0 => "other ranks".into(),
@@ -153,7 +164,7 @@ fn names(ranks: &[usize]) -> String {
 }
 
 /// A circle of ranks that wait for each other, if there is one: the first found from the lowest rank.
-fn cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
+fn waiting_cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
     let next = |rank: usize| {
         blocked
             .iter()
@@ -184,13 +195,15 @@ fn cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
 }
 
 /// Ranks that others wait for and that have nothing left to do.
-fn finished(blocked: &[Blocked], ranks: &[Rank<'_>]) -> Option<String> {
+fn finished_ranks(blocked: &[Blocked], ranks: &[&RankQueues<'_>]) -> Option<String> {
     let others: BTreeSet<usize> =
         blocked.iter().flat_map(|entry| entry.others.iter().copied()).collect();
-    let done: Vec<usize> =
-        others.into_iter().filter(|&rank| ranks.get(rank).is_some_and(Rank::is_done)).collect();
+    let done: Vec<usize> = others
+        .into_iter()
+        .filter(|&rank| ranks.get(rank).is_some_and(|rank| rank.is_done()))
+        .collect();
     (!done.is_empty()).then(|| {
         let verb = if done.len() == 1 { "has" } else { "have" };
-        format!("{} {verb} nothing left to do", names(&done))
+        format!("{} {verb} nothing left to do", rank_names(&done))
     })
 }

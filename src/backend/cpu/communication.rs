@@ -1,0 +1,138 @@
+//! Moves the data of communications between the memories of ranks.
+
+use super::executor::CpuRank;
+use super::fault::Fault;
+use super::lanes::{Lanes, class};
+use super::reduce::combine;
+use crate::diag::Diag;
+use crate::ir::DType;
+use crate::plan::{EqualShare, InstId, MemberRole, Prepared, TeamTransfers, Transfer, View};
+use crate::plan_checks::agreement::check_collective_sizes;
+use crate::plan_checks::walk::{CollectiveEnd, MessageEnd, RankClock, WalkRanks};
+
+/// Moves one message.
+pub(super) fn move_message<C: RankClock>(
+    walk: &mut WalkRanks<'_, '_, CpuRank<'_>, C>,
+    send: MessageEnd<'_>,
+    receive: MessageEnd<'_>,
+) -> Result<(), Diag> {
+    let prepared = walk.prepared;
+    let sender = &mut walk.ranks[send.rank].executor;
+    let bytes = read_sent(prepared, sender, send.inst, send.view)?;
+    sender.stats.communications += 2;
+    sender.stats.bytes += bytes.len() as u64;
+    let receiver = &mut walk.ranks[receive.rank].executor;
+    write_received(prepared, receiver, receive.inst, receive.view, &bytes)
+}
+
+/// Reads what the members of a collective send, combines it and writes what they receive.
+pub(super) fn move_collective<C: RankClock>(
+    walk: &mut WalkRanks<'_, '_, CpuRank<'_>, C>,
+    ends: &[CollectiveEnd<'_>],
+) -> Result<(), Diag> {
+    let prepared = walk.prepared;
+    let Some(first) = ends.first() else { return Ok(()) };
+    let mut sent = Vec::new();
+    for end in ends {
+        let rank = &walk.ranks[end.rank].executor;
+        let input = end.collective.input.as_ref();
+        sent.push(input.map(|view| read_sent(prepared, rank, end.inst, view)).transpose()?);
+    }
+    check_collective_sizes(walk, ends)?;
+    let rank = &walk.ranks[first.rank].executor;
+    let received = received_bytes(ends, &sent)
+        .map_err(|fault| fault.at(prepared, rank.plan, rank.plan.inst(first.inst).origin))?;
+    for (end, bytes) in ends.iter().zip(received) {
+        let rank = &mut walk.ranks[end.rank].executor;
+        rank.stats.communications += 1;
+        if let (Some(view), Some(bytes)) = (&end.collective.output, bytes) {
+            rank.stats.bytes += bytes.len() as u64;
+            write_received(prepared, rank, first.inst, view, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_sent(
+    prepared: &Prepared,
+    rank: &CpuRank<'_>,
+    inst: InstId,
+    view: &View,
+) -> Result<Vec<u8>, Diag> {
+    let bytes = rank.memory.read_bytes(rank.plan, view);
+    bytes.map_err(|fault| fault.at(prepared, rank.plan, rank.plan.inst(inst).origin))
+}
+
+fn write_received(
+    prepared: &Prepared,
+    rank: &mut CpuRank<'_>,
+    inst: InstId,
+    view: &View,
+    bytes: &[u8],
+) -> Result<(), Diag> {
+    let plan = rank.plan;
+    let written = rank.memory.write_bytes(plan, view, bytes);
+    written.map_err(|fault| fault.at(prepared, plan, plan.inst(inst).origin))
+}
+
+/// A result of a reduction, and the share of the inputs that it is of.
+struct ReducedShare {
+    share: EqualShare,
+    bytes: Vec<u8>,
+}
+
+/// By member: what it receives.
+fn received_bytes(
+    ends: &[CollectiveEnd<'_>],
+    sent: &[Option<Vec<u8>>],
+) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+    let Some(first) = ends.first() else { return Ok(Vec::new()) };
+    let kind = first.collective.kind;
+    let team = TeamTransfers::new(kind, ends.iter().map(|end| MemberRole::of_side(end.collective)));
+    // Receivers of the same share get the same result, which is computed once.
+    let mut known: Option<ReducedShare> = None;
+    let mut received = Vec::new();
+    for (member, end) in ends.iter().enumerate() {
+        if end.collective.output.is_none() {
+            received.push(None);
+            continue;
+        }
+        let incoming: Vec<Transfer> = team.incoming(member).collect();
+        let parts = incoming.iter().filter_map(|transfer| source_bytes(transfer, sent));
+        received.push(Some(match incoming.first() {
+            Some(transfer) if kind.reduces() => match &known {
+                Some(reduced) if reduced.share == transfer.source => reduced.bytes.clone(),
+                _ => {
+                    let bytes = reduced_bytes(ends, parts)?;
+                    known = Some(ReducedShare { share: transfer.source, bytes: bytes.clone() });
+                    bytes
+                }
+            },
+            _ => parts.flatten().copied().collect(),
+        }));
+    }
+    Ok(received)
+}
+
+/// The bytes that a transfer reads of its sender's input.
+fn source_bytes<'s>(transfer: &Transfer, sent: &'s [Option<Vec<u8>>]) -> Option<&'s [u8]> {
+    let input = sent.get(transfer.from)?.as_deref()?;
+    input.get(transfer.source.range(input.len()))
+}
+
+/// The members' parts combined in team order, rounded to their type once.
+fn reduced_bytes<'s>(
+    ends: &[CollectiveEnd<'_>],
+    parts: impl Iterator<Item = &'s [u8]>,
+) -> Result<Vec<u8>, Fault> {
+    let side = ends.iter().find_map(|end| Some((end.collective, end.collective.input.as_ref()?)));
+    let Some((collective, input)) = side else { return Ok(Vec::new()) };
+    let dtype = input.dtype;
+    class(dtype)?;
+    let members: Result<Vec<Lanes>, Fault> =
+        parts.map(|bytes| Lanes::from_bytes(dtype, bytes)).collect();
+    match combine(collective.red_op, dtype == DType::Bool, members?)? {
+        Some(lanes) => lanes.into_bytes(dtype),
+        None => Ok(Vec::new()),
+    }
+}

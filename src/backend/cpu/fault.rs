@@ -1,0 +1,59 @@
+//! Faults of instructions, and their diagnostics.
+
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::ir::{DType, TensorId};
+use crate::plan::{Origin, Plan, Prepared};
+
+/// The reason why an instruction failed.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Fault {
+    /// An element that nothing wrote.
+    Uninitialised { tensor: TensorId, element: usize },
+    /// No memory for this many bytes.
+    NoMemory(usize),
+    /// A type without kernels.
+    Type(DType),
+    /// An index of a tensor that is outside of its axis.
+    Index { tensor: TensorId, element: usize, value: i64, extent: usize },
+    /// An input that does not fit.
+    Input(String),
+    /// Anything else.
+    Invalid(String),
+}
+
+impl Fault {
+    /// As a diagnostic at the instruction's op.
+    pub(super) fn at(self, prepared: &Prepared, plan: &Plan, origin: Origin) -> Diag {
+        let labels = &prepared.labels;
+        let (code, message) = match self {
+            Fault::Uninitialised { tensor, element } => (
+                codes::UNINITIALISED,
+                format!(
+                    "{} is read before it is written (element {element})",
+                    labels.tensor(tensor)
+                ),
+            ),
+            Fault::NoMemory(bytes) => (codes::NO_MEMORY, format!("no memory for {bytes} bytes")),
+            Fault::Type(dtype) => (
+                codes::BACKEND_TYPE,
+                format!("the CPU backend cannot compute with `{}`", dtype.name()),
+            ),
+            Fault::Index { tensor, element, value, extent } => (
+                codes::INDEX,
+                format!(
+                    "element {element} of {} is {value}, but the axis that it chooses from has {extent} \
+                     elements: an index is 0 to {}",
+                    labels.tensor(tensor),
+                    extent.saturating_sub(1)
+                ),
+            ),
+            Fault::Input(text) => (codes::PORTS, text),
+            Fault::Invalid(text) => (codes::ARITHMETIC, text),
+        };
+        let iteration = labels.iteration(plan.iteration(origin));
+        let at = if iteration.is_empty() { String::new() } else { format!(" at {iteration}") };
+        let place = format!("in `{}` on rank {}{at}", labels.op(origin.op), plan.rank);
+        Diag::error(code, labels.span(origin.op), message).note(place)
+    }
+}

@@ -1,0 +1,181 @@
+//! Runs all ranks of a prepared program in one process.
+
+use super::executor::CpuRank;
+use super::fault::Fault;
+use super::lanes;
+use super::steps::Steps;
+use crate::backend::recorder::{RankRecorder, TimeSource, recorded_parts};
+use crate::backend::trace::{Clock, Trace};
+use crate::backend::{RunResult, Stats};
+use crate::data::HostTensor;
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::plan::{Plan, Prepared};
+use crate::plan_checks::walk::{NoClock, PlanWalk};
+use std::time::Instant;
+
+/// Checks that there is memory for a run. Deep in a run a tensor without memory ends the process, so it is
+/// asked for all at once before, and given back.
+///
+/// # Errors
+/// If there is not.
+pub fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
+    let bytes = prepared.bytes();
+    let mut room = Vec::<u8>::new();
+    let asked = room.try_reserve_exact(usize::try_from(bytes).unwrap_or(usize::MAX));
+    // An allocation that nobody looks at is optimised away.
+    std::hint::black_box(&mut room);
+    asked.map_err(|_| {
+        Diag::global(
+            codes::NO_MEMORY,
+            format!("no memory for the {bytes} bytes that the run needs"),
+        )
+        .note("set smaller sizes, or look at the plan with `--check-only` or `--print-plan`")
+    })
+}
+
+/// Runs all ranks of a prepared program. `inputs` are `[rank][tensor input]`, local parts
+/// ([`mod@crate::plan::shard`]); off an input's mesh any tensor stands in. Outputs are `[rank][output]`.
+///
+/// # Errors
+/// If the inputs do not fit, an instruction fails, or the plans do not pass
+/// [`crate::plan_checks::check_plans`]; with places in the text, rank and iteration.
+pub fn run(prepared: &Prepared, inputs: Vec<Vec<HostTensor>>) -> Result<RunResult, Vec<Diag>> {
+    run_counted(prepared, inputs, &Steps::default())
+}
+
+/// [`run`], and `steps` says meanwhile how far it is.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_counted(
+    prepared: &Prepared,
+    inputs: Vec<Vec<HostTensor>>,
+    steps: &Steps,
+) -> Result<RunResult, Vec<Diag>> {
+    let ranks = start_ranks(prepared, inputs, Some(steps))?;
+    let ranks = ranks.into_iter().map(|rank| (rank, NoClock)).collect();
+    let mut walk = PlanWalk::new(prepared, ranks);
+    steps.add_insts(walk.ranks.iter().map(|rank| rank.queues.stream_insts()).sum());
+    walk.run_to_end()?;
+    finish_run(prepared, walk.ranks.into_iter().map(|rank| rank.executor).collect())
+}
+
+/// [`run`] with its timeline. Streams of one rank take turns in one thread, and communications of all
+/// ranks are carried out by one, so nothing of a rank overlaps: it shows where the time of the CPU went.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_traced(
+    prepared: &Prepared,
+    inputs: Vec<Vec<HostTensor>>,
+) -> Result<(RunResult, Trace), Vec<Diag>> {
+    let ranks = start_ranks(prepared, inputs, None)?;
+    let time = TimeSource::Host(Instant::now());
+    let mut recorded = Vec::new();
+    for rank in ranks {
+        let recorder = RankRecorder::new(rank.plan, time);
+        recorded.push((rank, recorder));
+    }
+    let mut walk = PlanWalk::new(prepared, recorded);
+    walk.run_to_end()?;
+    let mut executors = Vec::new();
+    let mut recorders = Vec::new();
+    for rank in walk.ranks {
+        executors.push(rank.executor);
+        recorders.push(rank.clock);
+    }
+    let trace = Trace::join(Clock::Host, recorded_parts(recorders.into_iter()));
+    Ok((finish_run(prepared, executors)?, trace))
+}
+
+fn start_ranks<'p>(
+    prepared: &'p Prepared,
+    inputs: Vec<Vec<HostTensor>>,
+    steps: Option<&'p Steps>,
+) -> Result<Vec<CpuRank<'p>>, Vec<Diag>> {
+    if inputs.len() != prepared.plans.len() {
+        let message = format!(
+            "inputs for {} ranks were given, {} are needed",
+            inputs.len(),
+            prepared.plans.len()
+        );
+        return Err(vec![Diag::global(codes::PORTS, message)]);
+    }
+    let mut ranks = Vec::new();
+    for (plan, inputs) in prepared.plans.iter().zip(inputs) {
+        if inputs.len() < plan.inputs.len() {
+            let message =
+                format!("rank {} has {} of {} inputs", plan.rank, inputs.len(), plan.inputs.len());
+            return Err(vec![Diag::global(codes::PORTS, message)]);
+        }
+        check_buffer_types(prepared, plan)?;
+        match CpuRank::new(plan, inputs, steps.map(Steps::done_counter)) {
+            Ok(rank) => ranks.push(rank),
+            Err(Fault::Input(text)) => {
+                return Err(vec![Diag::global(
+                    codes::PORTS,
+                    format!("rank {}: {text}", plan.rank),
+                )]);
+            }
+            Err(_) => return Err(vec![Diag::global(codes::NO_MEMORY, "no memory for the inputs")]),
+        }
+    }
+    Ok(ranks)
+}
+
+/// Refuses buffers of types without kernels, by name.
+fn check_buffer_types(prepared: &Prepared, plan: &Plan) -> Result<(), Vec<Diag>> {
+    for (_, buffer) in plan.buffers.iter() {
+        if lanes::class(buffer.dtype).is_err() {
+            let message = format!(
+                "{} is `{}`, which the CPU backend cannot compute with",
+                prepared.labels.tensor(buffer.tensor),
+                buffer.dtype.name()
+            );
+            let span = prepared.labels.tensor_span(buffer.tensor);
+            return Err(vec![Diag::error(codes::BACKEND_TYPE, span, message)]);
+        }
+    }
+    Ok(())
+}
+
+fn finish_run(prepared: &Prepared, ranks: Vec<CpuRank<'_>>) -> Result<RunResult, Vec<Diag>> {
+    let mut stats = Stats::default();
+    let mut outputs = Vec::new();
+    for mut rank in ranks {
+        stats.instructions += rank.plan.inst_count() as u64;
+        stats.communications += rank.stats.communications;
+        stats.bytes += rank.stats.bytes;
+        stats.local_bytes += rank.stats.local_bytes;
+        outputs.push(take_outputs(prepared, &mut rank)?);
+    }
+    Ok(RunResult { outputs, stats })
+}
+
+/// A rank's outputs; `None` where nothing was bound.
+fn take_outputs(
+    prepared: &Prepared,
+    rank: &mut CpuRank<'_>,
+) -> Result<Vec<Option<HostTensor>>, Vec<Diag>> {
+    let mut local = Vec::new();
+    for (index, view) in rank.plan.outputs.iter().enumerate() {
+        let Some(view) = view else {
+            local.push(None);
+            continue;
+        };
+        match rank.memory.take(rank.plan, view) {
+            Ok(tensor) => local.push(tensor),
+            Err(_) => {
+                let Some(port) = prepared.outputs.get(index) else { continue };
+                let message = format!(
+                    "{} has elements that nothing wrote on rank {}",
+                    port.name, rank.plan.rank
+                );
+                let span = prepared.labels.tensor_span(port.tensor);
+                return Err(vec![Diag::error(codes::UNWRITTEN_OUTPUT, span, message)]);
+            }
+        }
+    }
+    Ok(local)
+}

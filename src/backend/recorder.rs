@@ -1,0 +1,260 @@
+//! Records what one rank does when, on the host's clock or on the cost model's.
+//!
+//! A stream's slices follow from when it came to each of its positions: a wait lasts from there until
+//! the stream goes on. A communication lasts from the moment the rank takes part (its queue is free and
+//! the posting streams have come this far) until it is done. On the model's clock the ends are worked
+//! out, and nothing else differs.
+
+use super::trace::{self, Arrow, Part, Slice, SliceKind};
+use crate::plan::cost::{CostModel, inst_flop};
+use crate::plan::{CommSlot, Inst, InstId, InstKind, Origin, Plan, WorkSlot};
+use crate::plan_checks::queues::{CommunicationUnit, StreamPosition};
+use crate::plan_checks::walk::{RankClock, StreamStep};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The source of the recorded times.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TimeSource {
+    /// The host's clock, from this moment on.
+    Host(Instant),
+    /// A simulated machine.
+    Model(CostModel),
+}
+
+/// A slice that a wait can wait for, and when it was reached.
+#[derive(Clone, Copy, Debug)]
+struct ReachedSlice {
+    slice: usize,
+    ns: u64,
+}
+
+/// The recorded part of one rank.
+#[derive(Debug)]
+pub(super) struct RankRecorder {
+    time: TimeSource,
+    rank: u32,
+    streams: u32,
+    part: Part,
+    /// When each stream came to each of its positions; the first is 0.
+    arrivals: Vec<Vec<u64>>,
+    /// When each communicator's queue is free.
+    free: Vec<u64>,
+    /// When the last part of each communicator's unit was done.
+    ends: Vec<u64>,
+    /// On the model's clock: when the device is free.
+    device_free: u64,
+    events: Vec<Option<ReachedSlice>>,
+    works: Vec<Option<ReachedSlice>>,
+    /// Messages on streams that the peer initiates, by instruction.
+    announced: BTreeMap<InstId, ReachedSlice>,
+}
+
+/// A start and an end, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct TimeSpan {
+    start: u64,
+    end: u64,
+}
+
+impl RankRecorder {
+    pub(super) fn new(plan: &Plan, time: TimeSource) -> Self {
+        let queues = plan.communicators.len();
+        Self {
+            time,
+            rank: plan.rank,
+            streams: plan.streams,
+            part: Part { tracks: trace::tracks(plan), ..Part::default() },
+            arrivals: vec![vec![0]; plan.streams as usize],
+            free: vec![0; queues],
+            ends: vec![0; queues],
+            device_free: 0,
+            events: vec![None; plan.events as usize],
+            works: vec![None; plan.works as usize],
+            announced: BTreeMap::new(),
+        }
+    }
+
+    /// The recorded slices, each track in order of time.
+    pub(super) fn into_part(self) -> Part {
+        self.part
+    }
+
+    /// The host's time, or `modelled`.
+    fn now_or(&self, modelled: u64) -> u64 {
+        match self.time {
+            TimeSource::Host(start) => {
+                u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+            }
+            TimeSource::Model(_) => modelled,
+        }
+    }
+
+    fn cost_model(&self) -> Option<CostModel> {
+        match self.time {
+            TimeSource::Host(_) => None,
+            TimeSource::Model(model) => Some(model),
+        }
+    }
+
+    /// When the stream came to a position; 0 behind its end.
+    fn arrival_time(&self, position: &StreamPosition) -> u64 {
+        let arrivals = &self.arrivals[position.stream.0 as usize];
+        arrivals.get(position.count as usize).copied().unwrap_or(0)
+    }
+
+    fn last_arrival(&self, stream: usize) -> u64 {
+        self.arrivals[stream].last().copied().unwrap_or(0)
+    }
+
+    fn awaited_slice(&self, kind: &InstKind) -> Option<ReachedSlice> {
+        match kind {
+            InstKind::WaitWork { work } => self.works[work.0 as usize],
+            InstKind::WaitEvent { event } => self.events[event.0 as usize],
+            _ => None,
+        }
+    }
+
+    fn record_wait(&mut self, step: &StreamStep<'_>) -> u64 {
+        let start = self.last_arrival(step.stream);
+        let source = self.awaited_slice(&step.inst.kind);
+        let end = self.now_or(self.ready_time(step.stream, &step.inst.kind)).max(start);
+        let span = TimeSpan { start, end };
+        let to = self.add_slice(step.stream, step.inst, SliceKind::Wait, span);
+        if let Some(ReachedSlice { slice: from, .. }) = source {
+            self.part.arrows.push(Arrow { from, to });
+        }
+        end
+    }
+
+    /// A mark at the point that a stream has come to.
+    fn record_mark(&mut self, step: &StreamStep<'_>) -> ReachedSlice {
+        let ns = self.now_or(self.last_arrival(step.stream));
+        let span = TimeSpan { start: ns, end: ns };
+        let slice = self.add_slice(step.stream, step.inst, SliceKind::Mark, span);
+        ReachedSlice { slice, ns }
+    }
+
+    fn record_local(&mut self, step: &StreamStep<'_>, start: u64) -> u64 {
+        let kind = &step.inst.kind;
+        let spent = self.cost_model().map_or(0, |model| model.local_ns(kind));
+        let end = self.now_or(start + spent).max(start);
+        self.device_free = end;
+        if let Some(kind) = SliceKind::of(kind) {
+            self.add_slice(step.stream, step.inst, kind, TimeSpan { start, end });
+        }
+        end
+    }
+
+    fn add_slice(&mut self, track: usize, inst: &Inst, kind: SliceKind, span: TimeSpan) -> usize {
+        self.part.slices.push(Slice {
+            rank: self.rank,
+            track: track as u32,
+            start_ns: span.start,
+            end_ns: span.end,
+            origin: inst.origin,
+            more: Box::default(),
+            kind,
+            bytes: inst.kind.bytes(),
+            flop: inst_flop(&inst.kind),
+        });
+        self.part.slices.len() - 1
+    }
+}
+
+impl RankClock for RankRecorder {
+    fn begin_step(&mut self, stream: usize) -> u64 {
+        let arrived = self.last_arrival(stream);
+        self.now_or(arrived.max(self.device_free)).max(arrived)
+    }
+
+    fn end_step(&mut self, step: &StreamStep<'_>, start: u64) {
+        let end = match &step.inst.kind {
+            InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin => {
+                self.last_arrival(step.stream)
+            }
+            InstKind::WaitWork { .. } | InstKind::WaitEvent { .. } => self.record_wait(step),
+            InstKind::Record { event } => {
+                let mark = self.record_mark(step);
+                self.events[event.0 as usize] = Some(mark);
+                mark.ns
+            }
+            InstKind::Send { .. } | InstKind::Recv { .. } => {
+                let mark = self.record_mark(step);
+                self.announced.insert(step.id, mark);
+                mark.ns
+            }
+            _ => self.record_local(step, start),
+        };
+        self.arrivals[step.stream].push(end);
+    }
+
+    fn ready_time(&self, stream: usize, kind: &InstKind) -> u64 {
+        let awaited = self.awaited_slice(kind);
+        self.last_arrival(stream).max(awaited.map_or(0, |reached| reached.ns))
+    }
+
+    fn posted_time(&self, unit: &CommunicationUnit) -> u64 {
+        unit.after.iter().map(|position| self.arrival_time(position)).max().unwrap_or(0)
+    }
+
+    fn join_time(&self, comm: CommSlot, posted: u64) -> u64 {
+        self.free[comm.0 as usize].max(posted)
+    }
+
+    fn communication_end(&self, start: u64, inst: &Inst) -> u64 {
+        let spent = self.cost_model().map_or(0, |model| model.communication_ns(&inst.kind));
+        self.now_or(start + spent)
+    }
+
+    fn end_communication(&mut self, comm: CommSlot, end: u64) {
+        let known = &mut self.ends[comm.0 as usize];
+        *known = end.max(*known);
+    }
+
+    fn end_unit(&mut self, comm: CommSlot, posted: u64, plan: &Plan, unit: &CommunicationUnit) {
+        let start = self.join_time(comm, posted);
+        let end = self.ends[comm.0 as usize].max(start);
+        let label = plan.inst(unit.label);
+        let track = self.streams as usize + comm.0 as usize;
+        let span = TimeSpan { start, end };
+        let slice = self.add_slice(track, label, SliceKind::Communication, span);
+        let mut more: Vec<Origin> = Vec::new();
+        let mut bytes = 0;
+        for inst in unit.insts.iter().map(|&id| plan.inst(id)) {
+            bytes += inst.kind.bytes();
+            more.extend(Some(inst.origin).filter(|origin| *origin != label.origin));
+        }
+        let entry = &mut self.part.slices[slice];
+        entry.bytes = bytes;
+        entry.more = more.into();
+        self.free[comm.0 as usize] = end;
+        for work in &unit.works {
+            self.works[work.0 as usize] = Some(ReachedSlice { slice, ns: end });
+        }
+    }
+
+    fn announced_time(&self, inst: InstId) -> u64 {
+        self.announced.get(&inst).map_or(0, |reached| reached.ns)
+    }
+
+    fn end_announced(&mut self, inst: InstId, work: WorkSlot, end: u64) {
+        if let Some(reached) = self.announced.remove(&inst) {
+            self.works[work.0 as usize] = Some(ReachedSlice { slice: reached.slice, ns: end });
+        }
+    }
+
+    fn end_initiated(&mut self, step: &StreamStep<'_>, work: WorkSlot, end: u64) {
+        let start = self.last_arrival(step.stream);
+        let end = end.max(start);
+        let span = TimeSpan { start, end };
+        let slice = self.add_slice(step.stream, step.inst, SliceKind::Communication, span);
+        self.works[work.0 as usize] = Some(ReachedSlice { slice, ns: end });
+        self.arrivals[step.stream].push(end);
+    }
+}
+
+/// The recorded parts of all ranks.
+pub(super) fn recorded_parts(recorders: impl Iterator<Item = RankRecorder>) -> Vec<Part> {
+    recorders.map(RankRecorder::into_part).collect()
+}

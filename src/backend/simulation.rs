@@ -1,0 +1,23 @@
+//! Simulated runs: timelines by the cost model, without data.
+
+use super::recorder::{RankRecorder, TimeSource, recorded_parts};
+use super::trace::{Clock, Trace};
+use crate::diag::Diag;
+use crate::plan::Prepared;
+use crate::plan::cost::CostModel;
+use crate::plan_checks::walk::{OrderOnly, PlanWalk};
+
+/// The timeline of a run on the machine of a cost model, without data, memory and arithmetic. Equal
+/// programs give equal timelines.
+///
+/// # Errors
+/// If the ranks deadlock, or the sides of a communication do not agree, as
+/// [`crate::plan_checks::check_plans`] finds it.
+pub fn simulate_run(prepared: &Prepared, model: &CostModel) -> Result<Trace, Vec<Diag>> {
+    let recorder = |plan| RankRecorder::new(plan, TimeSource::Model(*model));
+    let ranks = prepared.plans.iter().map(|plan| (OrderOnly, recorder(plan))).collect();
+    let mut walk = PlanWalk::new(prepared, ranks);
+    walk.run_in_time_order()?;
+    let recorders = walk.ranks.into_iter().map(|rank| rank.clock);
+    Ok(Trace::join(Clock::Model, recorded_parts(recorders)))
+}

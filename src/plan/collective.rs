@@ -1,0 +1,219 @@
+//! The meaning of collectives: which range every member sends to whom, and where it goes.
+//!
+//! This is the only definition. Lowering asks it for a member's role and for counts that fit, the CPU
+//! backend moves bytes by it, the CUDA backend turns it into messages and calls of NCCL.
+
+use super::inst::{Collective, CollectiveKind};
+use std::ops::Range;
+
+/// Whether a team member sends and whether it receives.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct MemberRole {
+    /// It contributes its input.
+    pub sends: bool,
+    /// It gets an output.
+    pub receives: bool,
+}
+
+impl MemberRole {
+    /// The role of a member, by its side of a collective.
+    pub fn of_side(side: &Collective) -> Self {
+        Self { sends: side.input.is_some(), receives: side.output.is_some() }
+    }
+}
+
+/// A member's place in a team and in the meshes of the tensors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberSeat {
+    /// It is the root.
+    pub is_root: bool,
+    /// The team has no other member.
+    pub is_alone: bool,
+    /// It holds a part of the input.
+    pub in_input_mesh: bool,
+    /// It holds a part of the output.
+    pub in_output_mesh: bool,
+}
+
+/// The tensor of a collective that holds the parts of all members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WholeTensor {
+    /// The input, which is cut.
+    Input,
+    /// The output, which is joined.
+    Output,
+}
+
+impl CollectiveKind {
+    /// The role of a member.
+    pub fn member_role(self, seat: MemberSeat) -> MemberRole {
+        let (sends, receives) = match self {
+            CollectiveKind::Gather | CollectiveKind::Reduce => (seat.in_input_mesh, seat.is_root),
+            CollectiveKind::Scatter | CollectiveKind::Broadcast => {
+                (seat.is_root, seat.in_output_mesh)
+            }
+            CollectiveKind::SendRecv => (seat.is_root, seat.is_alone || !seat.is_root),
+            CollectiveKind::Allgather
+            | CollectiveKind::Allreduce
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll => (true, true),
+        };
+        MemberRole { sends, receives }
+    }
+
+    /// The tensor that members cut or join along one axis, if there is one.
+    pub fn whole_tensor(self) -> Option<WholeTensor> {
+        match self {
+            CollectiveKind::Allgather | CollectiveKind::Gather => Some(WholeTensor::Output),
+            CollectiveKind::Scatter | CollectiveKind::ReduceScatter => Some(WholeTensor::Input),
+            CollectiveKind::Reduce
+            | CollectiveKind::Allreduce
+            | CollectiveKind::Broadcast
+            | CollectiveKind::SendRecv
+            | CollectiveKind::AllToAll => None,
+        }
+    }
+
+    /// Whether a member may send so many elements and receive so many, as far as it can tell alone.
+    pub fn counts_fit(self, members: usize, sent: usize, received: usize) -> bool {
+        match self {
+            CollectiveKind::Allgather => Some(received) == sent.checked_mul(members),
+            CollectiveKind::ReduceScatter => Some(sent) == received.checked_mul(members),
+            CollectiveKind::Gather => sent != 0 && received % sent == 0,
+            CollectiveKind::Scatter => received != 0 && sent % received == 0,
+            CollectiveKind::Reduce
+            | CollectiveKind::Allreduce
+            | CollectiveKind::Broadcast
+            | CollectiveKind::SendRecv
+            | CollectiveKind::AllToAll => sent == received,
+        }
+    }
+
+    /// Whether what all members send fits what each of the receivers gets. All senders send equal
+    /// amounts, and all receivers get equal amounts.
+    pub fn totals_fit(self, sent: &[usize], receivers: usize, received: usize) -> bool {
+        let total: usize = sent.iter().sum();
+        match self {
+            CollectiveKind::Gather | CollectiveKind::Broadcast | CollectiveKind::SendRecv => {
+                total == received
+            }
+            CollectiveKind::Scatter => total == received * receivers,
+            CollectiveKind::Reduce => sent.iter().all(|&one| one == received),
+            CollectiveKind::Allgather
+            | CollectiveKind::Allreduce
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll => true,
+        }
+    }
+}
+
+/// One of several equal consecutive shares of a tensor's elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EqualShare {
+    /// Its place among the shares.
+    pub index: usize,
+    /// The number of shares.
+    pub count: usize,
+}
+
+impl EqualShare {
+    /// All elements.
+    pub const WHOLE: EqualShare = EqualShare { index: 0, count: 1 };
+
+    /// Its elements (or bytes) of so many.
+    pub fn range(self, length: usize) -> Range<usize> {
+        let share = length / self.count.max(1);
+        self.index * share..(self.index + 1) * share
+    }
+}
+
+/// What one member sends to another one, or keeps for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// Position of the sender in the team.
+    pub from: usize,
+    /// Position of the receiver in the team.
+    pub to: usize,
+    /// The share of the sender's input that is read.
+    pub source: EqualShare,
+    /// The share of the receiver's output that is written. Where the collective reduces, the receiver
+    /// combines its incoming transfers there, in team order.
+    pub target: EqualShare,
+}
+
+/// A member's role, and its place among the senders and among the receivers.
+#[derive(Clone, Copy, Debug)]
+struct MemberPlace {
+    role: MemberRole,
+    sender: usize,
+    receiver: usize,
+}
+
+/// A collective of a whole team: all its transfers.
+#[derive(Clone, Debug)]
+pub struct TeamTransfers {
+    kind: CollectiveKind,
+    members: Vec<MemberPlace>,
+    senders: usize,
+    receivers: usize,
+}
+
+impl TeamTransfers {
+    /// The transfers of a collective whose members have these roles, in team order.
+    pub fn new(kind: CollectiveKind, roles: impl IntoIterator<Item = MemberRole>) -> Self {
+        let mut all = Self { kind, members: Vec::new(), senders: 0, receivers: 0 };
+        for role in roles {
+            all.members.push(MemberPlace { role, sender: all.senders, receiver: all.receivers });
+            all.senders += usize::from(role.sends);
+            all.receivers += usize::from(role.receives);
+        }
+        all
+    }
+
+    /// Number of team members.
+    pub fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// What a member sends to another one; `None` if nothing goes from one to the other.
+    pub fn transfer(&self, from: usize, to: usize) -> Option<Transfer> {
+        let (sender, receiver) = (self.members.get(from)?, self.members.get(to)?);
+        if !sender.role.sends || !receiver.role.receives {
+            return None;
+        }
+        let members = self.members.len();
+        let whole = EqualShare::WHOLE;
+        let (source, target) = match self.kind {
+            CollectiveKind::Gather | CollectiveKind::Allgather => {
+                (whole, EqualShare { index: sender.sender, count: self.senders })
+            }
+            CollectiveKind::Scatter => {
+                (EqualShare { index: receiver.receiver, count: self.receivers }, whole)
+            }
+            CollectiveKind::ReduceScatter => (EqualShare { index: to, count: members }, whole),
+            CollectiveKind::AllToAll => (
+                EqualShare { index: to, count: members },
+                EqualShare { index: from, count: members },
+            ),
+            CollectiveKind::Broadcast
+            | CollectiveKind::SendRecv
+            | CollectiveKind::Reduce
+            | CollectiveKind::Allreduce => (whole, whole),
+        };
+        Some(Transfer { from, to, source, target })
+    }
+
+    /// All that a member receives (from itself, too), in team order. Unless the collective reduces, the
+    /// targets lie one behind the other and cover the output.
+    pub fn incoming(&self, to: usize) -> impl Iterator<Item = Transfer> {
+        (0..self.members.len()).filter_map(move |from| self.transfer(from, to))
+    }
+
+    /// All that a member sends (to itself, too), in team order.
+    pub fn outgoing(&self, from: usize) -> impl Iterator<Item = Transfer> {
+        (0..self.members.len()).filter_map(move |to| self.transfer(from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! The cost model: how long instructions take on a machine that is given by a few rates.
+//!
+//! The model shows what a program's order permits, without running it: every rank is a device that does
+//! one local instruction at a time, first come, first served, and every communicator's queue has a link of
+//! its own. A message starts when both of its sides are there, a collective when all members are.
+
+use super::inst::{InstKind, View};
+
+/// Floating-point operations of an instruction: two for each multiplication and addition of a product,
+/// one for each step and element of a kernel, one for each element that a reduction or a sum by index reads.
+pub fn inst_flop(kind: &InstKind) -> u64 {
+    match kind {
+        InstKind::Gemm(gemm) => {
+            let depth = gemm.a.dims.last().map_or(1, |dim| dim.extent);
+            2 * gemm.out.len() as u64 * depth as u64
+        }
+        InstKind::Kernel(kernel) => kernel.steps.len() as u64 * kernel.output.len() as u64,
+        InstKind::Reduce { input, .. } => input.len() as u64,
+        InstKind::Accumulate(put) => put.value.len() as u64,
+        _ => 0,
+    }
+}
+
+/// The rates of a modelled machine.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CostModel {
+    /// Floating-point operations a nanosecond, of elements of up to 2 bytes.
+    pub narrow_flop: f64,
+    /// The same of wider elements.
+    pub wide_flop: f64,
+    /// Bytes a nanosecond that local instructions read and write.
+    pub memory: f64,
+    /// Bytes a nanosecond that one rank sends or receives.
+    pub link: f64,
+    /// Nanoseconds that every local instruction takes at least.
+    pub launch_ns: u64,
+    /// Nanoseconds that every communication takes at least.
+    pub message_ns: u64,
+}
+
+impl Default for CostModel {
+    /// Round figures of an H200 with NVLink.
+    fn default() -> Self {
+        Self {
+            narrow_flop: 600e3,
+            wide_flop: 50e3,
+            memory: 4e3,
+            link: 360.0,
+            launch_ns: 3_000,
+            message_ns: 10_000,
+        }
+    }
+}
+
+impl CostModel {
+    /// Nanoseconds of a local instruction: the longer of arithmetic and memory.
+    pub fn local_ns(&self, kind: &InstKind) -> u64 {
+        let narrow = kind.writes().is_none_or(|view| view.dtype.size() <= 2);
+        let rate = if narrow { self.narrow_flop } else { self.wide_flop };
+        let arithmetic = inst_flop(kind) as f64 / rate;
+        self.launch_ns + arithmetic.max(kind.bytes() as f64 / self.memory).ceil() as u64
+    }
+
+    /// Nanoseconds of a communication: what the rank sends, or receives, whichever is more.
+    pub fn communication_ns(&self, kind: &InstKind) -> u64 {
+        let sent: usize = kind.reads().into_iter().map(view_bytes).sum();
+        let most = sent.max(kind.writes().map_or(0, view_bytes));
+        self.message_ns + (most as f64 / self.link).ceil() as u64
+    }
+}
+
+fn view_bytes(view: &View) -> usize {
+    view.len() * view.dtype.size()
+}

@@ -1,0 +1,228 @@
+//! Matches the communications of all ranks' plans: each send with the receive that it meets, and the
+//! ranks' parts of each collective.
+//!
+//! Sends and receives match in the order in which their hosts issue them, for each pair of ranks, on the
+//! streams together and on each communicator for itself; collectives match in the order of their
+//! communicator. Streams may reach messages in another order, which changes nothing.
+
+use super::cursor::InstId;
+use super::inst::{Collective, CommSlot, Inst, InstKind};
+use super::{Communicator, Plan};
+use std::collections::BTreeMap;
+
+/// An instruction of a rank.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RankInst {
+    /// The rank.
+    pub rank: u32,
+    /// The instruction of its plan.
+    pub inst: InstId,
+}
+
+/// A send and the receive that it meets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MatchedMessage {
+    /// The send.
+    pub send: RankInst,
+    /// The receive.
+    pub receive: RankInst,
+    /// Whether the sender can initiate the transfer: both sides ask for it (`protocol=put`), or both are
+    /// members of groups on a communicator. A group announces all its buffers before it moves anything, so
+    /// between two groups senders may push; messages on streams are outside of groups.
+    pub put: bool,
+}
+
+/// A communicator as all its members see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MatchedCommunicator<'p> {
+    /// Team and backend.
+    pub communicator: &'p Communicator,
+    /// By position in the team: the slot of the member's plan, if it has the communicator.
+    pub slots: Vec<Option<CommSlot>>,
+    /// In issue order, and by position in the team: the collectives of the members. A member that issues
+    /// fewer than others has `None`.
+    pub collectives: Vec<Vec<Option<InstId>>>,
+}
+
+/// A member's side of a matched collective.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectiveMember<'p> {
+    /// Its rank.
+    pub rank: u32,
+    /// Its position in the team.
+    pub position: usize,
+    /// Its instruction.
+    pub inst: InstId,
+    /// The same, as its plan has it.
+    pub collective: &'p Collective,
+}
+
+impl MatchedCommunicator<'_> {
+    /// The sides of the members that issue the communicator's collective of a number, in team order.
+    pub fn collective_members<'p>(
+        &self,
+        number: usize,
+        plans: &'p [Plan],
+    ) -> Vec<CollectiveMember<'p>> {
+        let insts = self.collectives.get(number).map_or(&[][..], Vec::as_slice);
+        let team = self.communicator.team.iter().zip(insts).enumerate();
+        team.filter_map(|(position, (&rank, &inst))| {
+            let (inst, plan) = (inst?, plans.get(rank as usize)?);
+            let InstKind::Collective(collective) = &plan.inst(inst).kind else { return None };
+            Some(CollectiveMember { rank, position, inst, collective })
+        })
+        .collect()
+    }
+}
+
+/// The communications of all ranks, matched.
+#[derive(Clone, Default, Debug)]
+pub struct Matching<'p> {
+    /// In the order of team and backend.
+    pub communicators: Vec<MatchedCommunicator<'p>>,
+    /// Messages on streams first, then those of each communicator; of each in the order of sender and
+    /// receiver, then as they are issued.
+    pub messages: Vec<MatchedMessage>,
+    /// By rank, in the order of the instructions: the number of the message that it is a side of.
+    sides: Vec<Vec<(InstId, u32)>>,
+}
+
+/// Messages that match in order: of the streams (without a communicator) or of a communicator, from one
+/// rank to another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct MessageChannel<'p> {
+    communicator: Option<&'p Communicator>,
+    from: u32,
+    to: u32,
+}
+
+/// One side of a message.
+#[derive(Clone, Copy)]
+struct MessageSide {
+    at: RankInst,
+    put: bool,
+}
+
+/// The sides of a channel's messages in issue order.
+#[derive(Default)]
+struct ChannelSides {
+    sends: Vec<MessageSide>,
+    receives: Vec<MessageSide>,
+}
+
+impl<'p> Matching<'p> {
+    /// Matches the communications of these plans, one a rank.
+    pub fn new(plans: &'p [Plan]) -> Self {
+        let mut matching = Self { communicators: communicators(plans), ..Self::default() };
+        matching.match_collectives(plans);
+        matching.match_messages(plans);
+        matching
+    }
+
+    /// The other side of a send or receive, if there is one.
+    pub fn partner(&self, rank: u32, inst: InstId) -> Option<RankInst> {
+        let sides = self.sides.get(rank as usize)?;
+        let place = sides.binary_search_by_key(&inst, |(inst, _)| *inst).ok()?;
+        let message = self.messages.get(sides[place].1 as usize)?;
+        let own = RankInst { rank, inst };
+        Some(if message.send == own { message.receive } else { message.send })
+    }
+
+    fn match_collectives(&mut self, plans: &'p [Plan]) {
+        let places: BTreeMap<&Communicator, usize> =
+            self.communicators.iter().map(|of_all| of_all.communicator).zip(0..).collect();
+        for plan in plans {
+            let mut numbers: BTreeMap<CommSlot, usize> = BTreeMap::new();
+            for (id, inst) in plan.cursor() {
+                let InstKind::Collective(collective) = &inst.kind else { continue };
+                let communicator = &plan.communicators[collective.comm];
+                let position = communicator.team.iter().position(|&rank| rank == plan.rank);
+                let (Some(position), Some(&place)) = (position, places.get(communicator)) else {
+                    continue;
+                };
+                let of_all = &mut self.communicators[place];
+                let number = numbers.entry(collective.comm).or_default();
+                if of_all.collectives.len() <= *number {
+                    of_all.collectives.push(vec![None; communicator.team.len()]);
+                }
+                of_all.collectives[*number][position] = Some(id);
+                *number += 1;
+            }
+        }
+    }
+
+    fn match_messages(&mut self, plans: &'p [Plan]) {
+        let mut channels: BTreeMap<MessageChannel<'p>, ChannelSides> = BTreeMap::new();
+        for plan in plans {
+            add_message_sides(plan, &mut channels);
+        }
+        self.sides = vec![Vec::new(); plans.len()];
+        for channel in channels.into_values() {
+            for (send, receive) in channel.sends.into_iter().zip(channel.receives) {
+                let number = self.messages.len() as u32;
+                let put = send.put && receive.put;
+                self.messages.push(MatchedMessage { send: send.at, receive: receive.at, put });
+                for at in [send.at, receive.at] {
+                    if let Some(sides) = self.sides.get_mut(at.rank as usize) {
+                        sides.push((at.inst, number));
+                    }
+                }
+            }
+        }
+        self.sides.iter_mut().for_each(|sides| sides.sort_unstable());
+    }
+}
+
+/// All communicators, in the order of team and backend, with their members' slots.
+fn communicators(plans: &[Plan]) -> Vec<MatchedCommunicator<'_>> {
+    let mut table: BTreeMap<&Communicator, Vec<Option<CommSlot>>> = BTreeMap::new();
+    for plan in plans {
+        for (slot, communicator) in plan.communicators.iter() {
+            let team = &communicator.team;
+            let slots = table.entry(communicator).or_insert_with(|| vec![None; team.len()]);
+            if let Some(position) = team.iter().position(|&rank| rank == plan.rank) {
+                slots[position] = Some(slot);
+            }
+        }
+    }
+    let joined = table.into_iter();
+    joined
+        .map(|(communicator, slots)| MatchedCommunicator {
+            communicator,
+            slots,
+            collectives: Vec::new(),
+        })
+        .collect()
+}
+
+/// Adds a rank's sends and receives to their channels.
+fn add_message_sides<'p>(
+    plan: &'p Plan,
+    channels: &mut BTreeMap<MessageChannel<'p>, ChannelSides>,
+) {
+    let mut grouped = false;
+    for (inst, Inst { kind, .. }) in plan.cursor() {
+        let (comm, peer, put, sends) = match kind {
+            InstKind::GroupBegin => {
+                grouped = true;
+                continue;
+            }
+            InstKind::GroupEnd { .. } => {
+                grouped = false;
+                continue;
+            }
+            InstKind::Send { comm, put, peer, .. } => (*comm, *peer, *put, true),
+            InstKind::Recv { comm, put, peer, .. } => (*comm, *peer, *put, false),
+            _ => continue,
+        };
+        let communicator = comm.map(|slot| &plan.communicators[slot]);
+        let (from, to) = if sends { (plan.rank, peer) } else { (peer, plan.rank) };
+        let channel = channels.entry(MessageChannel { communicator, from, to }).or_default();
+        let at = RankInst { rank: plan.rank, inst };
+        let side = MessageSide { at, put: put || (grouped && comm.is_some()) };
+        if sends { channel.sends.push(side) } else { channel.receives.push(side) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

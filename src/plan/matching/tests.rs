@@ -1,0 +1,188 @@
+//! Matching against a plain loop over all pairs of instructions, and tables written out by hand.
+
+use super::*;
+use crate::ir::{DType, OpId};
+use crate::plan::{
+    BufferId, Collective, CollectiveKind, IterationId, Origin, RedOp, USER_STREAM, View, WorkSlot,
+    row_major,
+};
+
+fn view() -> View {
+    View { buffer: BufferId(0), offset: 0, dims: row_major(&[4]), dtype: DType::Float }
+}
+
+fn send(comm: Option<u32>, peer: u32, put: bool) -> InstKind {
+    InstKind::Send { comm: comm.map(CommSlot), put, peer, view: view(), work: WorkSlot(0) }
+}
+
+fn receive(comm: Option<u32>, peer: u32, put: bool) -> InstKind {
+    InstKind::Recv { comm: comm.map(CommSlot), put, peer, view: view(), work: WorkSlot(0) }
+}
+
+fn collective(comm: u32) -> InstKind {
+    InstKind::Collective(Box::new(Collective {
+        comm: CommSlot(comm),
+        kind: CollectiveKind::Allreduce,
+        root: None,
+        red_op: RedOp::Sum,
+        input: Some(view()),
+        output: Some(view()),
+        work: WorkSlot(0),
+    }))
+}
+
+/// A rank's plan with these communicators.
+fn plan(rank: u32, communicators: &[(&[u32], &str)], insts: Vec<InstKind>) -> Plan {
+    let mut plan = Plan { rank, streams: 1, ..Plan::default() };
+    for (team, backend) in communicators {
+        let (team, backend) = (team.to_vec(), (*backend).to_owned());
+        plan.communicators.push(Communicator { team, backend });
+    }
+    let origin = Origin { op: OpId(0), iteration: IterationId(0) };
+    for kind in insts {
+        plan.push_inst(Inst { kind, stream: USER_STREAM, origin });
+    }
+    plan
+}
+
+fn at(rank: u32, inst: u32) -> RankInst {
+    RankInst { rank, inst: InstId(inst) }
+}
+
+#[test]
+fn messages_match_in_issue_order_for_each_pair_and_communicator() {
+    let world: &[(&[u32], &str)] = &[(&[0, 1], "NCCL")];
+    let plans = [
+        plan(
+            0,
+            world,
+            vec![
+                send(None, 1, false),
+                send(Some(0), 1, false),
+                send(None, 1, true),
+                receive(None, 1, true),
+                send(None, 1, true),
+            ],
+        ),
+        plan(
+            1,
+            world,
+            vec![
+                send(None, 0, true),
+                receive(None, 0, false),
+                receive(None, 0, true),
+                receive(Some(0), 0, false),
+            ],
+        ),
+    ];
+    let matching = Matching::new(&plans);
+    let found: Vec<(RankInst, RankInst, bool)> =
+        matching.messages.iter().map(|one| (one.send, one.receive, one.put)).collect();
+    // Those of streams first, by sender; rank 0's last send has no receive.
+    let expected = [
+        (at(0, 0), at(1, 1), false),
+        (at(0, 2), at(1, 2), true),
+        (at(1, 0), at(0, 3), true),
+        (at(0, 1), at(1, 3), false),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(matching.partner(1, InstId(2)), Some(at(0, 2)));
+    assert_eq!(matching.partner(0, InstId(3)), Some(at(1, 0)));
+    assert_eq!(matching.partner(0, InstId(4)), None);
+    assert_eq!(matching.partner(7, InstId(0)), None);
+}
+
+/// The next number of a linear congruential generator (Knuth's MMIX), below a bound.
+fn random_below(state: &mut u64, bound: u32) -> u32 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as u32 % bound
+}
+
+/// Random plans of three ranks: the n-th send of one to another meets the n-th receive, found by counting.
+#[test]
+fn any_messages_match_as_a_loop_counts_them() {
+    let mut state = 7;
+    let mut below = |bound: u32| random_below(&mut state, bound);
+    for _ in 0..200 {
+        let world: &[(&[u32], &str)] = &[(&[0, 1, 2], "NCCL")];
+        let plans: Vec<Plan> = (0..3u32)
+            .map(|rank| {
+                let count = below(12);
+                let insts = (0..count).map(|_| {
+                    let peer = (rank + 1 + below(2)) % 3;
+                    let comm = (below(2) == 0).then_some(0);
+                    if below(2) == 0 { send(comm, peer, false) } else { receive(comm, peer, false) }
+                });
+                plan(rank, world, insts.collect())
+            })
+            .collect();
+        let matching = Matching::new(&plans);
+        for (rank, plan) in plans.iter().enumerate() {
+            for (inst, of_inst) in plan.cursor() {
+                let rank = rank as u32;
+                assert_eq!(
+                    matching.partner(rank, inst),
+                    counted(&plans, rank, &of_inst.kind, inst)
+                );
+            }
+        }
+    }
+}
+
+/// The partner of an instruction: as many like it come before its partner as before it.
+fn counted(plans: &[Plan], rank: u32, own: &InstKind, inst: InstId) -> Option<RankInst> {
+    let key = |kind: &InstKind| match kind {
+        InstKind::Send { comm, peer, .. } => Some((true, *comm, *peer)),
+        InstKind::Recv { comm, peer, .. } => Some((false, *comm, *peer)),
+        _ => None,
+    };
+    let (sends, comm, peer) = key(own)?;
+    let own_plan = &plans[rank as usize];
+    let before = own_plan.cursor_before(inst).filter(|(_, one)| key(&one.kind) == key(own)).count();
+    let answers = (!sends, comm, rank);
+    let mut answering =
+        plans[peer as usize].cursor().filter(|(_, one)| key(&one.kind) == Some(answers));
+    answering.nth(before).map(|(inst, _)| RankInst { rank: peer, inst })
+}
+
+#[test]
+fn only_two_groups_push() {
+    let world: &[(&[u32], &str)] = &[(&[0, 1], "NCCL")];
+    let end = || InstKind::GroupEnd { comm: CommSlot(0), work: WorkSlot(1) };
+    let grouped = |inst| vec![InstKind::GroupBegin, inst, end()];
+    let put = |sender, receiver| {
+        let plans = [plan(0, world, sender), plan(1, world, receiver)];
+        Matching::new(&plans).messages[0].put
+    };
+    assert!(put(grouped(send(Some(0), 1, false)), grouped(receive(Some(0), 0, false))));
+    assert!(!put(grouped(send(Some(0), 1, false)), vec![receive(Some(0), 0, false)]));
+    assert!(!put(grouped(send(None, 1, false)), grouped(receive(None, 0, false))));
+    assert!(!put(vec![send(None, 1, true)], vec![receive(None, 0, false)]));
+}
+
+#[test]
+fn collectives_match_by_team_and_order() {
+    // Rank 2 numbers its communicators the other way round, and is the first of one team.
+    let plans = [
+        plan(0, &[(&[2, 0], "NCCL"), (&[0], "NCCL")], vec![collective(0), collective(1)]),
+        plan(1, &[], Vec::new()),
+        plan(
+            2,
+            &[(&[2], "UCC"), (&[2, 0], "NCCL")],
+            vec![collective(1), collective(0), collective(1)],
+        ),
+    ];
+    let matching = Matching::new(&plans);
+    let teams: Vec<(&[u32], &str)> = matching
+        .communicators
+        .iter()
+        .map(|one| (one.communicator.team.as_slice(), one.communicator.backend.as_str()))
+        .collect();
+    assert_eq!(teams, [(&[0][..], "NCCL"), (&[2][..], "UCC"), (&[2, 0][..], "NCCL")]);
+    let [alone, _, both] = &matching.communicators[..] else { panic!("three communicators") };
+    assert_eq!(alone.collectives, [[Some(InstId(1))]]);
+    assert_eq!(both.slots, [Some(CommSlot(1)), Some(CommSlot(0))]);
+    // Rank 0 starts one, rank 2 two.
+    let expected = [[Some(InstId(0)), Some(InstId(0))], [Some(InstId(2)), None]];
+    assert_eq!(both.collectives, expected);
+}

@@ -1,0 +1,161 @@
+//! Checks that the sides of one communication agree: on its type, its root, and how much is sent.
+
+use super::queues::RankQueues;
+use super::walk::{CollectiveEnd, MessageEnd, WalkRanks};
+use crate::diag::{Diag, codes};
+use crate::plan::{Collective, InstId, Prepared, View};
+
+/// One side of a communication, for messages.
+#[derive(Clone, Copy, Debug)]
+struct NamedSide {
+    rank: usize,
+    inst: InstId,
+}
+
+/// The error of two sides that do not agree.
+fn disagreement<E, C>(
+    walk: &WalkRanks<'_, '_, E, C>,
+    first: NamedSide,
+    second: NamedSide,
+    message: String,
+) -> Diag {
+    let of_first = &walk.ranks[first.rank].queues;
+    let of_second = &walk.ranks[second.rank].queues;
+    let span = walk.prepared.labels.span(of_first.inst(first.inst).origin.op);
+    let other = walk.prepared.labels.span(of_second.inst(second.inst).origin.op);
+    Diag::error(codes::DISAGREEMENT, span, message)
+        .here(side_text(walk.prepared, of_first, first.inst))
+        .label(other, side_text(walk.prepared, of_second, second.inst))
+}
+
+fn side_text(prepared: &Prepared, queues: &RankQueues<'_>, inst: InstId) -> String {
+    let origin = queues.inst(inst).origin;
+    format!("rank {}: {}", queues.plan.rank, prepared.labels.origin(queues.plan, origin))
+}
+
+/// Checks that the members of a collective start the same one.
+///
+/// # Errors
+/// If type, root or reduce operation of two members differ.
+pub(super) fn check_collective<E, C>(
+    walk: &WalkRanks<'_, '_, E, C>,
+    ends: &[CollectiveEnd<'_>],
+) -> Result<(), Diag> {
+    let Some((first, others)) = ends.split_first() else { return Ok(()) };
+    let meaning = |side: &Collective| (side.kind, side.root, side.red_op);
+    for other in others {
+        if meaning(other.collective) != meaning(first.collective) {
+            let message = format!(
+                "members of one communication do not agree: rank {} starts {}, rank {} {}",
+                first.rank,
+                describe_collective(first.collective),
+                other.rank,
+                describe_collective(other.collective)
+            );
+            return Err(disagreement(
+                walk,
+                collective_side(first),
+                collective_side(other),
+                message,
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn collective_side(end: &CollectiveEnd<'_>) -> NamedSide {
+    NamedSide { rank: end.rank, inst: end.inst }
+}
+
+fn describe_collective(collective: &Collective) -> String {
+    let root = collective.root.map_or(String::new(), |root| format!(" with root number {root}"));
+    let op = if collective.kind.reduces() { collective.red_op.word() } else { "" };
+    format!("{} {op}{root}", collective.kind.name()).replace("  ", " ").trim().to_owned()
+}
+
+/// Checks that a receive takes what a send gives.
+///
+/// # Errors
+/// If numbers or types of their elements differ.
+pub(super) fn check_message<E, C>(
+    walk: &WalkRanks<'_, '_, E, C>,
+    send: MessageEnd<'_>,
+    receive: MessageEnd<'_>,
+) -> Result<(), Diag> {
+    let (source, target) = (send.view, receive.view);
+    if source.len() == target.len() && source.dtype == target.dtype {
+        return Ok(());
+    }
+    let message = format!(
+        "rank {} sends {} elements of `{}` where rank {} receives {} of `{}`",
+        send.rank,
+        source.len(),
+        source.dtype.name(),
+        receive.rank,
+        target.len(),
+        target.dtype.name()
+    );
+    let first = NamedSide { rank: send.rank, inst: send.inst };
+    let second = NamedSide { rank: receive.rank, inst: receive.inst };
+    Err(disagreement(walk, first, second, message))
+}
+
+/// A member's amount, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct SideBytes {
+    side: NamedSide,
+    bytes: usize,
+}
+
+fn side_bytes<'e>(
+    ends: &'e [CollectiveEnd<'_>],
+    view: fn(&Collective) -> Option<&View>,
+) -> impl Iterator<Item = SideBytes> + 'e {
+    ends.iter().filter_map(move |end| {
+        let view = view(end.collective)?;
+        Some(SideBytes { side: collective_side(end), bytes: view.len() * view.dtype.size() })
+    })
+}
+
+/// Checks that all senders of a collective send equal amounts, that all receivers receive equal amounts,
+/// and that the two fit.
+///
+/// # Errors
+/// If they do not.
+pub(crate) fn check_collective_sizes<E, C>(
+    walk: &WalkRanks<'_, '_, E, C>,
+    ends: &[CollectiveEnd<'_>],
+) -> Result<(), Diag> {
+    let Some(first) = ends.first() else { return Ok(()) };
+    let kind = first.collective.kind;
+    let sent: Vec<SideBytes> = side_bytes(ends, |side| side.input.as_ref()).collect();
+    let received: Vec<SideBytes> = side_bytes(ends, |side| side.output.as_ref()).collect();
+    for amounts in [&sent, &received] {
+        let Some((one, others)) = amounts.split_first() else { continue };
+        if let Some(other) = others.iter().find(|other| other.bytes != one.bytes) {
+            let message = format!(
+                "members of one {} do not agree: rank {} has {} bytes, rank {} has {}",
+                kind.name(),
+                one.side.rank,
+                one.bytes,
+                other.side.rank,
+                other.bytes
+            );
+            return Err(disagreement(walk, one.side, other.side, message));
+        }
+    }
+    let Some(receiver) = received.first() else { return Ok(()) };
+    let amounts: Vec<usize> = sent.iter().map(|one| one.bytes).collect();
+    if kind.totals_fit(&amounts, received.len(), receiver.bytes) {
+        return Ok(());
+    }
+    let sender = sent.first().unwrap_or(receiver);
+    let total: usize = amounts.iter().sum();
+    let message = format!(
+        "{} cannot take the {total} bytes that are sent to {} receivers of {} bytes",
+        kind.name(),
+        received.len(),
+        receiver.bytes
+    );
+    Err(disagreement(walk, sender.side, receiver.side, message))
+}

@@ -1,0 +1,27 @@
+//! Checks of plans: what must hold of all ranks' plans together, whatever carries them out.
+//!
+//! [`check_plans`] needs no backend, data or memory. It follows the plans' queues (`walk`) and finds
+//! deadlocks (`deadlock`) and communications whose sides do not agree (`agreement`). Checks that prove more
+//! about plans belong beside these two, and [`check_plans`] calls them.
+//!
+//! The same walk carries out the runs of the CPU backend and the simulated runs of the cost model: they
+//! bring an [`walk::RankExecutor`] and a [`walk::RankClock`], and have no order of their own.
+
+pub(crate) mod agreement;
+mod deadlock;
+pub(crate) mod queues;
+pub(crate) mod walk;
+
+use crate::diag::Diag;
+use crate::plan::Prepared;
+use walk::{NoClock, OrderOnly, PlanWalk};
+
+/// Checks the plans of all ranks.
+///
+/// # Errors
+/// If the ranks deadlock, if the sides of a communication do not agree, or if the time that the plans
+/// may take is over.
+pub fn check_plans(prepared: &Prepared) -> Result<(), Vec<Diag>> {
+    let ranks = prepared.plans.iter().map(|_| (OrderOnly, NoClock)).collect();
+    PlanWalk::new(prepared, ranks).run_to_end()
+}

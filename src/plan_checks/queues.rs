@@ -1,0 +1,339 @@
+//! The queues of one rank: what runs in order, and how far each queue is.
+//!
+//! A plan's instructions stand in the order the host issues them. They are cut into queues: one a stream,
+//! and one a communicator, whose units start once the posting stream's earlier work is done.
+
+use crate::plan::{CommSlot, EventId, Inst, InstId, InstKind, Plan, StreamSlot, View, WorkSlot};
+
+/// A point of a stream: so many of its instructions are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StreamPosition {
+    pub(crate) stream: StreamSlot,
+    pub(crate) count: u32,
+}
+
+/// An entry of a communicator's queue: one collective, or sends and receives that start together.
+#[derive(Clone, Debug)]
+pub(crate) struct CommunicationUnit {
+    /// One collective, or sends and receives.
+    pub(crate) insts: Vec<InstId>,
+    /// By instruction: it is done.
+    done: Vec<bool>,
+    /// Points that the streams must reach before the unit starts.
+    pub(crate) after: Vec<StreamPosition>,
+    /// Works that end with it.
+    pub(crate) works: Vec<WorkSlot>,
+    /// The instruction that a message names: the last one of a group.
+    pub(crate) label: InstId,
+}
+
+impl CommunicationUnit {
+    /// The unit of one instruction.
+    fn of_inst(inst: InstId, after: StreamPosition, work: WorkSlot) -> Self {
+        let (insts, done) = (vec![inst], vec![false]);
+        Self { insts, done, after: vec![after], works: vec![work], label: inst }
+    }
+
+    /// An empty group.
+    fn empty_group(label: InstId) -> Self {
+        let (after, works) = (Vec::new(), Vec::new());
+        Self { insts: Vec::new(), done: Vec::new(), after, works, label }
+    }
+
+    /// The instructions that are not done.
+    fn open_insts(&self) -> impl Iterator<Item = InstId> {
+        self.insts.iter().zip(&self.done).filter(|(_, done)| !**done).map(|(&inst, _)| inst)
+    }
+}
+
+/// A list that is read in order.
+#[derive(Clone, Debug)]
+struct ReadQueue<T> {
+    items: Vec<T>,
+    position: usize,
+}
+
+impl<T> Default for ReadQueue<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), position: 0 }
+    }
+}
+
+impl<T> ReadQueue<T> {
+    fn head(&self) -> Option<&T> {
+        self.items.get(self.position)
+    }
+}
+
+/// A send or receive of a started unit that is not done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenMessage<'p> {
+    pub(crate) inst: InstId,
+    pub(crate) peer: usize,
+    pub(crate) view: &'p View,
+}
+
+/// The direction of a message, as one rank sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MessageDirection {
+    /// The rank sends.
+    Send,
+    /// The rank receives.
+    Receive,
+}
+
+/// The queues of one rank.
+pub(crate) struct RankQueues<'p> {
+    /// The plan that they are cut from.
+    pub(crate) plan: &'p Plan,
+    streams: Vec<ReadQueue<InstId>>,
+    communicators: Vec<ReadQueue<CommunicationUnit>>,
+    works: Vec<bool>,
+    events: Vec<bool>,
+    /// Sends and receives on streams that were reached and whose initiator, the peer, has not come yet; in
+    /// the order they were reached.
+    announced: Vec<InstId>,
+}
+
+impl<'p> RankQueues<'p> {
+    /// Cuts a plan into queues.
+    pub(crate) fn new(plan: &'p Plan) -> Self {
+        let mut queues = Self {
+            plan,
+            streams: vec![ReadQueue::default(); plan.streams as usize],
+            communicators: vec![ReadQueue::default(); plan.communicators.len()],
+            works: vec![false; plan.works as usize],
+            events: vec![false; plan.events as usize],
+            announced: Vec::new(),
+        };
+        let mut group: Option<CommunicationUnit> = None;
+        for (id, inst) in plan.cursor() {
+            queues.enqueue_inst(id, inst, &mut group);
+        }
+        queues
+    }
+
+    fn enqueue_inst(&mut self, id: InstId, inst: &Inst, group: &mut Option<CommunicationUnit>) {
+        let count = self.streams[inst.stream.0 as usize].items.len() as u32;
+        let after = StreamPosition { stream: inst.stream, count };
+        match &inst.kind {
+            InstKind::GroupBegin => *group = Some(CommunicationUnit::empty_group(id)),
+            InstKind::GroupEnd { comm, work } => {
+                let alone = || CommunicationUnit::of_inst(id, after, *work);
+                let mut unit = group.take().unwrap_or_else(alone);
+                unit.label = id;
+                unit.after.push(after);
+                unit.works.push(*work);
+                self.communicators[comm.0 as usize].items.push(unit);
+            }
+            InstKind::Collective(collective) => {
+                let unit = CommunicationUnit::of_inst(id, after, collective.work);
+                self.communicators[collective.comm.0 as usize].items.push(unit);
+            }
+            InstKind::Send { comm: Some(comm), work, .. }
+            | InstKind::Recv { comm: Some(comm), work, .. } => match group {
+                Some(unit) => {
+                    unit.insts.push(id);
+                    unit.done.push(false);
+                    unit.after.push(after);
+                    unit.works.push(*work);
+                }
+                None => {
+                    let unit = CommunicationUnit::of_inst(id, after, *work);
+                    self.communicators[comm.0 as usize].items.push(unit);
+                }
+            },
+            InstKind::Alloc { .. }
+            | InstKind::Free { .. }
+            | InstKind::Copy { .. }
+            | InstKind::Fill { .. }
+            | InstKind::Gemm(_)
+            | InstKind::Kernel(_)
+            | InstKind::Reduce { .. }
+            | InstKind::Take(_)
+            | InstKind::Accumulate(_)
+            | InstKind::Send { comm: None, .. }
+            | InstKind::Recv { comm: None, .. }
+            | InstKind::WaitWork { .. }
+            | InstKind::Record { .. }
+            | InstKind::WaitEvent { .. } => {
+                self.streams[inst.stream.0 as usize].items.push(id);
+            }
+        }
+    }
+
+    /// An instruction.
+    pub(crate) fn inst(&self, id: InstId) -> &'p Inst {
+        self.plan.inst(id)
+    }
+
+    /// Whether all queues are at their end.
+    pub(crate) fn is_done(&self) -> bool {
+        self.streams.iter().all(|queue| queue.head().is_none())
+            && self.communicators.iter().all(|queue| queue.head().is_none())
+    }
+
+    // ---- streams ----
+
+    /// Number of streams.
+    pub(crate) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Number of instructions on streams.
+    pub(crate) fn stream_insts(&self) -> u64 {
+        self.streams.iter().map(|queue| queue.items.len() as u64).sum()
+    }
+
+    /// A stream's next instruction.
+    pub(crate) fn stream_head(&self, stream: usize) -> Option<InstId> {
+        self.streams[stream].head().copied()
+    }
+
+    /// A stream is done with its next instruction.
+    pub(crate) fn advance_stream(&mut self, stream: usize) {
+        self.streams[stream].position += 1;
+    }
+
+    /// Whether a stream whose next instruction this is need not wait.
+    pub(crate) fn can_proceed(&self, kind: &InstKind) -> bool {
+        match kind {
+            InstKind::WaitWork { work } => self.works[work.0 as usize],
+            InstKind::WaitEvent { event } => self.events[event.0 as usize],
+            kind => !kind.initiates_transfer(),
+        }
+    }
+
+    /// An event is recorded.
+    pub(crate) fn record_event(&mut self, event: EventId) {
+        self.events[event.0 as usize] = true;
+    }
+
+    // ---- communicators ----
+
+    /// Number of communicators.
+    pub(crate) fn communicator_count(&self) -> usize {
+        self.communicators.len()
+    }
+
+    /// The unit of a communicator that is next, started or not.
+    pub(crate) fn next_unit(&self, comm: CommSlot) -> Option<&CommunicationUnit> {
+        self.communicators[comm.0 as usize].head()
+    }
+
+    /// The unit that a communicator's queue has started and not ended.
+    pub(crate) fn started_unit(&self, comm: CommSlot) -> Option<&CommunicationUnit> {
+        let unit = self.next_unit(comm)?;
+        unit.after.iter().all(|position| self.has_reached(*position)).then_some(unit)
+    }
+
+    fn has_reached(&self, position: StreamPosition) -> bool {
+        self.streams[position.stream.0 as usize].position >= position.count as usize
+    }
+
+    /// The collective that a communicator has started.
+    pub(crate) fn started_collective(&self, comm: CommSlot) -> Option<InstId> {
+        let &inst = self.started_unit(comm)?.insts.first()?;
+        matches!(self.inst(inst).kind, InstKind::Collective(_)).then_some(inst)
+    }
+
+    /// The sends (or receives) of a communicator's started unit that are not done.
+    pub(crate) fn open_messages(
+        &self,
+        comm: CommSlot,
+        direction: MessageDirection,
+    ) -> Vec<OpenMessage<'p>> {
+        let Some(unit) = self.started_unit(comm) else { return Vec::new() };
+        let open = unit.open_insts().filter_map(|inst| match &self.inst(inst).kind {
+            InstKind::Send { peer, view, .. } if direction == MessageDirection::Send => {
+                Some(OpenMessage { inst, peer: *peer as usize, view })
+            }
+            InstKind::Recv { peer, view, .. } if direction == MessageDirection::Receive => {
+                Some(OpenMessage { inst, peer: *peer as usize, view })
+            }
+            _ => None,
+        });
+        open.collect()
+    }
+
+    /// Whether an instruction of a communicator's started unit is not done.
+    pub(crate) fn is_open(&self, comm: CommSlot, inst: InstId) -> bool {
+        self.started_unit(comm).is_some_and(|unit| unit.open_insts().any(|open| open == inst))
+    }
+
+    /// Marks an instruction of the next unit as done.
+    pub(crate) fn finish_inst(&mut self, comm: CommSlot, inst: InstId) {
+        let queue = &mut self.communicators[comm.0 as usize];
+        let Some(unit) = queue.items.get_mut(queue.position) else { return };
+        if let Some(place) = unit.insts.iter().position(|&other| other == inst) {
+            unit.done[place] = true;
+        }
+    }
+
+    /// Ends the started unit if nothing of it is left, and gives it.
+    pub(crate) fn end_unit(&mut self, comm: CommSlot) -> Option<CommunicationUnit> {
+        self.started_unit(comm).filter(|unit| unit.done.iter().all(|&done| done))?;
+        let queue = &mut self.communicators[comm.0 as usize];
+        let unit = queue.items.get_mut(queue.position)?;
+        let unit = std::mem::replace(unit, CommunicationUnit::empty_group(unit.label));
+        queue.position += 1;
+        for work in &unit.works {
+            self.works[work.0 as usize] = true;
+        }
+        Some(unit)
+    }
+
+    // ---- messages on streams ----
+
+    /// Sends and receives that streams have come to and that this rank initiates, with their streams.
+    pub(crate) fn initiated_messages(&self) -> Vec<(usize, InstId)> {
+        let mut found = Vec::new();
+        for (stream, queue) in self.streams.iter().enumerate() {
+            if let Some(&inst) = queue.head()
+                && self.inst(inst).kind.initiates_transfer()
+            {
+                found.push((stream, inst));
+            }
+        }
+        found
+    }
+
+    /// A stream has come to a send or receive that the peer initiates.
+    pub(crate) fn announce_message(&mut self, inst: InstId) {
+        self.announced.push(inst);
+    }
+
+    /// Whether a stream has come to a send or receive that the peer initiates and that is not done.
+    pub(crate) fn is_announced(&self, inst: InstId) -> bool {
+        self.announced.contains(&inst)
+    }
+
+    /// A message on streams is done on this side.
+    pub(crate) fn finish_message(&mut self, inst: InstId) -> Option<WorkSlot> {
+        self.announced.retain(|&other| other != inst);
+        let work = message_work(&self.inst(inst).kind)?;
+        self.works[work.0 as usize] = true;
+        Some(work)
+    }
+
+    /// Announced sends and receives that a stream waits for.
+    pub(crate) fn awaited_messages(&self) -> Vec<InstId> {
+        let announced = self.announced.iter().copied();
+        announced.filter(|&inst| self.is_awaited(message_work(&self.inst(inst).kind))).collect()
+    }
+
+    fn is_awaited(&self, awaited: Option<WorkSlot>) -> bool {
+        let mut heads = self.streams.iter().filter_map(ReadQueue::head);
+        awaited.is_some_and(|awaited| {
+            heads.any(|&head| matches!(self.inst(head).kind, InstKind::WaitWork { work } if work == awaited))
+        })
+    }
+}
+
+/// The work of a send or receive.
+fn message_work(kind: &InstKind) -> Option<WorkSlot> {
+    match kind {
+        InstKind::Send { work, .. } | InstKind::Recv { work, .. } => Some(*work),
+        _ => None,
+    }
+}

@@ -1,0 +1,535 @@
+//! Follows the plans of all ranks to their end.
+//!
+//! Each rank runs its streams until everything left of it is a communication; then the communications
+//! whose sides are all there (`plan::Matching`) are carried out, and so on. If nothing can go on and work is
+//! left, `deadlock` reports the ranks that wait for each other.
+//!
+//! A walk brings order only. A [`RankExecutor`] does the work of the instructions, a [`RankClock`] observes
+//! when they begin and end.
+
+use super::agreement;
+use super::deadlock;
+use super::queues::{CommunicationUnit, MessageDirection, RankQueues};
+use crate::diag::{Diag, codes};
+use crate::plan::{
+    Collective, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator, Matching, Origin,
+    Plan, Prepared, View, WorkSlot,
+};
+use rayon::prelude::*;
+
+/// A stream's next instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamStep<'p> {
+    /// The stream.
+    pub(crate) stream: usize,
+    /// The instruction.
+    pub(crate) id: InstId,
+    /// The same, as the plan has it.
+    pub(crate) inst: &'p Inst,
+}
+
+/// A side of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessageEnd<'p> {
+    /// The rank.
+    pub(crate) rank: usize,
+    /// Its send or receive.
+    pub(crate) inst: InstId,
+    /// What is read or written.
+    pub(crate) view: &'p View,
+}
+
+/// A member's side of a collective.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CollectiveEnd<'p> {
+    /// The rank.
+    pub(crate) rank: usize,
+    /// Its slot for the communicator.
+    pub(crate) slot: CommSlot,
+    /// Its instruction.
+    pub(crate) inst: InstId,
+    /// The same, as the plan has it.
+    pub(crate) collective: &'p Collective,
+}
+
+/// Does the work of one rank's instructions.
+pub(crate) trait RankExecutor: Send + Sized {
+    /// Carries out an instruction of a stream.
+    fn execute_step(&mut self, prepared: &Prepared, step: &StreamStep<'_>) -> Result<(), Diag>;
+    /// A communication no longer needs its views.
+    fn release_views(&mut self, inst: &Inst);
+    /// Moves a message, whose sides agree.
+    fn move_message<C: RankClock>(
+        walk: &mut WalkRanks<'_, '_, Self, C>,
+        send: MessageEnd<'_>,
+        receive: MessageEnd<'_>,
+    ) -> Result<(), Diag>;
+    /// Moves the data of a collective, whose members agree on its type.
+    fn move_collective<C: RankClock>(
+        walk: &mut WalkRanks<'_, '_, Self, C>,
+        ends: &[CollectiveEnd<'_>],
+    ) -> Result<(), Diag>;
+}
+
+/// The executor that does nothing.
+pub(crate) struct OrderOnly;
+
+impl RankExecutor for OrderOnly {
+    fn execute_step(&mut self, _: &Prepared, _: &StreamStep<'_>) -> Result<(), Diag> {
+        Ok(())
+    }
+    fn release_views(&mut self, _: &Inst) {}
+    fn move_message<C: RankClock>(
+        _: &mut WalkRanks<'_, '_, Self, C>,
+        _: MessageEnd<'_>,
+        _: MessageEnd<'_>,
+    ) -> Result<(), Diag> {
+        Ok(())
+    }
+    fn move_collective<C: RankClock>(
+        _: &mut WalkRanks<'_, '_, Self, C>,
+        _: &[CollectiveEnd<'_>],
+    ) -> Result<(), Diag> {
+        Ok(())
+    }
+}
+
+/// Observes when one rank's instructions begin and end. Times are nanoseconds; a walk that nobody times has
+/// none.
+pub(crate) trait RankClock: Send {
+    /// A stream's instruction begins; gives the time.
+    fn begin_step(&mut self, _stream: usize) -> u64 {
+        0
+    }
+    /// A stream has done its next instruction, which began at `start`.
+    fn end_step(&mut self, _step: &StreamStep<'_>, _start: u64) {}
+    /// When a stream goes on with an instruction that can run.
+    fn ready_time(&self, _stream: usize, _kind: &InstKind) -> u64 {
+        0
+    }
+    /// When the streams came to the posts of a communicator's unit.
+    fn posted_time(&self, _unit: &CommunicationUnit) -> u64 {
+        0
+    }
+    /// When the rank takes part in a communicator's next unit, whose posts were reached at `posted`.
+    fn join_time(&self, _comm: CommSlot, _posted: u64) -> u64 {
+        0
+    }
+    /// When a communication ends that starts with its last side, at `start`.
+    fn communication_end(&self, _start: u64, _inst: &Inst) -> u64 {
+        0
+    }
+    /// An instruction of a communicator's unit is done.
+    fn end_communication(&mut self, _comm: CommSlot, _end: u64) {}
+    /// A communicator's unit, whose posts were reached at `posted`, is done.
+    fn end_unit(&mut self, _comm: CommSlot, _posted: u64, _plan: &Plan, _unit: &CommunicationUnit) {
+    }
+    /// When a stream came to a send or receive that the peer initiates.
+    fn announced_time(&self, _inst: InstId) -> u64 {
+        0
+    }
+    /// The peer has carried out an announced send or receive.
+    fn end_announced(&mut self, _inst: InstId, _work: WorkSlot, _end: u64) {}
+    /// This rank has carried out a message that it initiates, and its stream goes on.
+    fn end_initiated(&mut self, _step: &StreamStep<'_>, _work: WorkSlot, _end: u64) {}
+}
+
+/// No times.
+pub(crate) struct NoClock;
+
+impl RankClock for NoClock {}
+
+/// One rank of a walk.
+pub(crate) struct RankWalk<'p, E, C> {
+    /// How far it is.
+    pub(crate) queues: RankQueues<'p>,
+    /// Does its work.
+    pub(crate) executor: E,
+    /// Times it.
+    pub(crate) clock: C,
+    deadline: Option<Deadline>,
+}
+
+/// The ranks of a walk, for the data of a communication.
+pub(crate) struct WalkRanks<'w, 'p, E, C> {
+    /// Plans, and names for messages.
+    pub(crate) prepared: &'p Prepared,
+    /// All ranks.
+    pub(crate) ranks: &'w mut [RankWalk<'p, E, C>],
+}
+
+impl<'p, E: RankExecutor, C: RankClock> RankWalk<'p, E, C> {
+    /// Runs the streams, in turn, until each is at its end or waits.
+    fn run_streams(&mut self, prepared: &Prepared) -> Result<(), Diag> {
+        loop {
+            let mut progress = self.end_units();
+            for stream in 0..self.queues.stream_count() {
+                while self.run_step(stream, prepared)? {
+                    progress = true;
+                }
+            }
+            if !progress {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Executes a stream's next instruction, unless it has to wait.
+    fn run_step(&mut self, stream: usize, prepared: &Prepared) -> Result<bool, Diag> {
+        let Some(id) = self.queues.stream_head(stream) else { return Ok(false) };
+        let step = StreamStep { stream, id, inst: self.queues.inst(id) };
+        if !self.queues.can_proceed(&step.inst.kind) {
+            return Ok(false);
+        }
+        if let Some(note) = self.deadline.and_then(|deadline| deadline.passed()) {
+            return Err(late_error(prepared, self.queues.plan, step.inst.origin, note));
+        }
+        let began = self.clock.begin_step(stream);
+        match &step.inst.kind {
+            InstKind::Send { .. } | InstKind::Recv { .. } => self.queues.announce_message(id),
+            InstKind::Record { event } => self.queues.record_event(*event),
+            _ => {}
+        }
+        self.executor.execute_step(prepared, &step)?;
+        self.clock.end_step(&step, began);
+        self.queues.advance_stream(stream);
+        Ok(true)
+    }
+
+    /// Ends started units that hold nothing; whether there were any.
+    fn end_units(&mut self) -> bool {
+        let mut progress = false;
+        for comm in 0..self.queues.communicator_count() {
+            while self.end_unit(CommSlot(comm as u32)) {
+                progress = true;
+            }
+        }
+        progress
+    }
+
+    /// Ends the started unit if nothing of it is left; whether it did.
+    fn end_unit(&mut self, comm: CommSlot) -> bool {
+        let posted = self.posted_time(comm);
+        let Some(unit) = self.queues.end_unit(comm) else { return false };
+        self.clock.end_unit(comm, posted, self.queues.plan, &unit);
+        true
+    }
+
+    /// When the streams came to the posts of a communicator's next unit.
+    fn posted_time(&self, comm: CommSlot) -> u64 {
+        self.queues.next_unit(comm).map_or(0, |unit| self.clock.posted_time(unit))
+    }
+
+    /// When this rank takes part in the started unit of a communicator.
+    fn join_time(&self, comm: CommSlot) -> u64 {
+        self.clock.join_time(comm, self.posted_time(comm))
+    }
+
+    fn communication_end(&self, start: u64, inst: InstId) -> u64 {
+        self.clock.communication_end(start, self.queues.inst(inst))
+    }
+
+    /// An instruction of a communicator's started unit is done at `end`.
+    fn finish_inst(&mut self, comm: CommSlot, inst: InstId, end: u64) {
+        self.clock.end_communication(comm, end);
+        self.queues.finish_inst(comm, inst);
+        self.executor.release_views(self.queues.inst(inst));
+        self.end_unit(comm);
+    }
+
+    /// A message on streams that this rank initiates is done at `end`.
+    fn finish_initiated(&mut self, stream: usize, id: InstId, end: u64) {
+        let inst = self.queues.inst(id);
+        if let Some(work) = self.queues.finish_message(id) {
+            self.clock.end_initiated(&StreamStep { stream, id, inst }, work, end);
+        }
+        self.executor.release_views(inst);
+        self.queues.advance_stream(stream);
+    }
+
+    /// A message on streams that the peer initiates is done at `end`.
+    fn finish_announced(&mut self, id: InstId, end: u64) {
+        if let Some(work) = self.queues.finish_message(id) {
+            self.clock.end_announced(id, work, end);
+        }
+        self.executor.release_views(self.queues.inst(id));
+    }
+
+    /// By the clock: the stream that goes on first, and when.
+    fn first_ready(&self) -> Option<(u64, usize)> {
+        (0..self.queues.stream_count()).filter_map(|stream| self.ready_stream(stream)).min()
+    }
+
+    fn ready_stream(&self, stream: usize) -> Option<(u64, usize)> {
+        let kind = &self.queues.inst(self.queues.stream_head(stream)?).kind;
+        self.queues.can_proceed(kind).then(|| (self.clock.ready_time(stream, kind), stream))
+    }
+}
+
+/// The error of a run that takes longer than it may.
+fn late_error(prepared: &Prepared, plan: &Plan, origin: Origin, note: String) -> Diag {
+    let labels = &prepared.labels;
+    let message = format!("the run did not end in time: rank {} has come to this", plan.rank);
+    let iteration = labels.iteration(plan.iteration(origin));
+    let at = (!iteration.is_empty()).then(|| format!("at {iteration}"));
+    let mut diag = Diag::error(codes::TIMEOUT, labels.span(origin.op), message);
+    diag.notes.extend(at.into_iter().chain([note, "`--timeout-ms=N` allows more".to_owned()]));
+    diag
+}
+
+/// The plans of all ranks, and how far each is.
+pub(crate) struct PlanWalk<'p, E, C> {
+    prepared: &'p Prepared,
+    /// The communications of all ranks.
+    pub(super) matching: Matching<'p>,
+    /// By communicator: the number of its collectives that are done.
+    collectives_done: Vec<usize>,
+    /// All ranks.
+    pub(crate) ranks: Vec<RankWalk<'p, E, C>>,
+}
+
+impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
+    /// The start of a walk with an executor and a clock for each rank.
+    pub(crate) fn new(prepared: &'p Prepared, ranks: Vec<(E, C)>) -> Self {
+        let matching = Matching::new(&prepared.plans);
+        let ranks = prepared.plans.iter().zip(ranks).map(|(plan, (executor, clock))| RankWalk {
+            queues: RankQueues::new(plan),
+            executor,
+            clock,
+            deadline: None,
+        });
+        let (ranks, collectives_done) = (ranks.collect(), vec![0; matching.communicators.len()]);
+        Self { prepared, matching, collectives_done, ranks }
+    }
+
+    /// Runs all queues to their ends, the ranks beside each other.
+    pub(crate) fn run_to_end(&mut self) -> Result<(), Vec<Diag>> {
+        let prepared = self.prepared;
+        let deadline = Deadline::after(prepared.time);
+        self.ranks.iter_mut().for_each(|rank| rank.deadline = deadline);
+        loop {
+            let ranks = self.ranks.par_iter_mut();
+            let faults: Vec<Diag> =
+                ranks.filter_map(|rank| rank.run_streams(prepared).err()).collect();
+            if !faults.is_empty() {
+                return Err(distinct_errors(faults));
+            }
+            if self.is_done() {
+                return Ok(());
+            }
+            if !self.run_communications().map_err(|diag| vec![diag])? {
+                return Err(vec![self.deadlock()]);
+            }
+        }
+    }
+
+    /// Runs all queues in order of time, so that a device does first what comes first. Communications
+    /// are carried out as soon as all sides are there: what has not been reached yet is later than every
+    /// stream that can go on, so it cannot come before them.
+    pub(crate) fn run_in_time_order(&mut self) -> Result<(), Vec<Diag>> {
+        let prepared = self.prepared;
+        loop {
+            let mut moved = false;
+            for rank in &mut self.ranks {
+                moved |= rank.end_units();
+            }
+            moved |= self.run_communications().map_err(|diag| vec![diag])?;
+            if moved {
+                continue;
+            }
+            let ready = self.ranks.iter().enumerate();
+            let ready = ready.filter_map(|(rank, state)| Some((state.first_ready()?, rank)));
+            match ready.min() {
+                Some(((_, stream), rank)) => {
+                    self.ranks[rank].run_step(stream, prepared).map_err(|diag| vec![diag])?;
+                }
+                None if self.is_done() => return Ok(()),
+                None => return Err(vec![self.deadlock()]),
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.ranks.iter().all(|rank| rank.queues.is_done())
+    }
+
+    fn deadlock(&self) -> Diag {
+        let queues: Vec<&RankQueues<'_>> = self.ranks.iter().map(|rank| &rank.queues).collect();
+        deadlock::report_deadlock(self.prepared, &self.matching.communicators, &queues)
+    }
+
+    /// Carries out every communication whose sides are all there; whether that was any.
+    fn run_communications(&mut self) -> Result<bool, Diag> {
+        let mut progress = false;
+        let mut ranks = WalkRanks { prepared: self.prepared, ranks: &mut self.ranks };
+        for (of_all, done) in self.matching.communicators.iter().zip(&mut self.collectives_done) {
+            while ranks.run_collective(of_all, done)?
+                || ranks.run_messages(of_all, &self.matching)?
+            {
+                progress = true;
+            }
+        }
+        Ok(ranks.run_stream_messages(&self.matching)? || progress)
+    }
+}
+
+/// Drops errors that differ from an earlier one only in the rank.
+fn distinct_errors(faults: Vec<Diag>) -> Vec<Diag> {
+    let mut kept: Vec<Diag> = Vec::new();
+    for fault in faults {
+        if !kept.iter().any(|old| old.code == fault.code && old.primary == fault.primary) {
+            kept.push(fault);
+        }
+    }
+    kept
+}
+
+impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
+    /// The sides of the next collective of a communicator, if all members have started it.
+    fn collective_ends(
+        &self,
+        of_all: &MatchedCommunicator<'_>,
+        number: usize,
+    ) -> Option<Vec<CollectiveEnd<'p>>> {
+        let insts = of_all.collectives.get(number)?;
+        let team = of_all.communicator.team.iter().zip(&of_all.slots).zip(insts);
+        team.map(|((&rank, &slot), &inst)| {
+            let (rank, slot, inst) = (rank as usize, slot?, inst?);
+            let queues = &self.ranks.get(rank)?.queues;
+            if queues.started_collective(slot) != Some(inst) {
+                return None;
+            }
+            let InstKind::Collective(collective) = &queues.inst(inst).kind else { return None };
+            Some(CollectiveEnd { rank, slot, inst, collective })
+        })
+        .collect()
+    }
+
+    /// Carries out the next collective of a communicator, if all members have started it. `done` counts
+    /// those that are done.
+    fn run_collective(
+        &mut self,
+        of_all: &MatchedCommunicator<'_>,
+        done: &mut usize,
+    ) -> Result<bool, Diag> {
+        let Some(ends) = self.collective_ends(of_all, *done) else { return Ok(false) };
+        agreement::check_collective(self, &ends)?;
+        E::move_collective(self, &ends)?;
+        let start = ends.iter().map(|end| self.ranks[end.rank].join_time(end.slot)).max();
+        let start = start.unwrap_or(0);
+        let all_end =
+            ends.iter().map(|end| self.ranks[end.rank].communication_end(start, end.inst));
+        let all_end = all_end.max().unwrap_or(0);
+        for end in &ends {
+            self.ranks[end.rank].finish_inst(end.slot, end.inst, all_end);
+        }
+        *done += 1;
+        Ok(true)
+    }
+
+    /// Carries out the messages of a communicator whose sides are both there; whether that was any.
+    fn run_messages(
+        &mut self,
+        of_all: &MatchedCommunicator<'_>,
+        matching: &Matching<'_>,
+    ) -> Result<bool, Diag> {
+        let team = &of_all.communicator.team;
+        let mut progress = false;
+        for (&from, slot) in team.iter().zip(&of_all.slots) {
+            let (Some(slot), from) = (*slot, from as usize) else { continue };
+            for open in self.ranks[from].queues.open_messages(slot, MessageDirection::Send) {
+                let send = MessageEnd { rank: from, inst: open.inst, view: open.view };
+                let Some((peer_slot, receive)) = self.receive_of(of_all, matching, &send) else {
+                    continue;
+                };
+                self.run_message(send, receive)?;
+                let joined = self.ranks[from].join_time(slot);
+                let start = joined.max(self.ranks[receive.rank].join_time(peer_slot));
+                let end = self.ranks[from].communication_end(start, send.inst);
+                self.ranks[from].finish_inst(slot, send.inst, end);
+                self.ranks[receive.rank].finish_inst(peer_slot, receive.inst, end);
+                progress = true;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// The receive that a started send on a communicator meets, if it has started too, and the receiver's
+    /// slot for the communicator.
+    fn receive_of(
+        &self,
+        of_all: &MatchedCommunicator<'_>,
+        matching: &Matching<'_>,
+        send: &MessageEnd<'_>,
+    ) -> Option<(CommSlot, MessageEnd<'p>)> {
+        let partner = matching.partner(send.rank as u32, send.inst)?;
+        let position = of_all.communicator.team.iter().position(|&rank| rank == partner.rank)?;
+        let slot = of_all.slots[position]?;
+        let queues = &self.ranks.get(partner.rank as usize)?.queues;
+        if !queues.is_open(slot, partner.inst) {
+            return None;
+        }
+        Some((slot, message_end(queues, partner.rank, partner.inst)?))
+    }
+
+    /// Checks and moves one message.
+    fn run_message(&mut self, send: MessageEnd<'_>, receive: MessageEnd<'_>) -> Result<(), Diag> {
+        agreement::check_message(self, send, receive)?;
+        E::move_message(self, send, receive)
+    }
+
+    /// Carries out the messages on streams whose initiator has come to them after its peer; whether that
+    /// was any.
+    fn run_stream_messages(&mut self, matching: &Matching<'_>) -> Result<bool, Diag> {
+        let mut progress = false;
+        for initiator in 0..self.ranks.len() {
+            for (stream, inst) in self.ranks[initiator].queues.initiated_messages() {
+                progress |= self.run_stream_message(matching, initiator, stream, inst)?;
+            }
+        }
+        Ok(progress)
+    }
+
+    fn run_stream_message(
+        &mut self,
+        matching: &Matching<'_>,
+        initiator: usize,
+        stream: usize,
+        inst: InstId,
+    ) -> Result<bool, Diag> {
+        let partner = matching.partner(initiator as u32, inst);
+        let Some(partner) = partner.filter(|partner| self.is_announced(partner.rank, partner.inst))
+        else {
+            return Ok(false);
+        };
+        let target = partner.rank as usize;
+        let queues = &self.ranks[initiator].queues;
+        let kind = &queues.inst(inst).kind;
+        let here = message_end(queues, initiator as u32, inst);
+        let there = message_end(&self.ranks[target].queues, partner.rank, partner.inst);
+        let (Some(here), Some(there)) = (here, there) else { return Ok(false) };
+        let sends = matches!(kind, InstKind::Send { .. });
+        let (send, receive) = if sends { (here, there) } else { (there, here) };
+        let ready = self.ranks[initiator].clock.ready_time(stream, kind);
+        let start = ready.max(self.ranks[target].clock.announced_time(partner.inst));
+        self.run_message(send, receive)?;
+        let end = self.ranks[initiator].communication_end(start, inst);
+        self.ranks[target].finish_announced(partner.inst, end);
+        self.ranks[initiator].finish_initiated(stream, inst, end);
+        Ok(true)
+    }
+
+    fn is_announced(&self, rank: u32, inst: InstId) -> bool {
+        self.ranks.get(rank as usize).is_some_and(|rank| rank.queues.is_announced(inst))
+    }
+}
+
+/// A send or receive as a side of its message.
+fn message_end<'p>(queues: &RankQueues<'p>, rank: u32, inst: InstId) -> Option<MessageEnd<'p>> {
+    match &queues.inst(inst).kind {
+        InstKind::Send { view, .. } | InstKind::Recv { view, .. } => {
+            Some(MessageEnd { rank: rank as usize, inst, view })
+        }
+        _ => None,
+    }
+}
