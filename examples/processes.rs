@@ -19,7 +19,7 @@ use hostir::backend::exchange::{Exchange, ExchangeError};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::DType;
-use hostir::plan::{Sizes, prepare};
+use hostir::lower::{Sizes, prepare};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{Read, Write};
@@ -319,7 +319,7 @@ mod failing {
     use super::{Bound, Cuda, Done, Exchange, Options, told};
     use hostir::data::HostTensor;
     use hostir::ir::DType;
-    use hostir::plan::{Sizes, prepare};
+    use hostir::lower::{Sizes, prepare};
     use std::time::{Duration, Instant};
 
     /// Rounds of [`drops`].

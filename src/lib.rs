@@ -4,16 +4,19 @@
 //! -> [`mod@print`] or [`plan`] -> [`backend`].
 
 pub mod analysis;
+pub mod axes;
 pub mod backend;
 pub mod data;
 pub mod diag;
 pub mod ir;
+pub mod lower;
 pub mod ops;
 pub mod plan;
 pub mod plan_checks;
 pub mod print;
 pub mod resolve;
 pub mod session;
+pub mod style;
 pub mod verify;
 
 use diag::{Diag, Diags, Label};

@@ -47,7 +47,7 @@ use crate::backend::cuda::{Bound, Side};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::plan::{self, Port, Prepared};
+use crate::lower::{Port, Prepared};
 use error::Source;
 use std::sync::Arc;
 
@@ -151,9 +151,9 @@ impl Session {
     ) -> Result<(), Error> {
         let position = self.position(Side::Input, key.into())?;
         let port = &self.prepared().inputs[position];
-        plan::shard::check_whole(port, tensor).map_err(|diag| self.error(vec![diag]))?;
+        crate::lower::shard::check_whole(port, tensor).map_err(|diag| self.error(vec![diag]))?;
         for rank in self.all_ranks()? {
-            let part = plan::shard(self.prepared(), position, rank, tensor);
+            let part = crate::lower::shard(self.prepared(), position, rank, tensor);
             if self.prepared().inputs[position].on(rank) {
                 self.with(|bound| bound.upload(rank, position, &part))?;
             }
@@ -170,7 +170,8 @@ impl Session {
             let part = self.with(|bound| bound.download(rank, position))?;
             parts.extend(part.map(|part| (rank, part)));
         }
-        plan::assemble(self.prepared(), position, parts).map_err(|diag| self.error(vec![diag]))
+        crate::lower::assemble(self.prepared(), position, parts)
+            .map_err(|diag| self.error(vec![diag]))
     }
 
     fn prepared(&self) -> &Prepared {

@@ -129,9 +129,9 @@ fn renumbered() {
     let (mut programs, diags) = hostir::load(text);
     assert!(diags.is_empty());
     for program in &mut programs {
-        hostir::ir::renumber(program);
+        hostir::style::renumber(program);
         assert_eq!(hostir::print::print(program), expected);
-        hostir::ir::renumber(program);
+        hostir::style::renumber(program);
         assert_eq!(hostir::print::print(program), expected);
     }
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{Case, matmul, transpose};
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use hostir::plan;
+use hostir::lower;
 
 /// A program of one rank: inputs, output and body.
 fn program(inputs: &str, output: &str, body: &str) -> Case {
@@ -260,7 +260,7 @@ fn replicas_of_several_roots_may_round_differently() {
                 .for_each(|(at, v)| part.set_f64(at, f64::from(*v)));
             (rank, part)
         };
-        plan::assemble(&case.prepare().unwrap(), 0, vec![part(0, x), part(1, y)]).is_ok()
+        lower::assemble(&case.prepare().unwrap(), 0, vec![part(0, x), part(1, y)]).is_ok()
     };
     let roots = reduce(0) + &reduce(1);
     let next = f32::from_bits(1f32.to_bits() + 2);

@@ -132,7 +132,7 @@ fn no_panic_and_stable() {
         } else {
             render::to_string("damaged", &text, &diags.items);
         }
-        programs.iter_mut().for_each(hostir::ir::renumber);
+        programs.iter_mut().for_each(hostir::style::renumber);
     }
     assert!(clean > rounds / 50, "only {clean} programs without errors");
 }

@@ -8,7 +8,9 @@ mod table;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::render;
-use hostir::plan::{self, Function, Sizes};
+use hostir::lower;
+use hostir::lower::Sizes;
+use hostir::plan::Function;
 use std::collections::BTreeSet;
 use table::{Group, groups};
 
@@ -25,7 +27,7 @@ fn results(group: &Group) -> Vec<HostTensor> {
     if diags.has_errors() {
         fail(&diags.items);
     }
-    let prepared = plan::prepare(&programs[0], &Sizes::default());
+    let prepared = lower::prepare(&programs[0], &Sizes::default());
     let prepared = prepared.unwrap_or_else(|diags| fail(&diags.items));
     let ran = cpu::run(&prepared, vec![group.operands.clone()]);
     let ran = ran.unwrap_or_else(|diags| fail(&diags));

@@ -7,8 +7,9 @@ use hostir::backend::simulation::simulate_run;
 use hostir::backend::trace::{Clock, Slice, SliceKind, Trace};
 use hostir::backend::usage::usage;
 use hostir::data::HostTensor;
+use hostir::lower::{Prepared, Sizes, prepare, shard};
 use hostir::plan::cost::CostModel;
-use hostir::plan::{InstKind, Plan, Prepared, Sizes, prepare, shard};
+use hostir::plan::{InstKind, Plan};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {

@@ -2,11 +2,12 @@
 //!
 //! `HIR_BLESS=1 cargo test -p hostir --test verify` writes what is rendered now.
 
-use hostir::analysis::{Extents, free_names, is_resharding, sharding};
+use hostir::analysis::{Extents, is_resharding, sharding};
 use hostir::diag::{Diags, render};
+use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
+use hostir::ir::free_names;
 use hostir::ir::{Expr, ExprId, Op, OpId, Program};
-use hostir::ops::OpKind;
 use hostir::verify::verify;
 use std::fmt::Write;
 use std::path::Path;

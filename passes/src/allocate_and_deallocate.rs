@@ -7,7 +7,7 @@ use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
-use hostir::ops::{Effect, OpKind};
+use hostir::ir::{Effect, OpKind};
 use rustc_hash::FxHashSet;
 
 /// The pass.
@@ -143,7 +143,7 @@ impl Allocator<'_, '_> {
 /// Tensors that an op makes, binds or allocates.
 fn results(program: &Program, id: OpId) -> Vec<TensorId> {
     let op = program.op(id);
-    match op.kind.spec().effect {
+    match op.kind.effect() {
         Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
             op.output_tensors().collect()
         }

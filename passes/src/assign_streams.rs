@@ -7,9 +7,9 @@ mod independent;
 use crate::build::Build;
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use hostir::diag::Diags;
+use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, ExprId, OpId, Program};
-use hostir::ops::Effect;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -94,7 +94,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 /// The index of a loop; `None` for other ops.
 fn index_expr(program: &Program, op: OpId) -> Option<ExprId> {
     let op = program.op(op);
-    let control = op.kind.spec().effect == Effect::Control;
+    let control = op.kind.effect() == Effect::Control;
     op.expr(AttrKey::Index).filter(|_| control && !op.blocks.is_empty())
 }
 
@@ -103,7 +103,7 @@ fn has_streams(program: &Program, op: OpId) -> bool {
     let mut found = false;
     for &block in &program.op(op).blocks {
         program.walk(block, &mut |op| {
-            found |= program.op(op).kind.spec().effect == Effect::Stream;
+            found |= program.op(op).kind.effect() == Effect::Stream;
         });
     }
     found

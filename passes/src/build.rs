@@ -1,12 +1,12 @@
 //! New ops, tensors and scalars, as lowering makes them.
 
+use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::order::first_free_number;
 use hostir::ir::{
     AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain, MemoryType,
     Op, OpId, ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
 };
-use hostir::ops::OpKind;
 use hostir::plan::RedOp;
 
 /// Makes ops in an edit and gives what it makes numbers that the program does not have.
@@ -78,7 +78,7 @@ impl<'e, 'p> Build<'e, 'p> {
     }
     /// The product of the extents of the stored domains, from the left; literals are folded together.
     pub(crate) fn size(&mut self, tensor: TensorId) -> ExprId {
-        hostir::ir::stored_size(self.edit, tensor)
+        hostir::style::stored_size(self.edit, tensor)
     }
 
     // ---- tensors ----

@@ -9,12 +9,12 @@ use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::rewrite;
 use crate::storage::{Access, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{
     AttrKey, AttrValue, BlockId, Comment, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId,
     Value,
 };
-use hostir::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The pass.
@@ -93,7 +93,7 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
             cx.count("ops-folded", 1);
             cx.remark(|| {
                 let program = edit.program();
-                let text = format!("folded a scalar of `{}`", program.op(id).kind.spec().name);
+                let text = format!("folded a scalar of `{}`", program.op(id).kind.name());
                 Diag::error(codes::SIMPLIFIED, program.op_span(id), text)
             });
         }
@@ -159,7 +159,7 @@ fn folded_op(
     // A constant that comes out may be one that the verifier rejects, an index past the end of its axis.
     // Such a program fails when it runs; it is not this pass that says so.
     let mut found = Diags::default();
-    (old.kind.spec().verify)(edit.program(), id, &mut found);
+    old.kind.spec().verify(edit.program(), id, &mut found);
     if found.has_errors() {
         edit.set_op(id, old);
         return false;
@@ -303,13 +303,13 @@ impl Control {
 fn removal(program: &Program, op: OpId) -> Diag {
     let text = format!(
         "`{}` was simplified: its bounds or condition are constant",
-        program.op(op).kind.spec().name
+        program.op(op).kind.name()
     );
     Diag::error(codes::SIMPLIFIED, program.op_span(op), text)
 }
 
 fn obstacle(program: &Program, op: OpId) -> Diag {
-    let name = program.op(op).kind.spec().name;
+    let name = program.op(op).kind.name();
     let text = format!(
         "`{name}` stays although part of it never runs: that part defines what is used elsewhere"
     );

@@ -5,7 +5,7 @@
 
 use crate::storage::Storage;
 use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
-use hostir::ops::{Effect, OpKind};
+use hostir::ir::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Classes that each communication or group touches, by the number that a Wait names.
@@ -106,7 +106,7 @@ impl Walk<'_> {
     fn op(&mut self, id: OpId) {
         let program = self.program;
         let op = program.op(id);
-        let effect = op.kind.spec().effect;
+        let effect = op.kind.effect();
         for value in &op.operands {
             match *value {
                 Value::Tensor(tensor) if effect == Effect::Alias => self.need(tensor, Is::Bound),

@@ -133,7 +133,7 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
         let note = "name an input, an output, or a result of an op of the host program".to_owned();
         return fail(format!("the program has no tensor `{name}`"), note);
     };
-    let stored = hostir::analysis::logical_axes(program, tensor).stored();
+    let stored = hostir::axes::logical_axes(program, tensor).stored();
     match stored.get(at) {
         Some(&axis) => Ok((tensor, axis)),
         None => {

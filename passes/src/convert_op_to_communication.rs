@@ -17,11 +17,11 @@ use crate::rewrite::{self, Moves};
 use branches::Branches;
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::domain_text;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
+use hostir::ir::{Effect, OpKind};
 use hostir::ops::comm::BACKENDS;
-use hostir::ops::{Effect, OpKind};
-use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
 use table::{Decision, Post};
 
@@ -176,7 +176,7 @@ fn decide(program: &Program) -> Result<Vec<(OpId, Decision)>, Diags> {
     let branches = Branches::new(program);
     program.walk(program.body(), &mut |op| {
         let what = program.op(op);
-        if what.kind.spec().effect == Effect::Alias {
+        if what.kind.effect() == Effect::Alias {
             selects.extend(what.output_tensors().map(|slice| (slice, op)));
         }
         if !is_resharding(program, op) {

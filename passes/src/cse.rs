@@ -9,11 +9,11 @@ use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::rewrite;
 use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{
     AttrKey, AttrValue, BlockId, DomainId, IdVec, IterDomain, Op, OpId, Program, TensorId, Value,
 };
-use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -136,7 +136,7 @@ impl Facts {
         access: Access,
     ) {
         let facts = &mut self.tensors[tensor];
-        let allocates = program.op(op).kind.spec().effect == Effect::Allocate;
+        let allocates = program.op(op).kind.effect() == Effect::Allocate;
         facts.pinned |= access == Access::Free;
         if access == Access::Bind && allocates {
             facts.allocations += 1;
@@ -221,7 +221,7 @@ impl Walk {
     fn note(&mut self, program: &Program, op: OpId) {
         let at = self.at;
         if matches!(
-            program.op(op).kind.spec().effect,
+            program.op(op).kind.effect(),
             Effect::Stream | Effect::Communicate | Effect::Opaque
         ) {
             self.last_fence = at;
@@ -262,7 +262,7 @@ impl Walk {
                 }
                 Some(why) => cx.remark(|| {
                     let text =
-                        format!("`{}` equals an earlier op but stays: {why}", op.kind.spec().name);
+                        format!("`{}` equals an earlier op but stays: {why}", op.kind.name());
                     Diag::error(codes::NOT_REPLACED, program.op_span(id), text)
                         .label(program.op_span(earlier.op), "the earlier op")
                 }),
@@ -272,11 +272,11 @@ impl Walk {
     }
 
     fn count(&self, program: &Program, cx: &mut PassCx<'_>, id: OpId, earlier: OpId) {
-        let spec = program.op(id).kind.spec();
-        let is_view = spec.effect == Effect::Alias;
+        let kind = program.op(id).kind;
+        let is_view = kind.effect() == Effect::Alias;
         cx.count(if is_view { "views-replaced" } else { "ops-replaced" }, 1);
         cx.remark(|| {
-            let text = format!("`{}` was replaced by an equal earlier op", spec.name);
+            let text = format!("`{}` was replaced by an equal earlier op", kind.name());
             Diag::error(codes::REPLACED, program.op_span(id), text)
                 .label(program.op_span(earlier), "the earlier op")
         });
@@ -291,7 +291,7 @@ impl Walk {
         {
             return false;
         }
-        if op.kind.spec().effect == Effect::Alias {
+        if op.kind.effect() == Effect::Alias {
             return true;
         }
         let (inputs, outputs): (SmallVec<[TensorId; 4]>, SmallVec<[TensorId; 2]>) =
@@ -320,7 +320,7 @@ impl Walk {
         if b.first_mention.is_some_and(|first| first + 1 < self.at) {
             return Some("its result is used before");
         }
-        let is_view = program.op(earlier.op).kind.spec().effect == Effect::Alias;
+        let is_view = program.op(earlier.op).kind.effect() == Effect::Alias;
         if is_view {
             let bound_once = |facts: TensorFacts| facts.views == 1 && facts.allocations == 0;
             let fine = bound_once(a) && bound_once(b) && !a.pinned;
@@ -399,7 +399,7 @@ impl Walk {
 
 /// Whether an op may be replaced by an equal one.
 fn is_candidate(op: &Op) -> bool {
-    matches!(op.kind.spec().effect, Effect::Pure | Effect::Alias)
+    matches!(op.kind.effect(), Effect::Pure | Effect::Alias)
         && op.blocks.is_empty()
         && op.results.len() == 1
         && op.results[0].tensor().is_some()

@@ -7,12 +7,12 @@ use crate::codes;
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::rewrite;
 use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
-use hostir::analysis::names::loop_index;
 use hostir::analysis::renewed::{Renewed, Touches};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
+use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{AttrKey, Id, IdVec, Op, OpId, Program, TensorId};
-use hostir::ops::Effect;
 use rustc_hash::FxHashSet;
 
 /// The pass.
@@ -116,7 +116,7 @@ fn shared_and_written(program: &Program, looped: &Op) -> FxHashSet<TensorId> {
         program.walk(block, &mut |id| {
             let op = program.op(id);
             let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
-            match op.kind.spec().effect {
+            match op.kind.effect() {
                 Effect::Alias => bound.extend(results),
                 Effect::Allocate if op.attr(AttrKey::Alias).is_some() => bound.extend(results),
                 Effect::Pure | Effect::Opaque => written.extend(results),
@@ -136,7 +136,7 @@ fn removal_remark(program: &Program, id: OpId) -> Diag {
         .take(1)
         .map(|tensor| program.tensor_name(tensor))
         .collect();
-    let message = format!("removed `{}`: nobody reads {}", op.kind.spec().name, tensors.join(""));
+    let message = format!("removed `{}`: nobody reads {}", op.kind.name(), tensors.join(""));
     Diag::error(codes::REMOVED, program.op_span(id), message)
 }
 
@@ -190,7 +190,7 @@ impl<'a> Liveness<'a> {
     fn index(&mut self) -> Vec<OpId> {
         let program = self.program;
         let mut frees = Vec::new();
-        walk_all(program, &mut |id| match program.op(id).kind.spec().effect {
+        walk_all(program, &mut |id| match program.op(id).kind.effect() {
             Effect::Free => frees.push(id),
             Effect::Stream | Effect::Communicate | Effect::Control | Effect::Opaque => {
                 self.keep(id)
@@ -208,7 +208,7 @@ impl<'a> Liveness<'a> {
             return;
         }
         for tensor in op.output_tensors() {
-            if op.kind.spec().effect == Effect::Pure {
+            if op.kind.effect() == Effect::Pure {
                 let class = self.storage.class(tensor);
                 self.writers[class].push(id);
             } else {

@@ -4,9 +4,9 @@ use crate::codes;
 use crate::lifetime::{self, Depth};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::Effect;
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
-use hostir::ops::Effect;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -61,7 +61,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 fn refuse_deallocations(program: &Program) -> Result<(), Diags> {
     let mut diags = Diags::default();
     program.walk(program.body(), &mut |id| {
-        if program.op(id).kind.spec().effect == Effect::Free {
+        if program.op(id).kind.effect() == Effect::Free {
             let message = "the program frees memory itself already";
             let note = "remove its deallocations, or leave this pass out";
             diags.push(Diag::error(codes::FREES_ALREADY, program.op_span(id), message).note(note));

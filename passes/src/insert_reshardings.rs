@@ -11,13 +11,12 @@ use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::reshard::{
     Links, Moved, parallel_like, refuse_mixed_meshes, refuse_splits, stored_copy,
 };
-use hostir::analysis::{
-    is_resharding, is_standalone, logical_axes, shardings_differ, spreads_made_axis,
-};
+use hostir::analysis::{is_resharding, is_standalone, shardings_differ, spreads_made_axis};
+use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::ir::{Effect, OpKind};
 use hostir::ir::{Op, OpId, ParallelType, Program, TensorId, Value};
-use hostir::ops::{Effect, OpKind};
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -195,7 +194,7 @@ fn lies_as_copied(program: &Program, links: &Links, operand: TensorId, result: T
 /// A slice is a part of its operand's memory: what would be written to a copy of it is lost.
 fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
-    if op.kind.spec().effect != Effect::Alias || op.kind == OpKind::Select {
+    if op.kind.effect() != Effect::Alias || op.kind == OpKind::Select {
         return Ok(());
     }
     let name =
@@ -203,7 +202,7 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let (whole, slice) = (name(op.input_tensors().next()), name(op.output_tensors().next()));
     let message = format!(
         "`{}` binds {slice} to memory of {whole}, but {slice} lies on other devices or across them in another way",
-        op.kind.spec().name
+        op.kind.name()
     );
     let note = format!(
         "take the slice as {whole} lies, in a tensor of its own, and copy it: `{slice} = Set( that tensor )`"

@@ -7,7 +7,7 @@
 use hostir::analysis::renewed::{Renewed, Touches};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, BlockId, OpId, Program, TensorId};
-use hostir::ops::{Effect, OpKind};
+use hostir::ir::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What each loop of a program gives new memory in each iteration, before a pass allocates.
@@ -88,7 +88,7 @@ impl<'a> Walk<'a> {
         let mut viewed = FxHashSet::default();
         program.walk(program.body(), &mut |id| {
             let op = program.op(id);
-            if op.kind.spec().effect == Effect::Alias {
+            if op.kind.effect() == Effect::Alias {
                 viewed.extend(op.input_tensors().map(|tensor| program.memory_of(tensor)));
             }
         });
@@ -129,7 +129,7 @@ impl<'a> Walk<'a> {
         let program = self.program;
         let blocks = &program.op(looped).blocks;
         let freed = blocks.iter().flat_map(|&block| &program.block(block).ops);
-        let freed = freed.filter(|id| program.op(**id).kind.spec().effect == Effect::Free);
+        let freed = freed.filter(|id| program.op(**id).kind.effect() == Effect::Free);
         let freed = freed.flat_map(|id| program.op(*id).input_tensors());
         let freed = freed.map(|tensor| program.memory_of(tensor)).collect();
         self.loops.push(Around { looped, made: FxHashSet::default(), freed, renewed: None });

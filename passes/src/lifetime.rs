@@ -7,10 +7,10 @@
 use crate::build::Build;
 use crate::carried::{Pending, carried};
 use crate::storage::{Storage, accesses, described, interface};
-use hostir::analysis::names::loop_index;
+use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
+use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{BlockId, Id, Op, OpId, Program, TensorId, Value};
-use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// How deep a Deallocate may stand.
@@ -159,7 +159,7 @@ impl<'a> Scan<'a> {
     fn note_posts(&mut self, block: BlockId) {
         let program = self.program;
         program.walk(block, &mut |id| {
-            if program.op(id).kind.spec().effect == Effect::Communicate {
+            if program.op(id).kind.effect() == Effect::Communicate {
                 self.post(id);
             }
         });
@@ -200,7 +200,7 @@ impl<'a> Scan<'a> {
 
     fn op(&mut self, id: OpId, block: BlockId, path: &Path) {
         let op = self.program.op(id);
-        let effect = op.kind.spec().effect;
+        let effect = op.kind.effect();
         let mut touched = Vec::new();
         accesses(self.program, id, &mut |tensor, _| touched.push(tensor));
         let classes: Vec<usize> =

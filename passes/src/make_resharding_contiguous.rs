@@ -4,11 +4,12 @@ use crate::build::Build;
 use crate::codes;
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::reshard::stored_copy;
-use hostir::analysis::{Axis, is_resharding, logical_axes};
+use hostir::analysis::is_resharding;
+use hostir::axes::{Axis, logical_axes};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId, Value};
-use hostir::ops::Effect;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -74,7 +75,7 @@ fn find(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags>
     let mut found = Vec::new();
     for &id in ops {
         let op = program.op(id);
-        if op.kind.spec().effect == Effect::Alias {
+        if op.kind.effect() == Effect::Alias {
             for result in op.output_tensors() {
                 strided[result.index()] = is_strided(program, id, &strided);
             }

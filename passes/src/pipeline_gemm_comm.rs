@@ -6,11 +6,12 @@ use crate::codes;
 use crate::options::{OptionSpec, OptionType};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::reshard::{Links, axes_with_domains, local_tensor, stored_copy};
-use hostir::analysis::{is_resharding, logical_axes, sharding};
+use hostir::analysis::{is_resharding, sharding};
+use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
-use hostir::ops::OpKind;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {

@@ -7,12 +7,12 @@ use crate::build::domain_id;
 use crate::codes;
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::reshard::{Links, is_tensor_op, refuse_splits};
-use hostir::analysis::logical_axes;
+use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::OpKind;
+use hostir::ir::domain_text;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Id, IterDomain, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId};
-use hostir::ops::OpKind;
-use hostir::print::domain_text;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {

@@ -5,11 +5,12 @@ use crate::codes;
 use crate::options::{OptionSpec, OptionType};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::reshard::{Links, Moved, axes_with_domains, local_tensor, refuse_splits};
-use hostir::analysis::{Axis, is_resharding, logical_axes};
+use hostir::analysis::is_resharding;
+use hostir::axes::{Axis, logical_axes};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, Value};
-use hostir::ops::OpKind;
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -132,7 +133,7 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
     let error = |message: String, note: &str| {
         Err(Diag::error(codes::SEVERAL_AXES, program.op_span(id), message).note(note))
     };
-    let name = hostir::ops::name_of(program, id);
+    let name = hostir::ir::name_of(program, id);
     match (gathered.as_slice(), scattered.as_slice()) {
         ([], []) => Ok(None),
         (&[(axis, inner)], []) => Ok(inner.then_some(axis)),

@@ -3,13 +3,13 @@
 
 use crate::build::{Build, domain_id};
 use crate::codes;
-use hostir::analysis::{Axis, logical_axes};
+use hostir::axes::{Axis, logical_axes};
 use hostir::diag::Diag;
 use hostir::ir::edit::Edit;
 use hostir::ir::{
     AttrValue, DomainId, IterDomain, MeshId, OpId, ParallelType, Program, Tensor, TensorId,
 };
-use hostir::ops::{AxisLink, Effect};
+use hostir::ir::{AxisLink, Effect};
 use rustc_hash::FxHashMap;
 
 /// The links of an op between axes that have one extent.
@@ -18,7 +18,7 @@ pub(crate) struct Links(Vec<AxisLink>);
 impl Links {
     pub(crate) fn of(program: &Program, op: OpId) -> Self {
         let mut links = Vec::new();
-        (program.op(op).kind.spec().axes)(program, op, &mut links);
+        program.op(op).kind.spec().axes(program, op, &mut links);
         links.retain(|link| !link.broadcast);
         Self(links)
     }
@@ -39,8 +39,7 @@ impl Links {
 /// communications have none, and nobody sees into kernels.)
 pub(crate) fn is_tensor_op(program: &Program, op: OpId) -> bool {
     let op = program.op(op);
-    matches!(op.kind.spec().effect, Effect::Pure | Effect::Alias)
-        && op.output_tensors().next().is_some()
+    matches!(op.kind.effect(), Effect::Pure | Effect::Alias) && op.output_tensors().next().is_some()
 }
 
 /// The logical axes with the domain each is printed as.
@@ -65,7 +64,7 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let name = program.tensor_name(tensor);
     let message = format!(
         "{name} lies across devices along a part of an axis, so that the sharding of `{}` is not known",
-        hostir::ops::name_of(program, id)
+        hostir::ir::name_of(program, id)
     );
     let note = format!(
         "give {name} an axis of its own for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"

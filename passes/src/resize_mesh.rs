@@ -17,11 +17,11 @@ use classes::Classes;
 use extents::{Change, Sizes};
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
+use hostir::ir::TEAM_CUT;
 use hostir::ir::edit::Edit;
+use hostir::ir::mesh_text;
 use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
-use hostir::ops::comm::TEAM_CUT;
-use hostir::ops::{Effect, OpKind};
-use hostir::print::mesh_text;
+use hostir::ir::{Effect, OpKind};
 use uses::{Use, Walked};
 
 /// The pass.
@@ -150,7 +150,7 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
 fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
     let communicates = |id: &&OpId| {
         let op = program.op(**id);
-        op.kind.spec().effect == Effect::Communicate && !op.operands.is_empty()
+        op.kind.effect() == Effect::Communicate && !op.operands.is_empty()
     };
     let Some(&id) = walked.ops.iter().find(communicates) else { return Ok(()) };
     let message = "what this communication of one device does on several cannot be told";
@@ -162,12 +162,12 @@ fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
 
 /// With one device nothing moves between devices, so a lowered program may hold ops that would with several.
 fn refuse_moving(program: &Program, walked: &Walked) -> Result<(), Diags> {
-    let effect = |id: OpId| program.op(id).kind.spec().effect;
+    let effect = |id: OpId| program.op(id).kind.effect();
     let of_lowered = |id: &OpId| matches!(effect(*id), Effect::Communicate | Effect::Control);
     let Some(&mark) = walked.ops.iter().find(|id| of_lowered(id)) else { return Ok(()) };
     let moves = |id: &&OpId| program.op(**id).blocks.is_empty() && is_resharding(program, **id);
     let Some(&id) = walked.ops.iter().find(moves) else { return Ok(()) };
-    let (name, what) = (hostir::ops::name_of(program, id), hostir::ops::name_of(program, mark));
+    let (name, what) = (hostir::ir::name_of(program, id), hostir::ir::name_of(program, mark));
     let message = format!("on several devices this `{name}` moves data between them");
     let label = format!("`{what}` belongs to a lowered program");
     let mut diags = Diags::default();

@@ -1,8 +1,8 @@
 //! What several passes do to a program: rebuild blocks without some ops, and keep comments in step.
 
+use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, Comment, CommentPlace, OpId};
-use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Unlinks the ops of `block`, and of the blocks inside, for which `keep` is false, and control ops
@@ -37,7 +37,7 @@ fn retain_inside(edit: &mut Edit<'_>, op: OpId, keep: &dyn Fn(OpId) -> bool) -> 
 
 fn is_control(edit: &Edit<'_>, op: OpId) -> bool {
     let op = edit.program().op(op);
-    op.kind.spec().effect == Effect::Control && !op.blocks.is_empty()
+    op.kind.effect() == Effect::Control && !op.blocks.is_empty()
 }
 
 /// Drops the comments of ops and blocks that are no longer part of the program.

@@ -10,15 +10,15 @@ use crate::codes;
 use crate::options::{OptionSpec, OptionType};
 use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::storage::{Access, accesses, described, interface, walk_all};
-use hostir::analysis::Definitions;
-use hostir::analysis::names::loop_index;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::Definitions;
+use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
+use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{
     AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IterDomain, IterType, OpId,
     Program, Symbol, TensorId,
 };
-use hostir::ops::Effect;
 use smallvec::SmallVec;
 
 /// The pass.
@@ -223,7 +223,7 @@ impl Uses {
 
     fn op(&mut self, program: &Program, id: OpId, looped: Option<OpId>) {
         let op = program.op(id);
-        let select = op.attr(AttrKey::Index).is_some() && op.kind.spec().effect == Effect::Alias;
+        let select = op.attr(AttrKey::Index).is_some() && op.kind.effect() == Effect::Alias;
         let base = op.input_tensors().next().filter(|_| select);
         accesses(program, id, &mut |tensor, access| {
             let found = &mut self.found[tensor];
@@ -232,7 +232,7 @@ impl Uses {
                 Some(home) if home != looped => found.home = Some(None),
                 Some(_) => {}
             }
-            let effect = op.kind.spec().effect;
+            let effect = op.kind.effect();
             if base == Some(tensor) && access == Access::Name {
                 if looped.is_some() && found.selects.is_empty() {
                     self.sliced.push(tensor);

@@ -15,9 +15,9 @@ use crate::storage::Storage;
 use group::{Group, Run};
 use hostir::analysis::{is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId};
-use hostir::ops::Effect;
 use memory::Memory;
 use unit::Uses;
 
@@ -138,7 +138,7 @@ fn settle_allocations(edit: &mut Edit<'_>) {
 
 /// Whether an op is a tensor op that does not stand by itself.
 fn goes_into_unit(program: &Program, op: OpId) -> bool {
-    let pure = program.op(op).kind.spec().effect == Effect::Pure;
+    let pure = program.op(op).kind.effect() == Effect::Pure;
     pure && is_tensor_op(program, op) && !is_standalone(program, op)
 }
 
@@ -172,7 +172,7 @@ fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     let mut diags = Diags::default();
     for &op in ops.iter().filter(|&&op| goes_into_unit(program, op)) {
         if is_resharding(program, op) {
-            let name = hostir::ops::name_of(program, op);
+            let name = hostir::ir::name_of(program, op);
             let what: Vec<String> =
                 program.op(op).output_tensors().map(|t: TensorId| program.tensor_name(t)).collect();
             let message = format!(

@@ -4,8 +4,8 @@
 //! passes reason about *storage classes*: tensors that any view, alias or allocation ties together.
 //! The classes ignore order and control flow, which errs on the side of sharing.
 
+use hostir::ir::Effect;
 use hostir::ir::{AttrValue, Id, Op, OpId, Program, TensorId, Value};
-use hostir::ops::Effect;
 
 /// How an op touches a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub(crate) enum Access {
 /// its blocks not.
 pub(crate) fn accesses(program: &Program, op: OpId, visit: &mut dyn FnMut(TensorId, Access)) {
     let op = program.op(op);
-    let (operand, result) = match op.kind.spec().effect {
+    let (operand, result) = match op.kind.effect() {
         Effect::Pure => (Access::Read, Access::Write),
         Effect::Alias | Effect::Allocate => (Access::Name, Access::Bind),
         Effect::Free => (Access::Free, Access::Free),
@@ -89,7 +89,7 @@ impl Storage {
         }
         walk_all(program, &mut |id| {
             let op = program.op(id);
-            if !matches!(op.kind.spec().effect, Effect::Alias | Effect::Allocate) {
+            if !matches!(op.kind.effect(), Effect::Alias | Effect::Allocate) {
                 return;
             }
             let others = op.operands.iter().filter_map(|value| value.tensor());

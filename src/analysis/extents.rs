@@ -4,9 +4,9 @@
 //! these follow equalities across the program (`i4` is `i3` where a matmul contracts them) and values.
 //! Scalars of a HostUnit are a name space of their own.
 
-use super::axes::LastAxes;
+use crate::axes::LastAxes;
+use crate::ir::AxisLink;
 use crate::ir::{ExprId, OpId, Program, TensorId, UnitId};
-use crate::ops::AxisLink;
 use rustc_hash::FxHashMap;
 
 /// Two values that one extent would need.
@@ -48,7 +48,7 @@ impl Extents {
         let mut links = Vec::new();
         let mut visit = |op: OpId| {
             links.clear();
-            (program.op(op).kind.spec().axes)(program, op, &mut links);
+            program.op(op).kind.spec().axes(program, op, &mut links);
             extents.link_all(program, op, &links);
         };
         program.walk(program.body(), &mut visit);

@@ -3,7 +3,7 @@
 //! Two axes are in one class if a chain of ops maps one to the other, broadcasts included: nvFuser's
 //! `IdModel` with its BROADCAST graph. Union-find with path halving, joined by size: near linear.
 
-use super::axes::logical_axes;
+use crate::axes::logical_axes;
 use crate::ir::{OpId, Program, TensorId};
 
 /// Classes of axes. Positions are logical, reductions included.
@@ -43,7 +43,7 @@ impl AxisMap {
         let mut links = Vec::new();
         for op in ops {
             links.clear();
-            (program.op(op).kind.spec().axes)(program, op, &mut links);
+            program.op(op).kind.spec().axes(program, op, &mut links);
             for link in links.iter().filter(|link| broadcasts || !link.broadcast) {
                 if let (Some(a), Some(b)) = (map.node(link.from), map.node(link.to)) {
                     map.join(a, b, &mut sizes);

@@ -3,10 +3,10 @@
 //! Iterations on different streams run at the same time. A result that the next iteration wrote in the same
 //! memory would be a race with whoever still reads this one's, although the program says nothing of memory.
 
-use super::Definitions;
-use super::names::loop_index;
+use crate::ir::Definitions;
+use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, Symbol, TensorId, Value};
-use crate::ops::{Effect, OpKind};
+use crate::ir::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What loses its memory when an iteration begins, unless it had it before the loop.
@@ -62,7 +62,7 @@ enum Touch {
 
 /// Visits the tensors of an op, what it needs first.
 fn visit(program: &Program, op: &Op, touch: &mut dyn FnMut(TensorId, Touch)) {
-    let effect = op.kind.spec().effect;
+    let effect = op.kind.effect();
     // An alias is its original; an allocation that shares memory binds its result, as a slice does.
     let touch = &mut |tensor, how| touch(program.memory_of(tensor), how);
     let shares = op.shared_memory().is_some();
@@ -139,7 +139,7 @@ impl<'p> Body<'p> {
     fn op(&mut self, op: &Op) {
         let program = self.program;
         let shares = op.shared_memory().is_some();
-        let allocates = op.kind.spec().effect == Effect::Allocate && !shares;
+        let allocates = op.kind.effect() == Effect::Allocate && !shares;
         visit(program, op, &mut |tensor, touch| {
             *self.touches.entry(tensor).or_default() += 1;
             match touch {
@@ -174,7 +174,7 @@ impl<'p> Body<'p> {
     fn tie(&mut self, op: &Op) {
         let program = self.program;
         let shared = op.shared_memory();
-        let alias = op.kind.spec().effect == Effect::Alias || shared.is_some();
+        let alias = op.kind.effect() == Effect::Alias || shared.is_some();
         let others = op.input_tensors().filter(|_| alias).chain(shared);
         let first = op.output_tensors().next().map(|tensor| program.memory_of(tensor));
         let several = op.output_tensors().nth(1).is_some();

@@ -1,8 +1,8 @@
 //! Which axes lie across devices, and which ops move data between devices.
 
-use super::axes::{Axes, LastAxes, logical_axes};
+use crate::axes::{Axes, LastAxes, logical_axes};
+use crate::ir::{AxisLink, Effect, OpKind};
 use crate::ir::{Mesh, OpId, ParallelType, Program, TensorId};
-use crate::ops::{AxisLink, Effect, OpKind};
 
 const DEVICE_TYPES: [ParallelType; 3] =
     [ParallelType::DIDx, ParallelType::DIDy, ParallelType::DIDz];
@@ -56,11 +56,11 @@ pub fn devices_of(program: &Program, op: OpId) -> Option<Vec<u32>> {
 /// [`slice_moves`] names.
 pub fn is_resharding(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    let spec = op.kind.spec();
-    if spec.effect == Effect::Alias && op.kind != OpKind::Select {
+    let kind = op.kind;
+    if kind.effect() == Effect::Alias && op.kind != OpKind::Select {
         return slice_moves(program, id);
     }
-    if spec.effect != Effect::Pure && op.kind != OpKind::Select {
+    if kind.effect() != Effect::Pure && op.kind != OpKind::Select {
         return false;
     }
     let mut tensors = op.input_tensors().chain(op.output_tensors());
@@ -73,7 +73,7 @@ pub fn is_resharding(program: &Program, id: OpId) -> bool {
         return false;
     }
     let mut links = Vec::new();
-    (spec.axes)(program, id, &mut links);
+    kind.spec().axes(program, id, &mut links);
     links.retain(|link| !link.broadcast);
     let differ = |p, c| shardings_differ(program, op.kind, (p, c), &links);
     op.input_tensors().any(|p| op.output_tensors().any(|c| differ(p, c)))
@@ -94,7 +94,7 @@ pub fn slice_moves(program: &Program, id: OpId) -> bool {
         return true;
     }
     let mut links = Vec::new();
-    (op.kind.spec().axes)(program, id, &mut links);
+    op.kind.spec().axes(program, id, &mut links);
     let mut last = (LastAxes::default(), LastAxes::default());
     links.iter().filter(|link| !link.broadcast).any(|link| {
         let (from, to) = (last.0.axis(program, link.from), last.1.axis(program, link.to));
@@ -140,7 +140,7 @@ pub fn spreads_made_axis(
     links: &[AxisLink],
 ) -> bool {
     let linked = |at: u32| links.iter().any(|link| link.to == (result, at));
-    kind.spec().makes_axes
+    kind.reshapes()
         && (0..).zip(&logical_axes(program, result).axes).any(|(at, axis)| {
             let device = axis.device().filter(|&device| is_spread(program, result, device));
             device.is_some() && !linked(at)

@@ -9,7 +9,7 @@
 //! [`Exchange::failed`] while its device works, ends with that.
 
 use crate::diag::{Diag, Label, Span, codes};
-use crate::plan::Prepared;
+use crate::lower::Prepared;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use super::simulation::simulate_run;
 use super::trace::Trace;
 use super::{RunResult, Stats};
 use crate::diag::Diag;
-use crate::plan::Prepared;
+use crate::lower::Prepared;
 use crate::plan::cost::CostModel;
 use crate::plan_checks::check_plans;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Null {
 mod tests {
     use super::*;
     use crate::backend::exchange::Threads;
-    use crate::plan::{Sizes, prepare};
+    use crate::lower::{Sizes, prepare};
     use std::time::Duration;
 
     const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{3}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{3}] (DeviceMesh{0 1})) :

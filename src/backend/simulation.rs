@@ -3,7 +3,7 @@
 use super::recorder::{RankRecorder, TimeSource, recorded_parts};
 use super::trace::{Clock, Trace};
 use crate::diag::Diag;
-use crate::plan::Prepared;
+use crate::lower::Prepared;
 use crate::plan::cost::CostModel;
 use crate::plan_checks::walk::{OrderOnly, PlanWalk};
 

@@ -17,32 +17,42 @@
 //! Reading is free; every change goes through [`edit::Edit`], which keeps a journal, so a pass that
 //! rejects leaves the program as it was.
 
+pub mod definitions;
 pub mod edit;
 mod expr;
+pub mod functions;
 mod id;
 mod names;
 mod op;
+mod op_kind;
 pub mod order;
+pub mod places;
 mod program;
-mod renumber;
-mod restyle;
 mod roots;
+pub mod scalar_names;
 mod style;
 mod tensor;
+mod text;
 mod types;
 
+pub use definitions::Definitions;
 pub use expr::{BinaryOp, Expr, ExprId, Exprs, UnaryOp};
 pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use names::{Names, Symbol};
-pub use op::{Attr, AttrKey, AttrValue, Op, OpId, Value};
+pub use op::{Attr, AttrKey, AttrValue, Op, OpId, TEAM_CUT, Value};
+pub use op_kind::{
+    AxisLink, Effect, Layout, Link, OpIdentity, OpKind, Padding, RunsOn, Standalone, name_of,
+};
+pub use order::first_free_number;
 pub use program::{
     Block, BlockId, Comment, CommentPlace, Frame, HostUnit, Program, SourceMap, UnitId,
 };
-pub use renumber::renumber;
-pub use restyle::{restyle, stored_size};
 pub(crate) use roots::set_root_as;
 pub use roots::{RootAs, is_identity};
+pub use scalar_names::{FreeName, free_names};
 pub use style::{Cast, Era, StreamSpelling, Style};
 pub use tensor::{DomainId, IterDomain, Mesh, MeshId, Tensor, TensorId};
+pub(crate) use text::{TextCache, TextWriter, push_integer, push_number};
+pub use text::{domain_text, expr_text, mesh_text, tensor_text};
 pub use types::{DType, IterType, MemoryType, ParallelType};

@@ -3,9 +3,9 @@
 use super::expr::ExprId;
 use super::id::id;
 use super::names::Symbol;
+use super::op_kind::OpKind;
 use super::program::BlockId;
 use super::tensor::{DomainId, TensorId};
-use crate::ops::OpKind;
 use smallvec::SmallVec;
 
 id! {
@@ -170,7 +170,7 @@ pub enum AttrValue {
     Tensor(TensorId),
     /// A domain (of the tensor it selects from, where it has one of that number).
     Domain(DomainId),
-    /// Integers (team, perm). A team that nvFuser cut off ends in [`crate::ops::comm::TEAM_CUT`].
+    /// Integers (team, perm). A team that nvFuser cut off ends in [`TEAM_CUT`].
     Ints(Box<[i64]>),
     /// Flags.
     Bools(Box<[bool]>),
@@ -179,6 +179,9 @@ pub enum AttrValue {
     /// `{start, stop, step}` triples.
     Ranges(Box<[[ExprId; 3]]>),
 }
+
+/// Last element of a [`AttrKey::Team`] that nvFuser cut off (it prints 100 devices, then ` ...`).
+pub const TEAM_CUT: i64 = -1;
 
 /// A keyed attribute.
 pub type Attr = (AttrKey, AttrValue);

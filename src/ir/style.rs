@@ -1,7 +1,7 @@
 //! Spelling features: how one file writes what several eras of nvFuser wrote differently.
 //!
 //! Nothing else in the IR depends on an era: `resolve` notes the features a file uses, `print` reads
-//! them, [`super::restyle`] changes them, and an [`Era`] is only a preset of all features.
+//! them, [`crate::style::restyle`] changes them, and an [`Era`] is only a preset of all features.
 
 /// How the stream parallel type and loop index are spelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,11 +42,11 @@ pub struct Style {
     /// `scatter(in = ` instead of `=scatter(self = `.
     pub scatter_in: bool,
     /// `HirAliasSelect(` instead of `select(` for slices at host level. Both are ops of their own when read;
-    /// [`super::restyle`] makes one of the other.
+    /// [`crate::style::restyle`] makes one of the other.
     pub alias_select: bool,
-    /// Communications have a `backend=`: those that passes make, and all after [`super::restyle`].
+    /// Communications have a `backend=`: those that passes make, and all after [`crate::style::restyle`].
     pub backend: bool,
-    /// `ALLOCATE(mem_type=.., zero_init=..)`: those that passes make, and all after [`super::restyle`].
+    /// `ALLOCATE(mem_type=.., zero_init=..)`: those that passes make, and all after [`crate::style::restyle`].
     pub short_allocate: bool,
     /// HostUnits repeat their lists in `Inputs:` and `Outputs:` lines, as they do since 2024-12-04.
     pub unit_lines: bool,

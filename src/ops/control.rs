@@ -1,20 +1,23 @@
 //! Loops and branches.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes};
-use crate::ir::AttrKey;
-use crate::plan;
-use crate::verify::rules;
+use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use crate::diag::{Diag, Diags, codes};
+use crate::ir::{AttrKey, Effect, Layout, OpId, OpIdentity, Program};
 
 /// Predicate kinds of an IF in a host program.
 pub const PREDICATES: &[&str] = &["Manual"];
 
 /// `FOR`.
 pub const FOR: OpSpec = OpSpec {
-    name: "FOR",
+    identity: OpIdentity {
+        name: "FOR",
+        layout: Layout::Own,
+        results: 0,
+        effect: Effect::Control,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Runs its block once for each index of a domain: `FOR i in iS0{8}:`.",
-    layout: Layout::Own,
-    results: 0,
     args: &[
         ArgSpec::positional(AttrKey::Index, ArgKind::Expr),
         ArgSpec::positional(AttrKey::Domain, ArgKind::Axis),
@@ -22,50 +25,90 @@ pub const FOR: OpSpec = OpSpec {
         ArgSpec::tight("stop", AttrKey::Stop, ArgKind::Expr).optional(),
         ArgSpec::tight("step", AttrKey::Step, ArgKind::Expr).optional(),
     ],
-    effect: Effect::Control,
-    standalone: Standalone::No,
-    axes: no_axes,
-    makes_axes: false,
-    verify: rules::loops::verify,
-    lower: plan::lower_for,
+    relate: None,
+    checks: &[check_loop_bounds, check_empty_block],
+    lower: Lower::Driver,
 };
 
 /// `FOR`.
 pub const FOR_RANGE: OpSpec = OpSpec {
-    name: "FOR",
+    identity: OpIdentity {
+        name: "FOR",
+        layout: Layout::Own,
+        results: 0,
+        effect: Effect::Control,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Runs its block for the indices from a start up to a stop: `FOR i from 0 to 8:`.",
-    layout: Layout::Own,
-    results: 0,
     args: &[
         ArgSpec::positional(AttrKey::Index, ArgKind::Expr),
         ArgSpec::positional(AttrKey::Start, ArgKind::Expr),
         ArgSpec::positional(AttrKey::Stop, ArgKind::Expr),
         ArgSpec::tight("step", AttrKey::Step, ArgKind::Expr).optional(),
     ],
-    effect: Effect::Control,
-    standalone: Standalone::No,
-    axes: no_axes,
-    makes_axes: false,
-    verify: rules::loops::verify,
-    lower: plan::lower_for_range,
+    relate: None,
+    checks: &[check_loop_bounds, check_empty_block],
+    lower: Lower::Driver,
 };
 
 /// `IF`.
 pub const IF: OpSpec = OpSpec {
-    name: "IF",
+    identity: OpIdentity {
+        name: "IF",
+        layout: Layout::Own,
+        results: 0,
+        effect: Effect::Control,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Runs its first block if the condition holds, else its second: `IF Manual ( i == rank ):`.",
-    layout: Layout::Own,
-    results: 0,
     args: &[
         ArgSpec::positional(AttrKey::Predicate, ArgKind::Word(PREDICATES)),
         ArgSpec::operand(ArgKind::Expr),
     ],
-    effect: Effect::Control,
-    standalone: Standalone::No,
-    axes: no_axes,
-    makes_axes: false,
-    verify: rules::branch::verify,
-    lower: plan::lower_if,
+    relate: None,
+    checks: &[check_empty_block],
+    lower: Lower::Driver,
 };
+
+/// V28: the bounds of a loop.
+fn check_loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let int = |key| op.expr(key).and_then(|expr| program.exprs().as_int(expr));
+    let (start, stop, step) = (int(AttrKey::Start), int(AttrKey::Stop), int(AttrKey::Step));
+    let span = program.op_span(id);
+    if step.is_some_and(|step| step <= 0) {
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the step of a loop is not positive"));
+    }
+    if start.is_some_and(|start| start < 0) {
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the start of a loop is negative"));
+    }
+    if let (Some(start), Some(stop)) = (start, stop)
+        && start > stop
+    {
+        let message = format!("a loop from {start} to {stop} runs backwards");
+        diags.push(
+            Diag::error(codes::LOOP_BOUNDS, span, message)
+                .note("loops count upwards from start to stop - 1"),
+        );
+    }
+    let extent = op.domain(AttrKey::Domain).map(|domain| program.domain(domain).extent);
+    if extent.and_then(|extent| program.exprs().as_int(extent)).is_some_and(|extent| extent < 0) {
+        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the extent of a loop is negative"));
+    }
+}
+
+/// A loop or a branch that does nothing. Passes leave an empty branch in front of an ELSE, as nvFuser does.
+fn check_empty_block(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let empty = |at: usize| op.blocks.get(at).map(|&block| program.block(block).ops.is_empty());
+    let what = match (empty(0), empty(1)) {
+        (Some(true), None | Some(true)) => format!("this `{}`", op.kind.name()),
+        (Some(false), Some(true)) => "the `ELSE` of this `IF`".to_owned(),
+        _ => return,
+    };
+    let message = format!("{what} has no statements in it");
+    let note = "indent the statements that belong to it, or put them into braces; the next line is not part of it";
+    diags.push(Diag::error(codes::EMPTY_BLOCK, program.op_span(id), message).note(note).warning());
+}

@@ -1,87 +1,156 @@
 //! Copies of whole tensors, with or without a permutation of their axes.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Padding, Standalone};
-use crate::ir::AttrKey;
-use crate::plan;
-use crate::verify::rules;
+use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::tensor_checks;
+use crate::axes::pairing::{
+    self, AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis,
+    link_pairs, rank_mismatch,
+};
+use crate::diag::{Diag, codes};
+use crate::ir::{AttrKey, AxisLink, Op, OpId, OpIdentity, Program, Standalone, TensorId};
+use crate::plan::{PlanBuilder, View, copy_into};
 
 /// Cache hints.
 pub const CACHE_OPS: &[&str] = &["AllLevels", "Streaming", "Global"];
 
 /// `Set`.
 pub const SET: OpSpec = OpSpec {
-    name: "Set",
+    identity: OpIdentity { name: "Set", standalone: Standalone::Yes, ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Copies a tensor or a scalar.",
-    layout: Layout::TwoLines(Padding::Padded),
-    results: 1,
     args: &[
         ArgSpec::operand(ArgKind::Operand),
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
-    effect: Effect::Pure,
-    standalone: Standalone::Yes,
-    axes: rules::copy::axes,
-    makes_axes: false,
-    verify: rules::copy::verify,
-    lower: plan::lower_set,
+    relate: Some(pairing::link_copy),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lower_set),
 };
 
 /// `Set.Permute`.
 pub const SET_PERMUTE: OpSpec = OpSpec {
-    name: "Set.Permute",
+    identity: OpIdentity { name: "Set.Permute", ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Copies a tensor with its axes permuted.",
-    layout: Layout::TwoLines(Padding::Padded),
-    results: 1,
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
         ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
     ],
-    effect: Effect::Pure,
-    standalone: Standalone::No,
-    axes: rules::permute::axes,
-    makes_axes: false,
-    verify: rules::permute::verify,
-    lower: plan::lower_set_permute,
+    relate: Some(link_permute),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lower_set_permute),
 };
 
 /// `SegmenterSet`.
 pub const SEGMENTER_SET: OpSpec = OpSpec {
-    name: "SegmenterSet",
+    identity: OpIdentity { name: "SegmenterSet", ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Copies a tensor at the border of two segments.",
-    layout: Layout::TwoLines(Padding::Padded),
-    results: 1,
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
     ],
-    effect: Effect::Pure,
-    standalone: Standalone::No,
-    axes: rules::copy::axes,
-    makes_axes: false,
-    verify: rules::copy::verify,
-    lower: plan::lower_set,
+    relate: Some(pairing::link_copy),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lower_set),
 };
 
 /// `SegmenterSet.Permute`.
 pub const SEGMENTER_SET_PERMUTE: OpSpec = OpSpec {
-    name: "SegmenterSet.Permute",
+    identity: OpIdentity { name: "SegmenterSet.Permute", ..OpIdentity::TENSOR_OP },
     spellings: &[],
     summary: "Copies a tensor at the border of two segments with its axes permuted.",
-    layout: Layout::TwoLines(Padding::Padded),
-    results: 1,
     args: &[
         ArgSpec::operand(ArgKind::Tensor),
         ArgSpec::tight("cache_op", AttrKey::CacheOp, ArgKind::Word(CACHE_OPS)).optional(),
         ArgSpec::tight("perm", AttrKey::Perm, ArgKind::Ints).optional(),
     ],
-    effect: Effect::Pure,
-    standalone: Standalone::No,
-    axes: rules::permute::axes,
-    makes_axes: false,
-    verify: rules::permute::verify,
-    lower: plan::lower_set_permute,
+    relate: Some(link_permute),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lower_set_permute),
 };
+
+/// Set.Permute: axis k of the result is axis `perm[k]` of the operand.
+pub fn link_permute(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (from, to) = both_sides(program, op)?;
+    if has_split_axis(&[&from, &to]) {
+        return Ok(());
+    }
+    let a = from.stored();
+    let b: AxisPositions = to.stored();
+    if a.len() != b.len() {
+        return Err(rank_mismatch(program, op, &from, a.len(), b.len(), &to));
+    }
+    // Without numbers nothing says which axis is which.
+    let Some(perm) = program.op(op).ints(AttrKey::Perm) else { return Ok(()) };
+    let order: Option<AxisPositions> = perm.iter().map(|&k| u32::try_from(k).ok()).collect();
+    let order = order.filter(|order| order.len() == b.len() && is_permutation(order));
+    let Some(order) = order else { return Err(permutation_mismatch(program, &to, b.len())) };
+    let sources: AxisPositions = order.iter().map(|&k| a[k as usize]).collect();
+    link_pairs(&from, &to, &sources, &b, links);
+    Ok(())
+}
+
+fn is_permutation(order: &[u32]) -> bool {
+    let mut seen = 0u64;
+    for &k in order {
+        if k as usize >= order.len().min(64) || seen >> k & 1 == 1 {
+            return false;
+        }
+        seen |= 1 << k;
+    }
+    true
+}
+
+fn permutation_mismatch(program: &Program, to: &LinkSide, rank: usize) -> AxisMismatch {
+    let name = program.tensor_name(to.tensor);
+    AxisMismatch {
+        code: codes::PERMUTATION,
+        message: format!("`perm=` of `{name}` is not an order of its {} axes", rank),
+        note: format!("it lists each of 0 to {} once", rank.saturating_sub(1)),
+        tensor: Some(to.tensor),
+    }
+}
+
+/// `Set` of a tensor copies it; `Set` of a scalar names it.
+pub fn lower_set(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    if op.output_tensors().next().is_none() {
+        return super::pointwise::bind_scalar(cx, op, "");
+    }
+    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let src = cx.input(input)?;
+    copy_into(cx, input, src, result)
+}
+
+/// `Set.Permute`: the result's axes in printed order are the input's stored axes in the order of the
+/// result's domain numbers, unless `perm=` says otherwise.
+pub fn lower_set_permute(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (input, result) = (cx.operand(op, 0)?, cx.result(op)?);
+    let source = cx.input(input)?;
+    let perm = permutation(cx, op, result)?;
+    let mut sorted = perm.clone();
+    sorted.sort_unstable();
+    if sorted.len() != source.dims.len() || sorted.iter().enumerate().any(|(i, &p)| i != p) {
+        let message = format!(
+            "`perm` {perm:?} is not a permutation of the {} axes of {}",
+            source.dims.len(),
+            cx.name(input)
+        );
+        return Err(cx.error(codes::SHAPES, message));
+    }
+    let dims = perm.iter().map(|&from| source.dims[from]).collect();
+    copy_into(cx, input, View { dims, ..source }, result)
+}
+
+fn permutation(cx: &PlanBuilder<'_>, op: &Op, result: TensorId) -> Result<Vec<usize>, Diag> {
+    let Some(perm) = op.ints(AttrKey::Perm) else {
+        let message = format!("the permutation of {} is not known", cx.name(result));
+        return Err(cx
+            .error(codes::NEEDED, message)
+            .note("the domains of the result have no numbers: give `perm={...}`"));
+    };
+    Ok(perm.iter().map(|&p| usize::try_from(p).unwrap_or(usize::MAX)).collect())
+}

@@ -1,38 +1,181 @@
 //! Fused groups and compiled kernels.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes, no_checks};
-use crate::ir::AttrKey;
-use crate::plan;
-use crate::verify::rules;
+use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, has_split_axis, link_pairs};
+use crate::diag::{Diag, Diags, codes};
+use crate::ir::places::{count, declared};
+use crate::ir::{
+    AttrKey, AxisLink, Effect, Layout, OpId, OpIdentity, Program, TensorId, UnitId, Value,
+    expr_text,
+};
+use crate::plan::PlanBuilder;
 
 /// `PostOnStream`.
 pub const POST_ON_STREAM: OpSpec = OpSpec {
-    name: "PostOnStream",
+    identity: OpIdentity {
+        name: "PostOnStream",
+        layout: Layout::Own,
+        results: 0,
+        effect: Effect::Opaque,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Runs a HostUnit on the current stream: its operands are the unit, then the inputs; its results the outputs.",
-    layout: Layout::Own,
-    results: 0,
     args: &[],
-    effect: Effect::Opaque,
-    standalone: Standalone::No,
-    axes: rules::post::axes,
-    makes_axes: false,
-    verify: rules::post::verify,
-    lower: plan::lower_post_on_stream,
+    relate: Some(link_post_on_stream),
+    checks: &[check_post],
+    lower: Lower::Driver,
 };
 
 /// `LaunchKernel`.
 pub const LAUNCH_KERNEL: OpSpec = OpSpec {
-    name: "LaunchKernel",
+    identity: OpIdentity {
+        name: "LaunchKernel",
+        layout: Layout::Own,
+        results: 0,
+        effect: Effect::Opaque,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Launches the compiled kernel of a group.",
-    layout: Layout::Own,
-    results: 0,
     args: &[ArgSpec::tight("Group ID", AttrKey::GroupId, ArgKind::Int)],
-    effect: Effect::Opaque,
-    standalone: Standalone::No,
-    axes: no_axes,
-    makes_axes: false,
-    verify: no_checks,
-    lower: plan::lower_launch_kernel,
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lower_launch_kernel),
 };
+
+/// PostOnStream: operand k with the unit's input k, result k with the unit's output k.
+pub fn link_post_on_stream(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let Some(unit) = program.posted_unit(program.op(op)) else { return Ok(()) };
+    let unit = &program.units()[unit];
+    let inputs = unit.inputs.iter().filter_map(|value| value.tensor());
+    let outputs = unit.outputs.iter().filter_map(|value| value.tensor());
+    let pairs = program
+        .op(op)
+        .input_tensors()
+        .zip(inputs)
+        .chain(program.op(op).output_tensors().zip(outputs));
+    for (host, inner) in pairs {
+        let (from, to) = (LinkSide::new(program, host), LinkSide::new(program, inner));
+        if has_split_axis(&[&from, &to]) {
+            continue;
+        }
+        if from.stored().len() != to.stored().len() {
+            return Err(AxisMismatch {
+                code: codes::UNIT_TENSOR,
+                message: format!(
+                    "`{}` has {} axes, but HostUnit{} calls it `{}` with {}",
+                    program.tensor_name(host),
+                    from.stored().len(),
+                    unit.number,
+                    program.tensor_name(inner),
+                    to.stored().len()
+                ),
+                note: String::new(),
+                tensor: Some(inner),
+            });
+        }
+        link_pairs(&from, &to, &from.stored(), &to.stored(), links);
+    }
+    Ok(())
+}
+
+/// A post names a unit of the program (V23) and has its inputs and outputs (V24).
+fn check_post(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let Some(number) = op.posted_number() else { return };
+    let Some(unit_id) = program.unit_by_number(number) else {
+        let known: Vec<String> =
+            program.units().iter().map(|(_, u)| format!("HostUnit{}", u.number)).collect();
+        let note = if known.is_empty() {
+            format!(
+                "write a section `HostUnit{number}: Inputs={{..}} -> Outputs={{..}}` behind the body"
+            )
+        } else {
+            format!("the program has {}", known.join(", "))
+        };
+        let message = format!("PostOnStream of HostUnit{number}, which the program does not have");
+        diags.push(Diag::error(codes::UNKNOWN_UNIT, program.op_span(id), message).note(note));
+        return;
+    };
+    let unit = &program.units()[unit_id];
+    let inputs = op
+        .operands
+        .iter()
+        .filter(|value| matches!(value, Value::Tensor(_) | Value::Scalar(_)))
+        .count();
+    let sides =
+        [("input", inputs, unit.inputs.len()), ("output", op.results.len(), unit.outputs.len())];
+    for (what, found, need) in sides {
+        if found != need {
+            let found = count(found, what, &format!("{what}s"));
+            let message = format!("PostOnStream has {found}, but HostUnit{number} has {need}");
+            diags.push(Diag::error(codes::UNIT_COUNT, program.op_span(id), message));
+        }
+    }
+    for (host, inner) in program.posted_inputs(op, unit_id) {
+        check_post_value(program, id, host, inner, diags);
+    }
+    for (host, inner) in op.results.iter().zip(&unit.outputs) {
+        check_post_value(program, id, *host, *inner, diags);
+    }
+}
+
+/// A tensor is handed over for a tensor and a scalar for a scalar.
+fn check_post_value(program: &Program, op: OpId, host: Value, inner: Value, diags: &mut Diags) {
+    let text = |value: Value| match value {
+        Value::Scalar(expr) => format!("the scalar `{}`", expr_text(program, expr)),
+        Value::Tensor(tensor) => format!("the tensor `{}`", program.tensor_name(tensor)),
+        Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => String::new(),
+    };
+    match (host, inner) {
+        (Value::Tensor(host), Value::Tensor(inner)) => check_dtype(program, op, host, inner, diags),
+        (Value::Tensor(_), Value::Scalar(_)) | (Value::Scalar(_), Value::Tensor(_)) => {
+            let message =
+                format!("PostOnStream has {} where the unit has {}", text(host), text(inner));
+            diags.push(
+                Diag::error(codes::UNIT_PORT, program.op_span(op), message)
+                    .note("inputs and outputs belong together by their position in the lists"),
+            );
+        }
+        _ => {}
+    }
+}
+
+fn check_dtype(program: &Program, op: OpId, host: TensorId, inner: TensorId, diags: &mut Diags) {
+    let (a, b) = (program.tensor(host).dtype, program.tensor(inner).dtype);
+    if a != b {
+        let (name, other) = (program.tensor_name(host), program.tensor_name(inner));
+        let message = format!("`{name}` is {}, but the unit's `{other}` is {}", a.name(), b.name());
+        let diag = Diag::error(codes::UNIT_TENSOR, program.op_span(op), message);
+        diags.push(declared(diag, program, inner, op));
+    }
+}
+
+/// What a PostOnStream calls.
+pub struct LaunchCall {
+    /// The unit.
+    pub unit: UnitId,
+    /// Operands for the unit's inputs, in order.
+    pub inputs: Vec<TensorId>,
+    /// Results for the unit's outputs, in order.
+    pub outputs: Vec<TensorId>,
+}
+
+/// The unit and tensors of a PostOnStream; `None` if it names no unit of the program.
+pub fn launch_call(program: &Program, id: OpId) -> Option<LaunchCall> {
+    let op = program.op(id);
+    let unit = program.posted_unit(op)?;
+    Some(LaunchCall {
+        unit,
+        inputs: op.input_tensors().collect(),
+        outputs: op.output_tensors().collect(),
+    })
+}
+
+/// `lower` of LaunchKernel: its kernel is not in the text.
+pub fn lower_launch_kernel(cx: &mut PlanBuilder<'_>, _: OpId) -> Result<(), Diag> {
+    let message = "`LaunchKernel` cannot run: the text does not hold the kernel that it launches";
+    let note = "write the kernel's ops as a HostUnit and post it with `PostOnStream`, or in the place of the launch";
+    Err(cx.error(codes::CANNOT_RUN, message).note(note))
+}

@@ -1,6 +1,7 @@
-//! The op table: one line an op, one file a family.
+//! The op table: one line an op; an op's row, axis links, checks and lowering are in its family's file or folder.
 //!
-//! [`OpKind`] is the row number; [`OpKind::spec`] the row. Names resolve in [`find`].
+//! [`OpKind`] is a row's handle, opaque to modules below this one; [`OpKind::spec`] is the row. Names resolve in
+//! [`find`].
 
 pub mod comm;
 pub mod control;
@@ -16,23 +17,30 @@ pub mod scalar;
 pub mod shape;
 pub mod spec;
 pub mod stream;
+mod tensor_checks;
 
-pub use spec::{
-    ArgKind, ArgSpec, AxisLink, Effect, Equals, Layout, Link, OpSpec, Padding, Presence, Standalone,
-};
+pub use spec::{ArgKind, ArgSpec, Equals, OpSpec, Presence};
 
-use crate::ir::{AttrKey, OpId, Program};
+use crate::ir::{OpIdentity, OpKind};
 
 macro_rules! op_table {
     ($($kind:ident => $spec:path,)*) => {
-        /// Row of the op table.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        #[allow(missing_docs, reason = "the rows document themselves: OpSpec::summary")]
-        pub enum OpKind { $($kind,)* }
+        /// Row numbers.
+        enum Row { $($kind,)* }
 
         static TABLE: &[&OpSpec] = &[$(&$spec,)*];
 
+        #[allow(
+            non_upper_case_globals,
+            missing_docs,
+            reason = "kinds are matched like variants; the rows document themselves: OpSpec::summary"
+        )]
         impl OpKind {
+            $(pub const $kind: OpKind = {
+                const IDENTITY: OpIdentity = $spec.identity.at_row(Row::$kind as u8);
+                OpKind::new(&IDENTITY)
+            };)*
+
             /// All kinds in table order.
             pub const ALL: &'static [OpKind] = &[$(OpKind::$kind,)*];
         }
@@ -91,7 +99,7 @@ op_table! {
 impl OpKind {
     /// The op's declaration.
     pub fn spec(self) -> &'static OpSpec {
-        TABLE[self as usize]
+        TABLE[self.row()]
     }
     /// Whether the op permutes the axes of its operand, and so has a permutation
     /// ([`AttrKey::Perm`]).
@@ -100,19 +108,13 @@ impl OpKind {
     }
 }
 
-/// What people call an op: a pointwise one by the function that it computes.
-pub fn name_of(program: &Program, op: OpId) -> &str {
-    let op = program.op(op);
-    op.word(AttrKey::Function).map_or(op.kind.spec().name, |word| program.name(word))
-}
-
 /// The kind of a head word, in any style's spelling. Pointwise functions are not ops of their own:
-/// see [`pointwise::find`].
+/// see [`crate::ir::functions`].
 pub fn find(name: &str) -> Option<OpKind> {
     OpKind::ALL.iter().copied().find(|kind| {
         let spec = kind.spec();
         has_head_word(*kind)
-            && (spec.name == name || spec.spellings.iter().any(|(other, _)| *other == name))
+            && (kind.name() == name || spec.spellings.iter().any(|(other, _)| *other == name))
     })
 }
 
@@ -120,7 +122,7 @@ pub fn find(name: &str) -> Option<OpKind> {
 pub fn head_words() -> impl Iterator<Item = &'static str> {
     OpKind::ALL.iter().filter(|kind| has_head_word(**kind)).flat_map(|kind| {
         let spec = kind.spec();
-        std::iter::once(spec.name).chain(spec.spellings.iter().map(|(name, _)| *name))
+        std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name))
     })
 }
 

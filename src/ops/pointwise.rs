@@ -1,235 +1,304 @@
-//! Pointwise ops: one kind, with the function in [`AttrKey::Function`].
-//!
-//! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs hold the newest
-//! spelling (`max`, `__to_float`), whatever the file said; [`spelled`] turns it back.
+//! Pointwise ops: one kind, with the function in [`AttrKey::Function`]; [`crate::ir::functions`] lists the functions.
 
-use super::spec::{Effect, Layout, OpSpec, Standalone};
-use crate::ir::{AttrKey, Cast, Style};
-use crate::plan;
-use crate::verify::rules;
+use super::spec::{Lower, OpSpec};
+use super::tensor_checks;
+use crate::axes::pairing::{AxisMismatch, LinkResult, LinkSide, link_equal_lists, result_side};
+use crate::diag::{Diag, Diags, codes};
+use crate::ir::places::declared;
+use crate::ir::{
+    AttrKey, AxisLink, DType, IterDomain, Layout, Op, OpId, OpIdentity, Program, Standalone,
+    TensorId, Value, domain_text, first_free_number, mesh_text,
+};
+use crate::plan::{
+    Arg, Function, InstKind, Kernel, PlanBuilder, Scalar, Step, View, apply, expanded,
+};
+use smallvec::SmallVec;
 
 /// `pointwise`.
 pub const POINTWISE: OpSpec = OpSpec {
-    name: "pointwise",
+    identity: OpIdentity {
+        name: "pointwise",
+        layout: Layout::Pointwise,
+        standalone: Standalone::Binary,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Applies a function to each element; operands broadcast.",
-    layout: Layout::Pointwise,
-    results: 1,
     args: &[],
-    effect: Effect::Pure,
-    standalone: Standalone::Binary,
-    axes: rules::pointwise::axes,
-    makes_axes: false,
-    verify: rules::pointwise::verify,
-    lower: plan::lower_pointwise,
+    relate: Some(link_pointwise),
+    checks: &[check_pointwise, check_integer_functions],
+    lower: Lower::Instructions(lower_pointwise),
 };
 
 /// The attribute that holds the function.
 pub const FUNCTION: AttrKey = AttrKey::Function;
 
-/// A function of scalars.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Function {
-    /// `exp`; for operators their symbol.
-    pub name: &'static str,
-    /// Number of operands.
-    pub arity: usize,
-    /// Whether the name ends in `f` where the result is a `float`.
-    pub suffix: bool,
-    /// Whether it is written as an operator.
-    pub operator: bool,
+/// Pointwise ops: every tensor operand's stored axes with the result's.
+pub fn link_pointwise(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let operands: SmallVec<[TensorId; 4]> = program.op(op).input_tensors().collect();
+    if operands.is_empty() {
+        return Ok(());
+    }
+    let to = result_side(program, op)?;
+    let axes = to.stored();
+    for tensor in operands {
+        let from = LinkSide::new(program, tensor);
+        let paired = link_equal_lists(program, op, (&from, &from.stored()), (&to, &axes), links);
+        paired.map_err(|mismatch| {
+            let fewer = from.stored().len() < axes.len();
+            let note =
+                if fewer { broadcast_note(program, &from, axes.len()) } else { mismatch.note };
+            AxisMismatch { note, ..mismatch }
+        })?;
+    }
+    Ok(())
 }
 
-const fn named(name: &'static str, arity: usize) -> Function {
-    Function { name, arity, suffix: false, operator: false }
-}
-const fn suffixed(name: &'static str, arity: usize) -> Function {
-    Function { name, arity, suffix: true, operator: false }
-}
-const fn operator(name: &'static str, arity: usize) -> Function {
-    Function { name, arity, suffix: false, operator: true }
+/// The `broadcast` that gives an operand the leading axes that it lacks.
+fn broadcast_note(program: &Program, from: &LinkSide, rank: usize) -> String {
+    let number = first_free_number(program.tensors().iter().map(|(_, tensor)| tensor.number));
+    let free = first_free_number(program.all_domains().map(|domain| domain.number));
+    let missing = rank - from.stored().len();
+    let stored = program.domains(from.tensor).iter().filter(|domain| !domain.is_reduction());
+    let all = (0..missing).map(|_| None).chain(stored.map(Some));
+    let axis = |(number, domain): (u32, Option<&IterDomain>)| match domain {
+        None => format!("bS{number}{{1}}"),
+        Some(domain) => domain_text(program, &IterDomain { number, ..*domain }),
+    };
+    let axes: Vec<String> = (free..).zip(all).map(axis).collect();
+    let tensor = program.tensor(from.tensor);
+    let (name, axes) = (program.tensor_name(from.tensor), axes.join(", "));
+    let mesh = match tensor.mesh {
+        Some(_) => format!(" ({})", mesh_text(program, tensor.mesh)),
+        None => String::new(),
+    };
+    let flags: Vec<&str> = (0..rank).map(|k| if k < missing { "true" } else { "false" }).collect();
+    format!(
+        "axes are not added by themselves: write `T{number}_l_{}[{axes}]{mesh} = broadcast( {name}, flags = {{{}}} )` before it, and T{number} instead of {name}",
+        tensor.dtype.name(),
+        flags.join(", ")
+    )
 }
 
-/// All functions but casts. `-` stands once for each number of operands.
-pub static FUNCTIONS: &[Function] = &[
-    operator("-", 1),
-    operator("!", 1),
-    operator("~", 1),
-    operator("+", 2),
-    operator("-", 2),
-    operator("*", 2),
-    operator("/", 2),
-    operator("%", 2),
-    operator("<<", 2),
-    operator(">>", 2),
-    operator("==", 2),
-    operator("!=", 2),
-    operator(">=", 2),
-    operator(">", 2),
-    operator("<=", 2),
-    operator("<", 2),
-    operator("&&", 2),
-    operator("||", 2),
-    operator("&", 2),
-    operator("|", 2),
-    operator("^", 2),
-    named("bit_cast", 1),
-    named("abs", 1),
-    suffixed("acos", 1),
-    suffixed("acosh", 1),
-    suffixed("asin", 1),
-    suffixed("asinh", 1),
-    suffixed("atan", 1),
-    suffixed("atanh", 1),
-    suffixed("ceil", 1),
-    suffixed("cos", 1),
-    suffixed("cosh", 1),
-    suffixed("exp", 1),
-    suffixed("exp2", 1),
-    suffixed("expm1", 1),
-    suffixed("erf", 1),
-    suffixed("erfc", 1),
-    suffixed("erfinv", 1),
-    suffixed("erfcinv", 1),
-    suffixed("floor", 1),
-    named("frac", 1),
-    named("std::imag", 1),
-    named("silu", 1),
-    suffixed("lgamma", 1),
-    suffixed("log", 1),
-    suffixed("log10", 1),
-    suffixed("log1p", 1),
-    suffixed("log2", 1),
-    named("std::real", 1),
-    named("reciprocal", 1),
-    named("relu", 1),
-    suffixed("rsqrt", 1),
-    suffixed("nearbyint", 1),
-    named("sigmoid", 1),
-    suffixed("signbit", 1),
-    suffixed("sin", 1),
-    suffixed("sinh", 1),
-    suffixed("sqrt", 1),
-    suffixed("tan", 1),
-    suffixed("tanh", 1),
-    suffixed("trunc", 1),
-    suffixed("bit_ceil", 1),
-    named("print", 1),
-    named("isfinite", 1),
-    named("isinf", 1),
-    named("isnan", 1),
-    named("isneginf", 1),
-    named("isposinf", 1),
-    named("isreal", 1),
-    suffixed("atan2", 2),
-    suffixed("fmod", 2),
-    named("max", 2),
-    named("min", 2),
-    named("fmax", 2),
-    named("fmin", 2),
-    named("nextafter", 2),
-    named("pow", 2),
-    named("remainder", 2),
-    named("ceilDiv", 2),
-    named("gcd", 2),
-    named("std::complex", 2),
-    named("clamp", 3),
-    named("lerp", 3),
-    named("threshold", 3),
-    named("where", 3),
+/// Functions that return their operands' type.
+const SAME: &[&str] = &[
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "max",
+    "min",
+    "fmax",
+    "fmin",
+    "fmod",
+    "pow",
+    "remainder",
+    "atan2",
+    "gcd",
+    "relu",
+    "sigmoid",
+    "silu",
+    "reciprocal",
+    "rsqrt",
+    "sqrt",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sin",
+    "cos",
+    "tan",
+    "tanh",
+    "erf",
+    "&",
+    "|",
+    "^",
+    "<<",
+    ">>",
+    "clamp",
+    "lerp",
 ];
 
-/// Casts that changed their spelling: the newer one, then the older.
-pub static CASTS: &[(&str, &str)] = &[
-    ("__to_float", "(float)"),
-    ("__to_double", "(double)"),
-    ("__to_bool", "(bool)"),
-    ("__to_int8", "(int8_t)"),
-    ("__to_int16", "(int16_t)"),
-    ("__to_int32", "(int32_t)"),
-    ("__to_int64", "(int64_t)"),
-    ("__to_uint8", "(uint8_t)"),
-    ("__to_uint16", "(uint16_t)"),
-    ("__to_uint32", "(uint32_t)"),
-    ("__to_uint64", "(uint64_t)"),
-    ("__to_index", "(nvfuser_index_t)"),
-    ("__real_then_to_float", "(float)std::real"),
-    ("__real_then_to_double", "(double)std::real"),
-    ("__real_then_to_bool", "(bool)std::real"),
-    ("__real_then_to_int8", "(int8_t)std::real"),
-    ("__real_then_to_int16", "(int16_t)std::real"),
-    ("__real_then_to_int32", "(int32_t)std::real"),
-    ("__real_then_to_int64", "(int64_t)std::real"),
-    ("__real_then_to_uint8", "(uint8_t)std::real"),
-    ("__real_then_to_uint16", "(uint16_t)std::real"),
-    ("__real_then_to_uint32", "(uint32_t)std::real"),
-    ("__real_then_to_uint64", "(uint64_t)std::real"),
-    ("__real_then_to_index", "(nvfuser_index_t)std::real"),
-    ("__to_complex_float", "(std::complex<float>)"),
-    ("__to_complex_double", "(std::complex<double>)"),
-    ("__half2complex_float", "(std::complex<float>)__half2float"),
-    ("__half2complex_double", "(std::complex<double>)__half2double"),
-    ("__bfloat2complex_float", "(std::complex<float>)__bfloat2float"),
-    ("__bfloat2complex_double", "(std::complex<double>)__bfloat2double"),
-];
+/// Functions that return `bool`.
+const COMPARE: &[&str] = &["==", "!=", ">=", ">", "<=", "<"];
 
-static CAST: Function = named("cast", 1);
+/// Functions of integers and truth values.
+const INTEGERS: &[&str] = &["~", "<<", ">>", "&", "|", "^", "gcd", "ceilDiv"];
 
-/// Halves of cast names `__A2B` that all eras spell alike.
-const NARROW: &[&str] = &["half", "bfloat", "e5m2", "e4m3", "e8m0", "e2m1"];
-const WIDE: &[&str] =
-    &["float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat"];
-
-/// The function of a name in the newest spelling, with or without its `f`; operators by their number
-/// of operands.
-pub fn find(name: &str, arity: usize) -> Option<&'static Function> {
-    let found = FUNCTIONS
-        .iter()
-        .find(|f| f.name == name && f.arity == arity)
-        .or_else(|| FUNCTIONS.iter().find(|f| f.name == name))
-        .or_else(|| FUNCTIONS.iter().find(|f| f.suffix && name.strip_suffix('f') == Some(f.name)));
-    found.or_else(|| is_cast(name).then_some(&CAST))
-}
-
-/// Whether a name is a cast in the newest spelling.
-pub fn is_cast(name: &str) -> bool {
-    CASTS.iter().any(|(new, _)| *new == name) || is_narrow_cast(name)
-}
-
-/// `__float2half`, `__e4m32float`, `__real_then_2half`.
-fn is_narrow_cast(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix("__") else { return false };
-    let to_narrow = NARROW.iter().any(|narrow| {
-        let from = rest.strip_suffix(narrow).and_then(|from| from.strip_suffix('2'));
-        from.is_some_and(|from| from == "real_then_" || WIDE.contains(&from))
-    });
-    let from_narrow = NARROW.iter().any(|narrow| {
-        let to = rest.strip_prefix(narrow).and_then(|to| to.strip_prefix('2'));
-        to.is_some_and(|to| WIDE.contains(&to))
-    });
-    to_narrow || from_narrow
-}
-
-/// A name as a file of this style spells it, in the newest spelling.
-pub fn canonical<'n>(name: &'n str, style: &Style) -> &'n str {
-    match name {
-        "fmax" if !style.short_max => "max",
-        "fmin" if !style.short_max => "min",
-        _ if name.starts_with('(') => {
-            CASTS.iter().find(|(_, old)| *old == name).map_or(name, |(new, _)| new)
-        }
-        _ => name,
+/// V51: functions of integers have no real operand or result.
+fn check_integer_functions(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let name = op.word(AttrKey::Function).map_or("", |name| program.name(name));
+    if !INTEGERS.contains(&name) {
+        return;
+    }
+    let mut tensors = op.input_tensors().chain(op.output_tensors());
+    if let Some(real) = tensors.find(|&tensor| program.tensor(tensor).dtype.is_float()) {
+        let (text, dtype) = (program.tensor_name(real), program.tensor(real).dtype.name());
+        let message = format!("`{name}` needs integers, but `{text}` is {dtype}");
+        let diag = Diag::error(codes::INTEGER_FUNCTION, program.op_span(id), message);
+        let note = "give it integers or truth values; a cast such as `__to_int64(..)`, `(int64_t)(..)` in older spellings, makes integers of reals";
+        diags.push(declared(diag, program, real, id).note(note));
     }
 }
 
-/// A name in the newest spelling as a file of this style spells it.
-pub fn spelled<'n>(name: &'n str, style: &Style) -> &'n str {
-    match name {
-        "max" if !style.short_max => "fmax",
-        "min" if !style.short_max => "fmin",
-        _ if style.cast == Cast::C && name.starts_with("__") => {
-            CASTS.iter().find(|(new, _)| *new == name).map_or(name, |(_, old)| old)
+/// V33: the operands of arithmetic have the result's element type, those of a comparison one type, and
+/// `where` chooses by a `bool`.
+fn check_pointwise(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let Some(name) = op.word(AttrKey::Function).map(|name| program.name(name)) else { return };
+    let Some(result) = op.output_tensors().next() else { return };
+    let tensors: SmallVec<[TensorId; 4]> = op.input_tensors().collect();
+    let Some(&first) = tensors.first() else { return };
+    let is = |tensor: TensorId| program.tensor(tensor).dtype;
+    let plain = |list: &[&str]| {
+        list.contains(&name) || name.strip_suffix('f').is_some_and(|n| list.contains(&n))
+    };
+    if plain(SAME) {
+        tensor_checks::check_one_dtype(program, id, diags);
+    } else if COMPARE.contains(&name) {
+        if let Some(&other) = tensors.iter().find(|t| is(**t) != is(first)) {
+            tensor_checks::report_dtypes(program, id, (first, other), diags);
         }
-        _ => name,
+        require_bool(program, id, result, "a comparison gives", diags);
+    } else if name == "where" {
+        let condition = op.operands.first().and_then(|value| value.tensor());
+        if let Some(condition) = condition {
+            require_bool(program, id, condition, "`where` chooses by", diags);
+        }
+        let rest = if condition.is_some() { &tensors[1..] } else { &tensors[..] };
+        if let Some(&other) = rest.iter().find(|t| is(**t) != is(result)) {
+            tensor_checks::report_dtypes(program, id, (other, result), diags);
+        }
+    }
+}
+
+fn require_bool(program: &Program, id: OpId, tensor: TensorId, why: &str, diags: &mut Diags) {
+    let found = program.tensor(tensor).dtype;
+    if found != DType::Bool {
+        let message =
+            format!("{why} bool, but `{}` is {}", program.tensor_name(tensor), found.name());
+        diags.push(declared(
+            Diag::error(codes::DTYPE, program.op_span(id), message),
+            program,
+            tensor,
+            id,
+        ));
+    }
+}
+
+/// The function of a pointwise op.
+fn function_name<'a>(cx: &PlanBuilder<'a>, op: &Op) -> &'a str {
+    op.word(AttrKey::Function).map_or("", |word| cx.program.name(word))
+}
+
+pub(crate) fn bind_scalar(cx: &mut PlanBuilder<'_>, op: &Op, function: &str) -> Result<(), Diag> {
+    let mut values = Vec::new();
+    for operand in &op.operands {
+        match operand {
+            Value::Scalar(expr) => values.push(cx.scalar(*expr)?),
+            Value::Tensor(_)
+            | Value::Stream(_)
+            | Value::Handle(_)
+            | Value::Unit(_)
+            | Value::Op(_) => {
+                return Err(cx.error(codes::CANNOT_RUN, "a scalar that depends on tensor elements"));
+            }
+        }
+    }
+    let value = apply(function, &values).map_err(|error| cx.eval_error(error))?;
+    let name = op.results.iter().find_map(|v| cx.program.exprs().as_name(v.scalar()?));
+    if let Some(name) = name {
+        cx.locals.push(name, value);
+    }
+    Ok(())
+}
+
+/// A pointwise function over tensors (or of scalars, at plan time).
+pub fn lower_pointwise(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let text = function_name(cx, op);
+    if op.output_tensors().next().is_none() {
+        return bind_scalar(cx, op, text);
+    }
+    let result = cx.result(op)?;
+    let Some(function) = Function::parse(text, op.operands.len()) else {
+        return Err(cx.error(codes::CANNOT_RUN, format!("`{text}` cannot run yet")));
+    };
+    let mut sources = Vec::new();
+    for operand in &op.operands {
+        sources.push(match operand {
+            Value::Tensor(tensor) => Ok((*tensor, cx.input(*tensor)?)),
+            Value::Scalar(expr) => Err(cx.scalar(*expr)?),
+            Value::Stream(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
+                return Err(
+                    cx.error(codes::CANNOT_RUN, format!("an operand of `{text}` is not a value"))
+                );
+            }
+        });
+    }
+    let output = cx.output(result)?;
+    let shape = output.shape();
+    let mut inputs: SmallVec<[View; 2]> = SmallVec::new();
+    let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
+    for source in sources {
+        match source {
+            Ok((tensor, view)) => {
+                let Some(fit) = expanded(&view, &shape) else {
+                    return Err(cx.shape_error(tensor, &view.shape(), result, &shape));
+                };
+                args.push(Arg::Input(inputs.len() as u32));
+                inputs.push(fit);
+            }
+            Err(value) => args.push(Arg::Const(value)),
+        }
+    }
+    let compute = compute_type(function, &inputs, &args, output.dtype);
+    if function.needs_integers() && compute.is_float() {
+        return Err(cx.error(
+            codes::CANNOT_RUN,
+            format!("`{text}` needs integers, not `{}`", compute.name()),
+        ));
+    }
+    let step = Step { function, args, compute, result: output.dtype };
+    cx.emit(InstKind::Kernel(Box::new(Kernel { inputs, output, steps: vec![step] })))
+}
+
+/// The type a function computes in: of predicates and casts the operands', else the result's.
+fn compute_type(function: Function, inputs: &[View], args: &[Arg], result: DType) -> DType {
+    if !function.is_predicate() && function != Function::Cast {
+        return result;
+    }
+    let tensors = inputs.iter().map(|view| view.dtype);
+    tensors.reduce(promote).unwrap_or_else(|| {
+        let float = |arg: &Arg| matches!(arg, Arg::Const(Scalar::Float(_)));
+        if args.iter().any(float) { DType::Double } else { DType::Int }
+    })
+}
+
+/// The type that holds values of both.
+fn promote(a: DType, b: DType) -> DType {
+    let order = [
+        DType::Bool,
+        DType::Int32,
+        DType::Int,
+        DType::Float8E8M0,
+        DType::Float8E4M3,
+        DType::Float8E5M2,
+        DType::Half,
+        DType::BFloat16,
+        DType::Float,
+        DType::Double,
+    ];
+    let place =
+        |dtype: DType| order.iter().position(|&other| other == dtype).unwrap_or(order.len());
+    match (a, b) {
+        (DType::Half, DType::BFloat16) | (DType::BFloat16, DType::Half) => DType::Float,
+        _ if a != b && a.size() == 1 && b.size() == 1 && a.is_float() && b.is_float() => {
+            DType::Float
+        }
+        _ if place(a) >= place(b) => a,
+        _ => b,
     }
 }

@@ -1,20 +1,19 @@
 //! Scalar definitions.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, OpSpec, Standalone, no_axes, no_checks};
-use crate::plan;
+use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use crate::ir::{Layout, OpIdentity};
 
 /// `scalar definition`.
 pub const DEFINE: OpSpec = OpSpec {
-    name: "scalar definition",
+    identity: OpIdentity {
+        name: "scalar definition",
+        layout: Layout::Define,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Gives a name to the value of an expression: `i84 = i82 % 8;`.",
-    layout: Layout::Define,
-    results: 1,
     args: &[ArgSpec::operand(ArgKind::Expr)],
-    effect: Effect::Pure,
-    standalone: Standalone::No,
-    axes: no_axes,
-    makes_axes: false,
-    verify: no_checks,
-    lower: plan::lower_set,
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(super::copy::lower_set),
 };

@@ -4,56 +4,11 @@
 //! [`super`]. Parser, printer, generic checks, docs and completion follow from the data; a forgotten
 //! function is a compile error.
 
-use crate::diag::Diags;
-use crate::ir::{AttrKey, OpId, Program, Style, TensorId};
-use crate::plan::Lowering;
-
-/// How an op is written. The set is closed; `print` has one function a layout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Layout {
-    /// One line: `out = name( a, key = value )`, blanks inside the parentheses if `Padded`.
-    OneLine(Padding),
-    /// Two lines: `out` and, indented by three more blanks, `= name( a, key = value )`.
-    TwoLines(Padding),
-    /// `matmul`: each operand on a line of its own, operands aligned.
-    Aligned,
-    /// `linear`: as `Aligned`, with nvFuser's odd blanks before `,` and `)`.
-    AlignedLoose,
-    /// Two lines without padding, ending in `;`: `full` and `iota`. No comma follows an empty list.
-    Factory,
-    /// Pointwise: infix or prefix operator, or named function with one operand a line; ends in `;`.
-    Pointwise,
-    /// `Name N (key=value, ...)`: communications.
-    Keyed,
-    /// Words: `Synchronize Stream 0` or, by [`Style::call_form`], `Synchronize(Stream 0)`.
-    Words(Link),
-    /// A scalar definition: `i84 = i82 % 8;`.
-    Define,
-    /// The op prints and reads itself with a form of its own that `print` and `resolve` know by
-    /// punctuation: ALLOCATE, Deallocate, FOR, IF, PostOnStream, LaunchKernel, ShareMemHandles,
-    /// GetCurrentStream.
-    Own,
-}
-
-/// What stands between the head of a [`Layout::Words`] statement and its operand.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Link {
-    /// Nothing.
-    None,
-    /// `to`
-    To,
-    /// The op's number (`EndCoalescing 32`); it has no operand.
-    Number,
-}
-
-/// Whether a call has blanks inside its parentheses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Padding {
-    /// `f( a )`
-    Padded,
-    /// `f(a)`
-    Tight,
-}
+use super::tensor_checks;
+use crate::axes::pairing::LinkFn;
+use crate::diag::{Diag, Diags};
+use crate::ir::{AttrKey, AxisLink, OpId, OpIdentity, Program, Style};
+use crate::plan::PlanBuilder;
 
 /// How the `=` of a keyed argument is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,97 +167,63 @@ impl ArgSpec {
     }
 }
 
-/// What running the op does; passes and checks ask this, never the kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
-    /// Computes its results from its operands and nothing else.
-    Pure,
-    /// Binds its result to a part of its operand's memory.
-    Alias,
-    /// Makes memory for its result.
-    Allocate,
-    /// Ends the life of its operand.
-    Free,
-    /// Changes or orders streams.
-    Stream,
-    /// Starts, groups or awaits communication.
-    Communicate,
-    /// Holds blocks.
-    Control,
-    /// Reads and writes its tensors in a way nobody can see into (a kernel).
-    Opaque,
+/// How an op becomes instructions of a rank's plan.
+#[derive(Clone, Copy)]
+pub enum Lower {
+    /// The function appends its instructions.
+    Instructions(fn(&mut PlanBuilder<'_>, OpId) -> Result<(), Diag>),
+    /// It runs blocks: the driver of the lowering does.
+    Driver,
+    /// It cannot run.
+    Unsupported,
 }
 
-/// Which ops of a kind stand in a host program by themselves (nvFuser's `isLowerableAsStandaloneHostOp`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standalone {
-    /// None.
-    No,
-    /// All.
-    Yes,
-    /// Those with two operands.
-    Binary,
-}
+/// A check of one op.
+pub type OpCheck = fn(&Program, OpId, &mut Diags);
 
-/// An axis of one tensor that is an axis of another: extents equal, index equal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AxisLink {
-    /// Tensor and position among its logical axes (reductions included).
-    pub from: (TensorId, u32),
-    /// Tensor and position among its logical axes (reductions included).
-    pub to: (TensorId, u32),
-    /// Whether exactly one of the two is a broadcast: they stand at one place, but the extents differ.
-    pub broadcast: bool,
-}
-
-/// A head word and whether a style asks for it.
+/// A head word, and a function that says whether a style asks for it.
 pub type Spelling = (&'static str, fn(&Style) -> bool);
 
 /// One row of the op table.
 pub struct OpSpec {
-    /// Head word in the default style.
-    pub name: &'static str,
+    /// Name, layout, effect and the other facts that need no function.
+    pub identity: OpIdentity,
     /// Other head words and when the style asks for them.
     pub spellings: &'static [Spelling],
     /// One sentence.
     pub summary: &'static str,
-    /// How it is written.
-    pub layout: Layout,
-    /// Number of results before `=` (communications and statements: 0).
-    pub results: usize,
     /// Arguments in written order.
     pub args: &'static [ArgSpec],
-    /// What it does.
-    pub effect: Effect,
-    /// Whether nvFuser's lowering makes it an op of the host program; others go into HostUnits.
-    pub standalone: Standalone,
-    /// Which axes of operands and results correspond.
-    pub axes: fn(&Program, OpId, &mut Vec<AxisLink>),
-    /// Whether it makes axes of its result from the elements of several axes, or of parts of one: such an
-    /// axis has no link although its elements come from the operand.
-    pub makes_axes: bool,
-    /// Checks beyond the generic ones.
-    pub verify: fn(&Program, OpId, &mut Diags),
+    /// Links its axes and says what cannot match.
+    pub relate: Option<LinkFn>,
+    /// Checks beyond the generic ones and those of `relate`.
+    pub checks: &'static [OpCheck],
     /// Appends its instructions to a rank's plan.
-    pub lower: fn(&mut Lowering<'_>, OpId) -> Result<(), crate::diag::Diag>,
+    pub lower: Lower,
 }
 
 impl OpSpec {
-    /// Whether the op has a number (`Communication 39`).
-    pub fn numbered(&self) -> bool {
-        matches!(self.layout, Layout::Keyed | Layout::Words(Link::Number))
+    /// Appends the axis links of an op: which axes of operands and results correspond. Axes that cannot match are not
+    /// linked; [`OpSpec::verify`] reports them.
+    pub fn axes(&self, program: &Program, op: OpId, links: &mut Vec<AxisLink>) {
+        if let Some(relate) = self.relate {
+            let _reported_by_verify = relate(program, op, links);
+        }
+    }
+    /// Reports what an op violates beyond the generic checks.
+    pub fn verify(&self, program: &Program, op: OpId, diags: &mut Diags) {
+        if let Some(relate) = self.relate {
+            tensor_checks::check_links(program, op, diags, relate);
+        }
+        for check in self.checks {
+            check(program, op, diags);
+        }
     }
     /// The head word in a style.
     pub fn head(&self, style: &Style) -> &'static str {
         self.spellings
             .iter()
             .find(|(_, applies)| applies(style))
-            .map_or(self.name, |(name, _)| name)
+            .map_or(self.identity.name, |(name, _)| name)
     }
 }
-
-/// No axis of an operand is an axis of a result.
-pub fn no_axes(_: &Program, _: OpId, _: &mut Vec<AxisLink>) {}
-
-/// Nothing to check beyond the table.
-pub fn no_checks(_: &Program, _: OpId, _: &mut Diags) {}

@@ -1,52 +1,98 @@
 //! Streams.
 
-use super::spec::{ArgKind, ArgSpec, Effect, Layout, Link, OpSpec, Standalone, no_axes, no_checks};
-use crate::plan;
+use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use crate::diag::{Diag, codes};
+use crate::ir::{Effect, ExprId, Layout, Link, Op, OpId, OpIdentity, Value};
+use crate::plan::{InstKind, PlanBuilder};
 
 /// `GetCurrentStream`.
 pub const GET_CURRENT_STREAM: OpSpec = OpSpec {
-    name: "GetCurrentStream",
+    identity: OpIdentity {
+        name: "GetCurrentStream",
+        layout: Layout::Own,
+        results: 0,
+        effect: Effect::Stream,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Binds a name to the current stream.",
-    layout: Layout::Own,
-    results: 0,
     args: &[],
-    effect: Effect::Stream,
-    standalone: Standalone::No,
-    axes: no_axes,
-    makes_axes: false,
-    verify: no_checks,
-    lower: plan::lower_get_current_stream,
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lower_get_current_stream),
 };
 
 /// `SetCurrentStream`.
 pub const SET_CURRENT_STREAM: OpSpec = OpSpec {
-    name: "SetCurrentStream",
+    identity: OpIdentity {
+        name: "SetCurrentStream",
+        layout: Layout::Words(Link::To),
+        results: 0,
+        effect: Effect::Stream,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Makes a stream the current one.",
-    layout: Layout::Words(Link::To),
-    results: 0,
     args: &[ArgSpec::operand(ArgKind::Stream)],
-    effect: Effect::Stream,
-    standalone: Standalone::No,
-    axes: no_axes,
-    makes_axes: false,
-    verify: no_checks,
-    lower: plan::lower_set_current_stream,
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lower_set_current_stream),
 };
 
 /// `Synchronize`.
 pub const SYNCHRONIZE: OpSpec = OpSpec {
-    name: "Synchronize",
+    identity: OpIdentity {
+        name: "Synchronize",
+        layout: Layout::Words(Link::None),
+        results: 0,
+        effect: Effect::Stream,
+        ..OpIdentity::TENSOR_OP
+    },
     spellings: &[],
     summary: "Makes the current stream wait for what a stream has been given so far.",
-    layout: Layout::Words(Link::None),
-    results: 0,
     args: &[ArgSpec::operand(ArgKind::Stream)],
-    effect: Effect::Stream,
-    standalone: Standalone::No,
-    axes: no_axes,
-    makes_axes: false,
-    verify: no_checks,
-    lower: plan::lower_synchronize,
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lower_synchronize),
 };
+
+fn stream_operand(cx: &PlanBuilder<'_>, op: &Op) -> Result<ExprId, Diag> {
+    let values = op.operands.iter().chain(&op.results);
+    let stream = values.into_iter().find_map(|value| match value {
+        Value::Stream(expr) => Some(*expr),
+        Value::Tensor(_) | Value::Scalar(_) | Value::Handle(_) | Value::Unit(_) | Value::Op(_) => {
+            None
+        }
+    });
+    stream.ok_or_else(|| cx.error(codes::NEEDED, "no stream is named"))
+}
+
+/// Binds a stream's name to the current stream, unless it is bound.
+pub fn lower_get_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let expr = stream_operand(cx, cx.program.op(id))?;
+    let current = cx.stream;
+    cx.named_streams.entry(expr).or_insert(current);
+    Ok(())
+}
+
+/// Makes a stream the current one.
+pub fn lower_set_current_stream(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let expr = stream_operand(cx, cx.program.op(id))?;
+    cx.stream = cx.stream_of(expr)?;
+    Ok(())
+}
+
+/// The current stream waits for what was issued on another one.
+pub fn lower_synchronize(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let expr = stream_operand(cx, cx.program.op(id))?;
+    let other = cx.stream_of(expr)?;
+    if other == cx.stream {
+        return Ok(());
+    }
+    let event = cx.event();
+    let current = std::mem::replace(&mut cx.stream, other);
+    let recorded = cx.emit(InstKind::Record { event });
+    cx.stream = current;
+    recorded?;
+    cx.emit(InstKind::WaitEvent { event })
+}

@@ -1,9 +1,7 @@
 //! The axes of all tensors of a program, worked out once: a plan asks for them at every op.
 
-use crate::analysis::axes::stream_axis;
-use crate::analysis::{Axis, logical_axes};
-use crate::ir::{Expr, ExprId, IdVec, Program, TensorId};
-use crate::ops::OpKind;
+use crate::axes::{Axis, logical_axes, stream_axis};
+use crate::ir::{Expr, ExprId, IdVec, OpKind, Program, TensorId};
 use smallvec::SmallVec;
 
 /// The logical axes of every tensor of a program.
@@ -27,10 +25,10 @@ pub struct StreamPart {
 }
 
 impl AxesTable {
-    /// Works the axes of all tensors out.
-    pub fn new(program: &Program) -> Self {
+    /// Works the axes of all tensors out; results of ops of the kind `view` have `rf` domains that no split made.
+    pub fn new(program: &Program, view: OpKind) -> Self {
         let mut views = IdVec::<TensorId, bool>::filled(false, program.tensors().len());
-        for (_, op) in program.ops().iter().filter(|(_, op)| op.kind == OpKind::View) {
+        for (_, op) in program.ops().iter().filter(|(_, op)| op.kind == view) {
             for result in op.output_tensors() {
                 views[result] = true;
             }

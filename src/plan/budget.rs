@@ -1,12 +1,9 @@
 //! What plans may take: memory, which is known before it is used where loops say how often they go
 //! round, and time.
 
-use super::control::bounds;
-use super::{Buffer, Inst, Iteration, Lowering};
+use super::{Buffer, Inst, Iteration, PlanBuilder};
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::ir::{BlockId, Op, OpId};
-use crate::ops::{Effect, OpKind};
 use std::time::{Duration, Instant};
 
 /// What the plans of a program may take.
@@ -51,7 +48,7 @@ impl Deadline {
 
 /// What one rank's plan may take, and has taken.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     /// Of all ranks.
     all: u64,
     /// Of this one.
@@ -62,18 +59,18 @@ pub(super) struct Budget {
 
 impl Budget {
     /// The share of one of `ranks`, which are planned side by side.
-    pub(super) fn share(limits: &Limits, ranks: u32, deadline: Option<Deadline>) -> Self {
+    pub(crate) fn share(limits: &Limits, ranks: u32, deadline: Option<Deadline>) -> Self {
         let most = limits.bytes / u64::from(ranks.max(1));
         Self { all: limits.bytes, most, used: 0, deadline }
     }
 }
 
 /// Numbers of instructions, iterations and buffers of a plan.
-pub(super) type Lengths = [usize; 3];
+pub(crate) type Lengths = [usize; 3];
 
-impl Lowering<'_> {
+impl PlanBuilder<'_> {
     /// Counts what the next element of the plan takes.
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Diag> {
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Diag> {
         self.budget.used += bytes as u64;
         if self.budget.used > self.budget.most {
             return Err(self.too_long("more than", self.budget.most.into()));
@@ -82,7 +79,7 @@ impl Lowering<'_> {
     }
 
     /// Lengths of the plan's lists.
-    pub(super) fn lengths(&self) -> Lengths {
+    pub(crate) fn lengths(&self) -> Lengths {
         let plan = &self.plan;
         [plan.insts.len(), plan.iterations.len(), plan.buffers.len()]
     }
@@ -90,7 +87,7 @@ impl Lowering<'_> {
     /// Makes room in the lists of the plan for the iterations of an outermost loop that follow the first, each
     /// as long as that one: a list that grows step by step stands in memory twice. What the plan may not take
     /// anyway is left out, and memory that there is not is missed later, if at all.
-    pub(super) fn reserve(&mut self, before: &Lengths, left: u64) {
+    pub(crate) fn reserve(&mut self, before: &Lengths, left: u64) {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let [insts, iterations, buffers] = self.lengths();
         let free = usize::try_from(self.budget.most.saturating_sub(self.budget.used));
@@ -107,7 +104,7 @@ impl Lowering<'_> {
     }
 
     /// Refuses to go on once the time is up.
-    pub(super) fn check_time(&self) -> Result<(), Diag> {
+    pub(crate) fn check_time(&self) -> Result<(), Diag> {
         let Some(note) = self.budget.deadline.and_then(|deadline| deadline.passed()) else {
             return Ok(());
         };
@@ -115,12 +112,11 @@ impl Lowering<'_> {
         Err(self.error(codes::TIMEOUT, message).note(note).note("`--timeout-ms=N` allows more"))
     }
 
-    /// Refuses an outermost loop, before its first iteration, if its plan is sure to take too much.
-    pub(super) fn check_loop(&mut self, id: OpId) -> Result<(), Diag> {
-        if self.is_in_loop() {
-            return Ok(());
-        }
-        let least = self.least_of_loop(self.program.op(id));
+    /// Refuses a loop whose plan is sure to take `least` bytes.
+    ///
+    /// # Errors
+    /// If that is more than the plan may take.
+    pub(crate) fn check_least(&self, least: u128) -> Result<(), Diag> {
         let bytes = least.saturating_add(self.budget.used.into());
         if bytes <= self.budget.most.into() {
             return Ok(());
@@ -145,39 +141,6 @@ impl Lowering<'_> {
         );
         self.error(codes::TOO_LARGE, message)
             .note(format!("it may take {share}; `--plan-memory=SIZE` allows more"))
-    }
-
-    /// The fewest bytes that a loop's iterations take.
-    fn least_of_loop(&self, op: &Op) -> u128 {
-        let (Ok((start, stop, step)), Some(&body)) = (bounds(self, op), op.blocks.first()) else {
-            return 0;
-        };
-        if step < 1 || stop <= start {
-            return 0;
-        }
-        let count =
-            (i128::from(stop) - i128::from(start) + i128::from(step) - 1) / i128::from(step);
-        let one = (size_of::<Iteration>() as u128).saturating_add(self.least(body));
-        one.saturating_mul(count.unsigned_abs())
-    }
-
-    /// The fewest bytes that a block's ops take. A branch may not be taken, and an inner loop whose bounds
-    /// are not known yet may be empty.
-    fn least(&self, block: BlockId) -> u128 {
-        let of = |&id: &OpId| {
-            let op = self.program.op(id);
-            match op.kind {
-                _ if !self.runs_here(id) => 0,
-                OpKind::For | OpKind::ForRange => self.least_of_loop(op),
-                kind => match kind.spec().effect {
-                    Effect::Pure if op.output_tensors().next().is_some() => {
-                        size_of::<Inst>() as u128
-                    }
-                    _ => 0,
-                },
-            }
-        };
-        self.program.block(block).ops.iter().map(of).fold(0, u128::saturating_add)
     }
 }
 

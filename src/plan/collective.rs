@@ -1,6 +1,6 @@
 //! The meaning of collectives: which range every member sends to whom, and where it goes.
 //!
-//! This is the only definition. Lowering asks it for a member's role and for counts that fit, the CPU
+//! This is the only definition. PlanBuilder asks it for a member's role and for counts that fit, the CPU
 //! backend moves bytes by it, the CUDA backend turns it into messages and calls of NCCL.
 
 use super::inst::{Collective, CollectiveKind};

@@ -1,7 +1,7 @@
 //! Initial values of reductions: what a fold starts from, once over the whole reduction.
 
 use super::scalar::constant;
-use super::{Lowering, RedOp, Scalar};
+use super::{PlanBuilder, RedOp, Scalar};
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{AttrKey, DType, Op, OpId, Program};
@@ -64,7 +64,7 @@ fn range(dtype: DType) -> [Scalar; 2] {
 
 /// The fold of a reduction over elements of a type. An initial value that the type does not hold is an
 /// error.
-pub(super) fn fold(cx: &Lowering<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<Fold, Diag> {
+pub(crate) fn fold(cx: &PlanBuilder<'_>, op: &Op, how: RedOp, dtype: DType) -> Result<Fold, Diag> {
     let Some(expr) = op.expr(AttrKey::Init) else { return Ok(how.into()) };
     let value = cx.scalar(expr)?;
     check(cx, how, dtype, value)?;
@@ -73,7 +73,7 @@ pub(super) fn fold(cx: &Lowering<'_>, op: &Op, how: RedOp, dtype: DType) -> Resu
 }
 
 /// Integers start from integers; a minimum or maximum also from an infinity, which stands for the type's end.
-fn check(cx: &Lowering<'_>, how: RedOp, dtype: DType, value: Scalar) -> Result<(), Diag> {
+fn check(cx: &PlanBuilder<'_>, how: RedOp, dtype: DType, value: Scalar) -> Result<(), Diag> {
     // What is beyond the type's end and changes nothing stands for that end.
     let [low, high] = range(dtype).map(Scalar::as_i64);
     let held = match value {

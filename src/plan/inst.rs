@@ -3,7 +3,7 @@
 use super::function::Function;
 use super::initial::Fold;
 use super::scalar::Scalar;
-use super::take::{Accumulate, Take};
+use super::take_inst::{Accumulate, Take};
 use crate::ir::{DType, Id, OpId, TensorId};
 use smallvec::SmallVec;
 

@@ -1,76 +1,49 @@
-//! Programs with all unknowns gone: one sequence of resolved instructions for each rank.
+//! Plans: programs with all unknowns gone, as one sequence of resolved instructions for each rank.
 //!
-//! [`prepare`] binds the extents ([`sizes`]), decides whether the program is lowered, and lowers it once
-//! for each rank ([`Lowering`]); [`mod@shard`] and [`assemble`] go between whole tensors and ranks' parts.
+//! [`PlanBuilder`] builds one; `crate::lower` drives it over a program.
 
 pub mod axes;
 mod budget;
+mod builder;
 mod collective;
-mod comm;
-mod compute;
-mod control;
+mod copies;
 pub mod cost;
 mod cursor;
-mod fresh;
+mod debug_info;
+mod env;
 mod function;
 mod initial;
 mod inst;
-mod labels;
-mod lower;
 mod matching;
-mod memory;
-mod prepare;
 mod print;
 pub(crate) mod real;
 mod scalar;
-mod shape;
-pub mod shard;
-pub mod sizes;
-mod take;
+mod take_inst;
 
-pub(crate) use budget::Deadline;
+pub use axes::AxesTable;
 pub use budget::Limits;
+pub(crate) use budget::{Budget, Deadline};
+pub use builder::PlanBuilder;
 pub use collective::{EqualShare, MemberRole, MemberSeat, TeamTransfers, Transfer, WholeTensor};
-pub use comm::{
-    lower_collective_permute, lower_communication, lower_end_coalescing, lower_p2p,
-    lower_share_mem_handles, lower_start_coalescing, lower_wait,
-};
-pub use compute::{
-    lower_full, lower_iota, lower_linear, lower_matmul, lower_pointwise, lower_reduction,
-    lower_set, lower_set_permute,
-};
-pub use control::{
-    launch_call, lower_for, lower_for_range, lower_get_current_stream, lower_if,
-    lower_post_on_stream, lower_set_current_stream, lower_synchronize,
-};
+pub(crate) use copies::{copy_into, emit_copy, expanded, stream_part};
 pub use cursor::{InstCursor, InstId};
+pub use debug_info::Labels;
+pub use env::Env;
 pub use function::Function;
+pub(crate) use initial::fold;
 pub use initial::{Fold, starts_from_identity};
 pub use inst::{
     Arg, Buffer, BufferId, BufferKind, Collective, CollectiveKind, CommSlot, Dim, Dims, EventId,
     Gemm, Inst, InstKind, Iteration, IterationId, Kernel, Origin, RedOp, Step, StreamSlot,
     USER_STREAM, View, WorkSlot, row_major,
 };
-pub use labels::Labels;
-pub use lower::Lowering;
 pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, Matching, RankInst};
-pub use memory::{lower_allocate, lower_deallocate, lower_select, lower_shard_by_stream};
-pub use prepare::{Port, PortAxis, Prepared, prepare, prepare_keeping, prepare_rank};
 pub use print::PlanText;
 pub use scalar::{EvalError, Scalar, apply};
-pub use shape::{
-    lower_broadcast, lower_cat, lower_expand, lower_pad, lower_slice, lower_squeeze, lower_view,
-};
-pub use shard::{assemble, shard};
-pub use sizes::{Env, Sizes, infer, needed_ranks};
-pub use take::{
-    Accumulate, Take, lower_index_put_accumulate, lower_index_select, lower_take_along_axis,
-    lower_torch_gather,
-};
+pub(crate) use scalar::{Locals, evaluate};
+pub use take_inst::{Accumulate, Take};
 
-use crate::diag::Diag;
-use crate::diag::codes;
-use crate::ir::{IdVec, OpId};
+use crate::ir::IdVec;
 
 /// One communicator: an ordered team and the library that carries its traffic.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -113,17 +86,4 @@ impl Plan {
     pub fn iteration(&self, origin: Origin) -> &Iteration {
         &self.iterations[inst::at(origin.iteration)]
     }
-}
-
-/// `lower` of LaunchKernel: its kernel is not in the text.
-pub fn lower_launch_kernel(cx: &mut Lowering<'_>, _: OpId) -> Result<(), Diag> {
-    let message = "`LaunchKernel` cannot run: the text does not hold the kernel that it launches";
-    let note = "write the kernel's ops as a HostUnit and post it with `PostOnStream`, or in the place of the launch";
-    Err(cx.error(codes::CANNOT_RUN, message).note(note))
-}
-
-/// `lower` of ops that cannot run yet: an error that names the op.
-pub fn unsupported(cx: &mut Lowering<'_>, op: OpId) -> Result<(), Diag> {
-    let name = cx.program.op(op).kind.spec().name;
-    Err(cx.error(codes::CANNOT_RUN, format!("`{name}` cannot run yet")))
 }

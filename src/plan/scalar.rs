@@ -1,10 +1,10 @@
 //! Scalar values and the evaluation of scalar expressions, with checked arithmetic.
 
 use super::Function;
-use super::sizes::Env;
-use crate::analysis::Definitions;
-use crate::analysis::names::parts;
+use crate::ir::Definitions;
+use crate::ir::scalar_names::parts;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, OpId, Program, Symbol, UnaryOp, UnitId, Value};
+use crate::plan::Env;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
@@ -70,7 +70,7 @@ pub enum EvalError {
 /// Loop indices and scalar results by name. The latest value of a name hides older ones until it is
 /// dropped.
 #[derive(Default)]
-pub(super) struct Locals {
+pub(crate) struct Locals {
     /// Name, value, and the place of the value that it hides.
     values: Vec<(Symbol, Scalar, Option<usize>)>,
     latest: FxHashMap<Symbol, usize>,
@@ -78,16 +78,16 @@ pub(super) struct Locals {
 
 impl Locals {
     /// Gives a name a value.
-    pub(super) fn push(&mut self, name: Symbol, value: Scalar) {
+    pub(crate) fn push(&mut self, name: Symbol, value: Scalar) {
         let hidden = self.latest.insert(name, self.values.len());
         self.values.push((name, value, hidden));
     }
     /// How many values there are, for [`Locals::truncate`].
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
     /// Drops the values behind the first `len`.
-    pub(super) fn truncate(&mut self, len: usize) {
+    pub(crate) fn truncate(&mut self, len: usize) {
         while self.values.len() > len
             && let Some((name, _, hidden)) = self.values.pop()
         {
@@ -103,7 +103,7 @@ impl Locals {
 }
 
 /// Names that an expression can use.
-pub(super) struct Scope<'a> {
+pub(crate) struct Scope<'a> {
     /// The program.
     pub program: &'a Program,
     /// Extents.
@@ -122,11 +122,11 @@ pub(super) struct Scope<'a> {
 
 impl Scope<'_> {
     /// The value of an expression.
-    pub(super) fn eval(&self, id: ExprId) -> Result<Scalar, EvalError> {
+    pub(crate) fn eval(&self, id: ExprId) -> Result<Scalar, EvalError> {
         self.eval_depth(id, 0)
     }
     /// The value of an expression that stands for an integer: an index, a bound, a stream, an extent.
-    pub(super) fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
+    pub(crate) fn eval_int(&self, id: ExprId) -> Result<i64, EvalError> {
         match self.eval(id)? {
             Scalar::Int(value) => Ok(value),
             value @ (Scalar::Float(_) | Scalar::Bool(_)) => Err(EvalError::NoInteger(id, value)),
@@ -496,7 +496,7 @@ fn cast(name: &str, a: Scalar) -> Option<Scalar> {
 /// # Errors
 ///
 /// An expression without a value, or whose value is no integer.
-pub(super) fn evaluate(
+pub(crate) fn evaluate(
     program: &Program,
     env: &Env,
     unit: Option<UnitId>,
@@ -506,7 +506,7 @@ pub(super) fn evaluate(
 }
 
 /// The value of an expression without names, if it has one.
-pub(super) fn constant(program: &Program, expr: ExprId) -> Option<Scalar> {
+pub(crate) fn constant(program: &Program, expr: ExprId) -> Option<Scalar> {
     fn is_constant(program: &Program, expr: ExprId) -> bool {
         let expr = program.expr(expr);
         let named = matches!(expr, Expr::Name(_));

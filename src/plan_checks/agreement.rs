@@ -3,7 +3,8 @@
 use super::queues::RankQueues;
 use super::walk::{CollectiveEnd, MessageEnd, WalkRanks};
 use crate::diag::{Diag, codes};
-use crate::plan::{Collective, InstId, Prepared, View};
+use crate::lower::Prepared;
+use crate::plan::{Collective, InstId, View};
 
 /// One side of a communication, for messages.
 #[derive(Clone, Copy, Debug)]

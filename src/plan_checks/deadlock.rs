@@ -3,7 +3,8 @@
 use super::queues::{MessageDirection, RankQueues};
 use crate::diag::Diag;
 use crate::diag::codes::DEADLOCK;
-use crate::plan::{InstId, InstKind, MatchedCommunicator, Prepared};
+use crate::lower::Prepared;
+use crate::plan::{InstId, InstKind, MatchedCommunicator};
 use std::collections::BTreeSet;
 
 /// Notes that are written out; the rest is counted.

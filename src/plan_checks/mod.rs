@@ -13,7 +13,7 @@ pub(crate) mod queues;
 pub(crate) mod walk;
 
 use crate::diag::Diag;
-use crate::plan::Prepared;
+use crate::lower::Prepared;
 use walk::{NoClock, OrderOnly, PlanWalk};
 
 /// Checks the plans of all ranks.

@@ -11,9 +11,10 @@ use super::agreement;
 use super::deadlock;
 use super::queues::{CommunicationUnit, MessageDirection, RankQueues};
 use crate::diag::{Diag, codes};
+use crate::lower::Prepared;
 use crate::plan::{
     Collective, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator, Matching, Origin,
-    Plan, Prepared, View, WorkSlot,
+    Plan, View, WorkSlot,
 };
 use rayon::prelude::*;
 

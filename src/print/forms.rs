@@ -1,8 +1,8 @@
 //! Ops with a form of their own.
 
 use super::Printer;
+use crate::ir::OpKind;
 use crate::ir::{AttrKey, AttrValue, ExprId, Op, Value};
-use crate::ops::OpKind;
 
 impl Printer<'_> {
     /// Both forms of ALLOCATE.

@@ -1,10 +1,11 @@
 //! One function for each layout of the op table.
 
 use super::Printer;
-use super::text::{Writer, push_integer, push_number};
+use crate::ir::TEAM_CUT;
 use crate::ir::{AttrKey, AttrValue, Expr, ExprId, Op, OpId, TensorId, Value, order};
-use crate::ops::comm::TEAM_CUT;
-use crate::ops::{ArgKind, ArgSpec, Equals, Layout, Link, OpKind, OpSpec, Padding, pointwise};
+use crate::ir::{Layout, Link, OpKind, Padding, functions};
+use crate::ir::{TextWriter, push_integer, push_number};
+use crate::ops::{ArgKind, ArgSpec, Equals, OpSpec};
 
 impl Printer<'_> {
     /// The text of an op up to its last line break, without its blocks.
@@ -12,7 +13,7 @@ impl Printer<'_> {
         let program = self.program;
         let op = program.op(id);
         let spec = op.kind.spec();
-        match spec.layout {
+        match op.kind.layout() {
             Layout::OneLine(padding) => self.one_line(op, spec, padding),
             Layout::TwoLines(padding) => self.two_lines(op, spec, padding),
             Layout::Aligned => self.aligned(op, spec),
@@ -140,7 +141,7 @@ impl Printer<'_> {
                 self.value(*b);
             }
             (_, operands) => {
-                self.push(pointwise::spelled(function, &style));
+                self.push(functions::spelled(function, &style));
                 self.push("(");
                 for (index, operand) in operands.iter().enumerate() {
                     if index > 0 {
@@ -157,7 +158,7 @@ impl Printer<'_> {
 
     /// `Communication 39 (type=..., ...)`
     pub(super) fn keyed(&mut self, op: &Op, spec: &OpSpec) {
-        self.push(spec.name);
+        self.push(op.kind.name());
         self.push(" ");
         if let Some(number) = op.number() {
             self.number(number);
@@ -168,8 +169,8 @@ impl Printer<'_> {
         self.push(")");
     }
 
-    fn words(&mut self, op: &Op, spec: &OpSpec, link: Link) {
-        self.push(spec.name);
+    fn words(&mut self, op: &Op, _spec: &OpSpec, link: Link) {
+        self.push(op.kind.name());
         if let (Link::Number, Some(number)) = (link, op.number()) {
             self.push(" ");
             self.number(number);
@@ -234,7 +235,7 @@ impl Printer<'_> {
     /// The arguments of the table that the op has.
     fn args(&mut self, op: &Op, spec: &OpSpec) {
         let mut operands = op.operands.iter();
-        let mut results = op.results.iter().skip(spec.results);
+        let mut results = op.results.iter().skip(op.kind.result_count());
         let mut separator = "";
         for declared in spec.args {
             if let Some(key) = declared.key {
@@ -245,7 +246,7 @@ impl Printer<'_> {
                 self.push(separator);
                 self.word(declared);
                 self.attr(key, declared.kind, value);
-                let glued = spec.layout == Layout::Factory
+                let glued = op.kind.layout() == Layout::Factory
                     && matches!(value, AttrValue::Exprs(list) if list.is_empty());
                 separator = if glued { "" } else { ", " };
                 continue;
@@ -322,7 +323,7 @@ impl Printer<'_> {
             AttrValue::Word(word) => {
                 let word = program.name(*word);
                 let reduction = key == AttrKey::ReduceOp;
-                self.push(if reduction { pointwise::spelled(word, &program.style) } else { word });
+                self.push(if reduction { functions::spelled(word, &program.style) } else { word });
             }
             AttrValue::Tensor(tensor) => self.tensor(*tensor),
             AttrValue::Domain(domain) => self.writer().domain(program.domain(*domain)),
@@ -414,7 +415,7 @@ impl Printer<'_> {
         push_number(self.out, u64::from(number));
     }
 
-    pub(super) fn writer(&mut self) -> Writer<'_> {
-        Writer { program: self.program, style: self.program.style, out: self.out }
+    pub(super) fn writer(&mut self) -> TextWriter<'_> {
+        TextWriter { program: self.program, style: self.program.style, out: self.out }
     }
 }

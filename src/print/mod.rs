@@ -1,19 +1,17 @@
 //! From IR to text, byte for byte as nvFuser prints it.
 //!
 //! All layout follows from the program: two blanks a block, one function for each
-//! [`Layout`](crate::ops::Layout), spelling by [`Style`](crate::ir::Style). The text of a tensor or
+//! [`Layout`](crate::ir::Layout), spelling by [`Style`](crate::ir::Style). The text of a tensor or
 //! scalar is made once and copied from then on.
 
 mod forms;
 mod layouts;
 mod program;
-mod text;
 
+use crate::ir::TextCache;
 use crate::ir::{BlockId, CommentPlace, OpId, Program, RootAs, TensorId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use text::Texts;
-pub use text::{domain_text, expr_text, mesh_text, tensor_text};
 
 /// Which form of the language to print.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -78,7 +76,7 @@ pub fn op_lines(program: &Program, ops: impl IntoIterator<Item = OpId>) -> Vec<S
 struct Printer<'p> {
     program: &'p Program,
     out: &'p mut String,
-    texts: Texts,
+    texts: TextCache,
     /// Comments by place; empty for most programs.
     comments: FxHashMap<CommentPlace, SmallVec<[u32; 1]>>,
     /// The short form: the tensor that each number means at this place.
@@ -95,7 +93,7 @@ impl<'p> Printer<'p> {
         for (index, comment) in program.source.comments.iter().enumerate() {
             comments.entry(comment.place).or_default().push(index as u32);
         }
-        let texts = Texts::new(program);
+        let texts = TextCache::new(program);
         Self { program, out, texts, comments, known: None, indent: 0, spelled_root: None }
     }
 

@@ -1,8 +1,9 @@
 //! Matches the arguments of a statement with those that its op declares.
 
 use super::Resolver;
+use crate::ir::OpKind;
 use crate::ir::{Op, Value};
-use crate::ops::{ArgSpec, OpKind, OpSpec, Presence};
+use crate::ops::{ArgSpec, OpSpec, Presence};
 use hostir_grammar::ast::{Arg, Ast, Stmt};
 use smallvec::SmallVec;
 
@@ -61,11 +62,11 @@ impl Resolver<'_> {
 
     /// The number behind the head word.
     pub(super) fn number(&mut self, spec: &OpSpec, stmt: &Stmt, op: &mut Op) -> bool {
-        match (spec.numbered(), stmt.number) {
+        match (spec.identity.is_numbered(), stmt.number) {
             (true, Some(number)) => op.number = number,
             (false, None) => {}
             (needed, _) => {
-                self.wrong_number(spec.name, needed, stmt);
+                self.wrong_number(spec.identity.name, needed, stmt);
                 return false;
             }
         }
@@ -76,8 +77,8 @@ impl Resolver<'_> {
     pub(super) fn results(&mut self, spec: &OpSpec, stmt: &Stmt, op: &mut Op) -> bool {
         let ast = self.ast;
         let results = ast.args(stmt.results);
-        if results.len() != spec.results {
-            self.wrong_results(spec.name, spec.results, stmt);
+        if results.len() != spec.identity.results {
+            self.wrong_results(spec.identity.name, spec.identity.results, stmt);
             return false;
         }
         for arg in results {

@@ -1,8 +1,8 @@
 //! Scalar expressions.
 
 use super::{Head, Resolver};
+use crate::ir::functions;
 use crate::ir::{BinaryOp, DType, Expr, ExprId, StreamSpelling, UnaryOp};
-use crate::ops::pointwise;
 use hostir_grammar::Span;
 use hostir_grammar::ast::{self, ArgRange, Value};
 use smallvec::SmallVec;
@@ -143,8 +143,8 @@ impl Resolver<'_> {
             self.unknown_function(text, span);
             return None;
         }
-        let text = pointwise::canonical(text, &self.style);
-        let arity = pointwise::find(text, args.len()).map_or(args.len(), |function| function.arity);
+        let text = functions::canonical(text, &self.style);
+        let arity = functions::find(text, args.len()).map_or(args.len(), |function| function.arity);
         if text != "ReverseArray" && arity != args.len() {
             self.wrong_arity(text, arity, args.len(), span);
             return None;

@@ -1,8 +1,9 @@
 //! Statements with a form of their own: loops, branches, ALLOCATE, launches, streams.
 
 use super::Resolver;
+use crate::ir::OpKind;
 use crate::ir::{AttrKey, AttrValue, Op, Value};
-use crate::ops::{OpKind, control::PREDICATES};
+use crate::ops::control::PREDICATES;
 use hostir_grammar::ast::{self, Arg, ArgRange, Expr, Stmt};
 
 impl Resolver<'_> {

@@ -16,10 +16,10 @@ mod tensor;
 mod value;
 
 use crate::diag::Diags;
+use crate::ir::OpKind;
 use crate::ir::{
     self, BinaryOp, BlockId, DomainId, ExprId, Frame, HostUnit, Program, Style, TensorId, UnitId,
 };
-use crate::ops::OpKind;
 use hostir_grammar::ast::{self, ArgRange, Ast};
 use rustc_hash::{FxHashMap, FxHashSet};
 

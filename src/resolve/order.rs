@@ -85,9 +85,8 @@ impl Resolver<'_> {
     /// How much is wrong with ops.
     fn faults(&self, ops: &[OpId]) -> usize {
         let mut diags = Diags::default();
-        ops.iter().for_each(|&op| {
-            (self.program.ops[op].kind.spec().verify)(&self.program, op, &mut diags)
-        });
+        ops.iter()
+            .for_each(|&op| self.program.ops[op].kind.spec().verify(&self.program, op, &mut diags));
         diags.items.len()
     }
 }

@@ -2,8 +2,10 @@
 
 use super::Resolver;
 use crate::diag::{Diag, Span, codes, nearest};
+use crate::ir::functions;
 use crate::ir::{AttrKey, Id, TensorId};
-use crate::ops::{self, ArgKind, ArgSpec, OpSpec, pointwise};
+use crate::ops;
+use crate::ops::{ArgKind, ArgSpec, OpSpec};
 use hostir_grammar::ast::{self, Arg, Expr, Stmt, Symbol, Unit, Value};
 
 impl Resolver<'_> {
@@ -27,7 +29,7 @@ impl Resolver<'_> {
             return None;
         }
         let name = self.ast.str(stmt.name);
-        let functions = || pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
+        let functions = || functions::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let mut diag =
             Diag::error(codes::UNKNOWN_OP, stmt.name_span, format!("unknown statement `{name}`"));
         if let Some((of, method)) = name.rsplit_once('.') {
@@ -46,7 +48,7 @@ impl Resolver<'_> {
 
     /// The right spelling of `torch.relu(T0)` and `T0.relu()`.
     fn method_note(&self, stmt: &Stmt, of: &str, method: &str) -> String {
-        let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
+        let functions = functions::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
         let known = ops::head_words().chain(functions).any(|name| name == method);
         let behind = self.source.get(stmt.name_span.end as usize..stmt.span.end as usize);
         let arguments = behind.unwrap_or("").trim().trim_end_matches(';');
@@ -65,15 +67,15 @@ impl Resolver<'_> {
     }
 
     pub(super) fn unknown_function(&mut self, name: &str, span: Span) {
-        let functions = pointwise::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
-        let casts = pointwise::CASTS.iter().map(|(new, _)| *new);
+        let functions = functions::FUNCTIONS.iter().filter(|f| !f.operator).map(|f| f.name);
+        let casts = functions::CASTS.iter().map(|(new, _)| *new);
         let diag = Diag::error(
             codes::UNKNOWN_FUNCTION,
             span,
             format!("unknown function `{name}` in a scalar"),
         );
         if let Some((_, method)) = name.rsplit_once('.')
-            && pointwise::find(method, 1).is_some()
+            && functions::find(method, 1).is_some()
         {
             self.report(diag.note(format!("write `{method}(..)`")));
             return;
@@ -206,8 +208,8 @@ impl Resolver<'_> {
 
     pub(super) fn missing(&mut self, spec: &OpSpec, declared: &ArgSpec, stmt: &Stmt) {
         let message = match declared.word {
-            Some(word) => format!("`{}` needs `{word}=`", spec.name),
-            None => format!("`{}` needs {}", spec.name, declared.kind.describe()),
+            Some(word) => format!("`{}` needs `{word}=`", spec.identity.name),
+            None => format!("`{}` needs {}", spec.identity.name, declared.kind.describe()),
         };
         let memory = (declared.key == Some(AttrKey::MemType)).then(|| self.result_memory(stmt));
         let example = match memory.flatten() {
@@ -230,14 +232,14 @@ impl Resolver<'_> {
     }
 
     pub(super) fn missing_word(&mut self, spec: &OpSpec, word: &str, stmt: &Stmt) {
-        let message = format!("`{}` needs `{word}`", spec.name);
+        let message = format!("`{}` needs `{word}`", spec.identity.name);
         let diag = Diag::error(codes::MISSING_ARGUMENT, stmt.name_span, message);
-        self.report(diag.note(format!("its form is `{}`", form(spec.name))));
+        self.report(diag.note(format!("its form is `{}`", form(spec.identity.name))));
     }
 
     pub(super) fn unknown_argument(&mut self, spec: &OpSpec, key: &str, arg: &Arg) {
         let words: Vec<&str> = spec.args.iter().filter_map(|declared| declared.word).collect();
-        let message = format!("`{}` has no argument `{key}`", spec.name);
+        let message = format!("`{}` has no argument `{key}`", spec.identity.name);
         let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
         let diag = match nearest(key, words.iter().copied()) {
             Some(near) => diag.note(format!("did you mean `{near}`?")),
@@ -248,28 +250,31 @@ impl Resolver<'_> {
     }
 
     pub(super) fn unknown_list(&mut self, spec: &OpSpec, key: &str, arg: &Arg) {
-        let message = format!("`{}` has no argument `{key}`", spec.name);
+        let message = format!("`{}` has no argument `{key}`", spec.identity.name);
         let diag = Diag::error(codes::UNKNOWN_ARGUMENT, arg.span, message);
         self.report(did_you_mean(diag, key, &["Inputs", "Outputs"]));
     }
 
     pub(super) fn duplicate(&mut self, spec: &OpSpec, at: usize, first: &Arg, arg: &Arg) {
-        let message = format!("`{}` has `{}` twice", spec.name, spec.args[at].title());
+        let message = format!("`{}` has `{}` twice", spec.identity.name, spec.args[at].title());
         let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
         self.report(diag.label(first.span, "the first one").note("remove one of them"));
     }
 
     pub(super) fn duplicate_list(&mut self, spec: &OpSpec, first: &Arg, arg: &Arg) {
         let key = arg.key.map_or("", |key| self.ast.str(key));
-        let message = format!("`{}` has `{key}` twice", spec.name);
+        let message = format!("`{}` has `{key}` twice", spec.identity.name);
         let diag = Diag::error(codes::DUPLICATE_ARGUMENT, arg.span, message);
         self.report(diag.label(first.span, "the first one").note("remove one of them"));
     }
 
     pub(super) fn extra_operand(&mut self, spec: &OpSpec, arg: &Arg) {
         let needed = spec.args.iter().filter(|declared| declared.word.is_none()).count();
-        let message =
-            format!("`{}` takes {}, this is one more", spec.name, count(needed, "operand"));
+        let message = format!(
+            "`{}` takes {}, this is one more",
+            spec.identity.name,
+            count(needed, "operand")
+        );
         let diag = Diag::error(codes::EXTRA_OPERAND, arg.span, message);
         let diag = if spec.args.is_empty() {
             diag

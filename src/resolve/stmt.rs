@@ -2,7 +2,8 @@
 
 use super::{Head, Resolver};
 use crate::ir::{AttrKey, AttrValue, Op, OpId, UnaryOp, Value};
-use crate::ops::{self, OpKind, pointwise};
+use crate::ir::{OpKind, functions};
+use crate::ops;
 use hostir_grammar::ast::{self, Arg, Shape, Stmt, StmtId};
 use smallvec::SmallVec;
 
@@ -47,11 +48,11 @@ impl Resolver<'_> {
             return known;
         }
         let text = self.ast.str(symbol);
-        let canonical = pointwise::canonical(text, &self.style);
+        let canonical = functions::canonical(text, &self.style);
         let head = match ops::find(text) {
             Some(kind) => Head::Op(kind),
             None if matches!(text, "getMetaData" | "ReverseArray") => Head::Function,
-            None if pointwise::find(canonical, 1).is_some_and(|f| !f.operator) => Head::Function,
+            None if functions::find(canonical, 1).is_some_and(|f| !f.operator) => Head::Function,
             None => Head::Unknown,
         };
         self.words[symbol.index()].head = head;
@@ -131,9 +132,9 @@ impl Resolver<'_> {
             let value = self.call(stmt.name, stmt.args, stmt.name_span)?;
             return Some(define(result, Value::Scalar(value)));
         }
-        let name = pointwise::canonical(ast.str(stmt.name), &self.style);
+        let name = functions::canonical(ast.str(stmt.name), &self.style);
         let args = ast.args(stmt.args);
-        let arity = pointwise::find(name, args.len()).map_or(0, |function| function.arity);
+        let arity = functions::find(name, args.len()).map_or(0, |function| function.arity);
         if arity != args.len() {
             self.wrong_arity(name, arity, args.len(), stmt.name_span);
             return None;

@@ -5,9 +5,9 @@
 
 use super::Resolver;
 use crate::diag::{Diag, Span, codes};
+use crate::ir::OpKind;
+use crate::ir::functions::CASTS;
 use crate::ir::{AttrKey, Cast, Era, OpId, RootAs, StreamSpelling, Style};
-use crate::ops::OpKind;
-use crate::ops::pointwise::CASTS;
 use hostir_grammar::ast::{Ast, BlockId, Shape, Stmt, Symbol, Unit};
 
 /// Where a container shows how old its spelling is.

@@ -1,9 +1,10 @@
 //! Values of arguments: operands and attributes by the kind that an op declares.
 
 use super::Resolver;
+use crate::ir::TEAM_CUT;
+use crate::ir::functions;
 use crate::ir::{AttrKey, AttrValue, DType, ExprId, TensorId, Value};
-use crate::ops::comm::TEAM_CUT;
-use crate::ops::{ArgKind, ArgSpec, pointwise};
+use crate::ops::{ArgKind, ArgSpec};
 use hostir_grammar::ast::{self, Arg, ArgRange, Expr};
 
 impl Resolver<'_> {
@@ -139,7 +140,7 @@ impl Resolver<'_> {
     ) -> Option<AttrValue> {
         let mut text = self.ast.str(word);
         if key == AttrKey::ReduceOp {
-            text = pointwise::canonical(text, &self.style);
+            text = functions::canonical(text, &self.style);
         }
         if !words.contains(&text) {
             self.unknown_word(declared.title(), text, words, arg);

@@ -6,8 +6,8 @@ use crate::backend::cuda::{Cuda, Side};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
 use crate::ir::TensorId;
+use crate::lower::{Sizes, prepare};
 use crate::plan::axes::AxesTable;
-use crate::plan::{Sizes, prepare};
 use crate::{ir, verify};
 use std::sync::Arc;
 
@@ -229,7 +229,7 @@ impl Builder {
         let known: Vec<String> =
             tensors.iter().map(|&tensor| program.tensor_name(tensor)).collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let axes = AxesTable::new(program);
+        let axes = AxesTable::new(program, crate::ir::OpKind::View);
         for (name, _, tensor) in &self.inputs {
             let position = names::find(Side::Input, &known, name.key())?;
             if let Some(whole) = whole(program, &axes, tensors[position], &tensor.shape) {
@@ -249,7 +249,7 @@ fn whole(
     part: &[usize],
 ) -> Option<Vec<usize>> {
     let mesh = program.tensor_mesh(tensor);
-    let extent = |(axis, &extent): (&crate::analysis::Axis, &usize)| {
+    let extent = |(axis, &extent): (&crate::axes::Axis, &usize)| {
         let devices = mesh.filter(|_| axis.is_sharded())?.extent(axis.parallel)?;
         Some(devices as usize).or(Some(extent))
     };

@@ -1,13 +1,14 @@
 //! V1 to V9: what tensors, meshes, inputs and aliases say about themselves.
 
-use super::places::{count, tensor_span};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
+use crate::ir::places::duplicate;
+use crate::ir::places::{count, tensor_span};
 use crate::ir::{
     AttrValue, BlockId, ExprId, IdVec, IterDomain, Mesh, MeshId, OpId, ParallelType, Program,
     Tensor, TensorId, Value,
 };
-use crate::print::{domain_text, expr_text, mesh_text};
+use crate::ir::{domain_text, expr_text, mesh_text};
 use rustc_hash::FxHashMap;
 
 /// Most axes that a tensor may have.
@@ -174,16 +175,6 @@ fn check_mesh(program: &Program, tensor: TensorId, id: MeshId, diags: &mut Diags
                 .note("a mesh names each of its devices once"),
         );
     }
-}
-
-/// The smallest number that is twice in a list.
-pub(super) fn duplicate<T: Copy + Ord>(items: &[T]) -> Option<T> {
-    if items.is_sorted() && items.windows(2).all(|pair| pair[0] < pair[1]) {
-        return None;
-    }
-    let mut sorted = items.to_vec();
-    sorted.sort_unstable();
-    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 /// V4 to V8: the axes of a tensor and its mesh.

@@ -1,8 +1,8 @@
 //! V50: what `Index definitions:` say of a name does not need that name.
 
-use crate::analysis::Definitions;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
+use crate::ir::Definitions;
 use crate::ir::{OpId, Program, Symbol};
 use rustc_hash::FxHashMap;
 

@@ -6,11 +6,11 @@
 //! of its block.
 
 use super::declarations::Referenced;
-use super::places::{declared, tensor_span};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
+use crate::ir::Effect;
+use crate::ir::places::{declared, tensor_span};
 use crate::ir::{AttrKey, AttrValue, BlockId, IdVec, Op, OpId, Program, TensorId, Value};
-use crate::ops::Effect;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -71,7 +71,7 @@ impl Flow<'_> {
         let program = self.program;
         for &id in &program.block(block).ops {
             let op = program.op(id);
-            if op.kind.spec().effect == Effect::Free {
+            if op.kind.effect() == Effect::Free {
                 self.free(id, op, &mut freed);
                 continue;
             }
@@ -203,7 +203,7 @@ impl Flow<'_> {
     /// V12.
     fn freed(&mut self, tensor: TensorId, id: OpId, by: OpId) {
         let name = self.program.tensor_name(tensor);
-        let again = self.program.op(id).kind.spec().effect == Effect::Free;
+        let again = self.program.op(id).kind.effect() == Effect::Free;
         let message = if again {
             format!("`{name}` is deallocated twice")
         } else {

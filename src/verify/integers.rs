@@ -1,15 +1,15 @@
 //! V47 and V48: scalars that stand for integers: indices, bounds, streams, peers, roots and extents. A real or a truth value
 //! in such a place is an error here as far as the text alone says what it is, and in a run otherwise.
 
-use super::places::tensor_span;
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
+use crate::ir::OpKind;
+use crate::ir::places::tensor_span;
 use crate::ir::{
     AttrKey, AttrValue, BinaryOp, DType, Expr, ExprId, IterDomain, IterType, Op, OpId,
     ParallelType, Program, TensorId, UnaryOp, Value,
 };
-use crate::ops::OpKind;
-use crate::print::{domain_text, expr_text};
+use crate::ir::{domain_text, expr_text};
 
 /// Attributes of one integer.
 const KEYS: &[AttrKey] = &[
@@ -119,7 +119,7 @@ fn op(program: &Program, id: OpId, diags: &mut Diags) {
     for (key, value) in &op.attrs {
         // Of an iota, start and step are elements.
         let element = op.kind == OpKind::Iota && matches!(key, AttrKey::Start | AttrKey::Step);
-        let what = || format!("`{}` of `{}`", key.word(), op.kind.spec().name);
+        let what = || format!("`{}` of `{}`", key.word(), op.kind.name());
         let mut one = |expr: ExprId| needs_integer(program, expr, span, &what, diags);
         match value {
             AttrValue::Expr(expr) if KEYS.contains(key) && !element => one(*expr),

@@ -39,7 +39,7 @@
 //! - V25 a loop index, and what `Index definitions:` compute from one, is used inside its loop (H0216)
 //! - V26 it does not hide another (H0218)
 //! - V27 every other name is bound; one that nvFuser made up (`i84`) may be free, because nvFuser
-//!   leaves definitions out: see [`crate::analysis::free_names`] (H0217)
+//!   leaves definitions out: see [`crate::ir::free_names`] (H0217)
 //! - V28 constant loop bounds run upwards from 0 or more (H0219)
 //! - V29 no extent needs two values (H0222)
 //! - V47 where an integer is needed stands no real and no truth value (H0238)
@@ -74,24 +74,18 @@
 //! - V49 what iterations write on several streams is not one buffer that all of them keep (H0236)
 
 mod aliases;
-mod comms;
 mod declarations;
 mod definitions;
 mod flow;
-mod index;
 mod integers;
-mod memory;
-mod places;
 mod posts;
-pub mod rules;
 mod scalars;
-mod shapes;
 mod streams;
 mod units;
 
 use crate::diag::{Diags, Label, Severity, Span, codes};
+use crate::ir::OpKind;
 use crate::ir::{OpId, Program, TensorId};
-use crate::ops::OpKind;
 
 /// Programs of fewer ops are checked on one thread: starting others takes longer.
 const PARALLEL: usize = 4096;
@@ -178,7 +172,7 @@ fn rules(program: &Program, but: &[TensorId]) -> Diags {
         let op = program.op(id);
         let left_out = |tensor: TensorId| but.contains(&tensor);
         if but.is_empty() || !op.input_tensors().chain(op.output_tensors()).any(left_out) {
-            (op.kind.spec().verify)(program, id, &mut found);
+            op.kind.spec().verify(program, id, &mut found);
         }
     };
     program.walk(program.body(), &mut check);

@@ -2,8 +2,8 @@
 
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
+use crate::ir::OpKind;
 use crate::ir::{BlockId, OpId, Program, Value};
-use crate::ops::OpKind;
 
 /// How many numbers a note lists.
 const NEAREST: usize = 3;
@@ -131,7 +131,7 @@ impl Groups<'_> {
     }
 
     fn foreign(&mut self, id: OpId, start: OpId) {
-        let name = self.program.op(id).kind.spec().name;
+        let name = self.program.op(id).kind.name();
         let message = format!("`{name}` inside a group, which only holds communications");
         self.diags.push(
             Diag::error(codes::OP_IN_GROUP, self.program.op_span(id), message)

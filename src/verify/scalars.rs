@@ -1,12 +1,12 @@
 //! V25 to V29: scalar names and loops.
 
-use super::places::tensor_span;
 use crate::analysis::Extents;
-use crate::analysis::names::{Finding, RUNTIME, bound_names, is_generated, scan};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags, nearest};
-use crate::ir::{AttrKey, ExprId, Id, OpId, Program, Symbol};
-use crate::print::expr_text;
+use crate::ir::expr_text;
+use crate::ir::places::tensor_span;
+use crate::ir::scalar_names::{Finding, RUNTIME, bound_names, is_generated, scan};
+use crate::ir::{ExprId, Id, OpId, Program, Symbol};
 
 /// Checks every use of a scalar name.
 pub(super) fn check(program: &Program, diags: &mut Diags) {
@@ -79,47 +79,6 @@ fn unbound(program: &Program, op: OpId, name: Symbol, diags: &mut Diags) {
         Some(near) => diag.note(format!("did you mean `{near}`?")),
         None => diag.note("a scalar is an extent of a tensor, a loop index, an input, `rank`, or `numberOfStreams`"),
     });
-}
-
-/// V28: the bounds of a loop.
-pub(super) fn loop_bounds(program: &Program, id: OpId, diags: &mut Diags) {
-    let op = program.op(id);
-    let int = |key| op.expr(key).and_then(|expr| program.exprs().as_int(expr));
-    let (start, stop, step) = (int(AttrKey::Start), int(AttrKey::Stop), int(AttrKey::Step));
-    let span = program.op_span(id);
-    if step.is_some_and(|step| step <= 0) {
-        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the step of a loop is not positive"));
-    }
-    if start.is_some_and(|start| start < 0) {
-        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the start of a loop is negative"));
-    }
-    if let (Some(start), Some(stop)) = (start, stop)
-        && start > stop
-    {
-        let message = format!("a loop from {start} to {stop} runs backwards");
-        diags.push(
-            Diag::error(codes::LOOP_BOUNDS, span, message)
-                .note("loops count upwards from start to stop - 1"),
-        );
-    }
-    let extent = op.domain(AttrKey::Domain).map(|domain| program.domain(domain).extent);
-    if extent.and_then(|extent| program.exprs().as_int(extent)).is_some_and(|extent| extent < 0) {
-        diags.push(Diag::error(codes::LOOP_BOUNDS, span, "the extent of a loop is negative"));
-    }
-}
-
-/// A loop or a branch that does nothing. Passes leave an empty branch in front of an ELSE, as nvFuser does.
-pub(super) fn empty_block(program: &Program, id: OpId, diags: &mut Diags) {
-    let op = program.op(id);
-    let empty = |at: usize| op.blocks.get(at).map(|&block| program.block(block).ops.is_empty());
-    let what = match (empty(0), empty(1)) {
-        (Some(true), None | Some(true)) => format!("this `{}`", op.kind.spec().name),
-        (Some(false), Some(true)) => "the `ELSE` of this `IF`".to_owned(),
-        _ => return,
-    };
-    let message = format!("{what} has no statements in it");
-    let note = "indent the statements that belong to it, or put them into braces; the next line is not part of it";
-    diags.push(Diag::error(codes::EMPTY_BLOCK, program.op_span(id), message).note(note).warning());
 }
 
 /// V29: no extent needs two values.

@@ -6,13 +6,13 @@
 //! wait for each other, or for one that waits for them, is left alone, and so is a buffer that is used between
 //! two communications only.
 
-use crate::analysis::Definitions;
-use crate::analysis::names::loop_index;
 use crate::analysis::renewed::{Renewed, Touches};
 use crate::diag::codes;
 use crate::diag::{Diag, Diags};
+use crate::ir::Definitions;
+use crate::ir::scalar_names::loop_index;
 use crate::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use crate::ops::{Effect, OpKind};
+use crate::ir::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks all loops of the host program.
@@ -223,7 +223,7 @@ impl<'p> Iteration<'p> {
 
     fn effect(&mut self, id: OpId, op: &Op) {
         let program = self.program;
-        match op.kind.spec().effect {
+        match op.kind.effect() {
             Effect::Alias => self.alias(op, op.input_tensors().next()),
             Effect::Allocate if op.attr(AttrKey::Alias).is_some() => {
                 self.alias(op, op.shared_memory());

@@ -13,7 +13,8 @@ mod nvrtc;
 use hostir::backend::cpu;
 use hostir::backend::cuda::codegen::{self, Fused, Job, fuse};
 use hostir::data::HostTensor;
-use hostir::plan::{InstKind, Plan, Prepared, Sizes, View};
+use hostir::lower::{Prepared, Sizes};
+use hostir::plan::{InstKind, Plan, View};
 use hostir_test::directives;
 use hostir_test::exec::Context;
 use hostir_test::programs::{self, Invocation};
@@ -129,7 +130,7 @@ fn plan(words: &[String], piped: &[u8], place: &str, found: &mut Found) {
     if diags.has_errors() {
         return;
     }
-    let Ok(prepared) = hostir::plan::prepare(program, &sizes(words)) else { return };
+    let Ok(prepared) = hostir::lower::prepare(program, &sizes(words)) else { return };
     found.programs += 1;
     add(&prepared, place, found);
 }

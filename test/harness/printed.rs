@@ -17,8 +17,9 @@ mod lowering {
 
 use hostir::diag::render;
 use hostir::ir::edit::Edit;
-use hostir::ir::{Era, Program, restyle};
+use hostir::ir::{Era, Program};
 use hostir::print::{Form, PrintOptions, print, print_into};
+use hostir::style::restyle;
 use hostir_passes::{PASSES, manager, pipeline};
 use hostir_test::tree;
 

@@ -1,7 +1,7 @@
 //! Inputs of runs that are compared with each other.
 
 use hostir::data::HostTensor;
-use hostir::plan::Prepared;
+use hostir::lower::Prepared;
 
 /// Whole numbers from -2 to 2, of integers 0 and 1, that depend on the input and the place only.
 pub fn values(prepared: &Prepared, input: usize) -> HostTensor {

@@ -4,9 +4,9 @@ use hostir::backend::cpu;
 use hostir::backend::cuda::codegen::{self, Job};
 use hostir::data::HostTensor;
 use hostir::ir::{DType, OpId, TensorId};
+use hostir::lower::{Prepared, Sizes};
 use hostir::plan::{
-    Buffer, BufferId, BufferKind, Dim, Inst, InstKind, IterationId, Origin, Plan, Prepared, Sizes,
-    USER_STREAM, View,
+    Buffer, BufferId, BufferKind, Dim, Inst, InstKind, IterationId, Origin, Plan, USER_STREAM, View,
 };
 
 /// Types that kernels compute with.
@@ -113,7 +113,7 @@ impl Case {
     /// All buffers after the CPU backend ran the instruction.
     pub(crate) fn expected(&self) -> Result<Vec<HostTensor>, String> {
         let (programs, _) = hostir::load("%HostIrContainer { () -> () :\n} // %HostIrContainer\n");
-        let mut prepared = hostir::plan::prepare(&programs[0], &Sizes::default())
+        let mut prepared = hostir::lower::prepare(&programs[0], &Sizes::default())
             .unwrap_or_else(|_| unreachable!("an empty program"));
         prepared.plans = vec![self.plan()];
         prepared.ranks = 1;

@@ -8,9 +8,10 @@ use hostir::backend::cpu;
 use hostir::backend::cuda::codegen::{self, Fused, Job, fuse};
 use hostir::data::HostTensor;
 use hostir::ir::{DType, OpId, TensorId};
+use hostir::lower::{Prepared, Sizes};
 use hostir::plan::{
     Arg, Buffer, BufferId, BufferKind, EventId, Function, Inst, InstKind, IterationId, Kernel,
-    Origin, Plan, Prepared, Scalar, Sizes, Step, StreamSlot, View, row_major,
+    Origin, Plan, Scalar, Step, StreamSlot, View, row_major,
 };
 use smallvec::smallvec;
 
@@ -62,7 +63,7 @@ fn programs() -> Vec<Program> {
 fn prepared(text: &str) -> Prepared {
     let (programs, diags) = hostir::load(text);
     assert!(diags.is_empty(), "{}", hostir::diag::render::to_string("test", text, &diags.items));
-    match hostir::plan::prepare(&programs[0], &Sizes::default()) {
+    match hostir::lower::prepare(&programs[0], &Sizes::default()) {
         Ok(prepared) => prepared,
         Err(diags) => panic!("{}", hostir::diag::render::to_string("test", text, &diags.items)),
     }

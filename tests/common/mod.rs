@@ -3,7 +3,8 @@
 
 use hostir::data::HostTensor;
 use hostir::ir::Program;
-use hostir::plan::{self, Prepared, Sizes};
+use hostir::lower;
+use hostir::lower::{Prepared, Sizes};
 
 /// A program and its sizes.
 pub(crate) struct Case {
@@ -33,7 +34,7 @@ impl Case {
     }
     /// The plans, or the rendered errors.
     pub(crate) fn prepare(&self) -> Result<Prepared, String> {
-        plan::prepare(&self.program, &self.sizes).map_err(|diags| render(&self.text, &diags.items))
+        lower::prepare(&self.program, &self.sizes).map_err(|diags| render(&self.text, &diags.items))
     }
     /// Random whole inputs.
     pub(crate) fn random_inputs(&self) -> Vec<HostTensor> {
@@ -58,7 +59,7 @@ impl Case {
         let prepared = self.prepare()?;
         let local = |rank: u32| {
             (0..inputs.len())
-                .map(|i| plan::shard(&prepared, i, rank, &inputs[i]))
+                .map(|i| lower::shard(&prepared, i, rank, &inputs[i]))
                 .collect::<Vec<_>>()
         };
         let parts = (0..prepared.ranks).map(local).collect();
@@ -68,7 +69,7 @@ impl Case {
         for output in 0..prepared.outputs.len() {
             let ranks = result.outputs.iter().zip(0u32..);
             let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
-            let whole = plan::assemble(&prepared, output, parts.collect());
+            let whole = lower::assemble(&prepared, output, parts.collect());
             outputs.push(whole.map_err(|diag| render(&self.text, &[diag]))?);
         }
         Ok(outputs)

@@ -17,7 +17,7 @@ mod stand_in;
 use hostir::backend::cuda::Cuda;
 use hostir::data::HostTensor;
 use hostir::ir::DType;
-use hostir::plan::{Sizes, prepare};
+use hostir::lower::{Sizes, prepare};
 use hostir::session::{DeviceTensor, ImageStore, Options, Session};
 use site::{Site, run};
 use std::process::Command;

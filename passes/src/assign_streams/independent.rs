@@ -3,10 +3,10 @@
 use crate::codes;
 use crate::lifetime::{Depth, releases};
 use crate::storage::{Access, Storage, accesses, interface, walk_all};
-use hostir::analysis::Definitions;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::Definitions;
+use hostir::ir::Effect;
 use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
-use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What a tensor is to the iterations of a loop.
@@ -58,7 +58,7 @@ fn assign(
     let memory = |tensor: TensorId| program.memory_of(tensor);
     for &id in ops {
         let op = program.op(id);
-        let effect = op.kind.spec().effect;
+        let effect = op.kind.effect();
         let from_slice = || op.input_tensors().any(|tensor| roles[memory(tensor)] != Role::Shared);
         let shared = op.shared_memory().map(memory);
         let role = match effect {
@@ -130,7 +130,7 @@ fn one_loop(
     let mut uses: FxHashMap<usize, Use> = FxHashMap::default();
     for &id in ops {
         let op = program.op(id);
-        if op.kind.spec().effect == Effect::Alias {
+        if op.kind.effect() == Effect::Alias {
             for tensor in op.input_tensors() {
                 let found = uses.entry(storage.class(tensor)).or_default();
                 let axis = (tensor, op.domain(AttrKey::Axis));

@@ -2,11 +2,12 @@
 
 use super::Config;
 use crate::codes;
-use hostir::analysis::{AxisMap, logical_axes};
+use hostir::analysis::AxisMap;
+use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags, Span};
+use hostir::ir::domain_text;
+use hostir::ir::{AxisLink, Effect, OpKind};
 use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId};
-use hostir::ops::{AxisLink, Effect, OpKind};
-use hostir::print::domain_text;
 
 /// The axis of a tensor that is cut.
 #[derive(Clone, Copy)]
@@ -155,12 +156,12 @@ impl Class {
         if !self.touches(op) {
             return Ok(());
         }
-        let name = hostir::ops::name_of(program, id);
+        let name = hostir::ir::name_of(program, id);
         let fail = |why: &str, note: &str| {
             let message = format!("`{name}` cannot work on chunks: {why}");
             Err(Box::new(Diag::error(codes::CHUNK_OP, program.op_span(id), message).note(note)))
         };
-        if op.kind.spec().effect != Effect::Pure || !top {
+        if op.kind.effect() != Effect::Pure || !top {
             return fail("it is part of a lowered program", "cut the axis before lowering");
         }
         let written = |t: TensorId| program.inputs().iter().any(|input| input.tensor() == Some(t));
@@ -168,7 +169,7 @@ impl Class {
             return fail("it writes an input", "write to a tensor of its own");
         }
         let mut links = Vec::new();
-        (op.kind.spec().axes)(program, id, &mut links);
+        op.kind.spec().axes(program, id, &mut links);
         if self.gaps(program, id, &links) {
             return fail(
                 "it does not keep the axis whole",

@@ -4,12 +4,13 @@ use super::Config;
 use super::class::{Class, contracts};
 use crate::build::{Build, domain_id};
 use crate::reshard::Moved;
-use hostir::analysis::{is_standalone, logical_axes};
+use hostir::analysis::is_standalone;
+use hostir::axes::logical_axes;
+use hostir::ir::OpKind;
 use hostir::ir::{
     AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, IterType, MemoryType, Op, OpId,
     ParallelType, Tensor, TensorId, Value,
 };
-use hostir::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Rewrites the ops of the body one after the other.

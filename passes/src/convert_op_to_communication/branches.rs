@@ -6,8 +6,8 @@
 use super::table::Decision;
 use crate::codes;
 use crate::fold;
-use hostir::analysis::Definitions;
 use hostir::diag::Diag;
+use hostir::ir::Definitions;
 use hostir::ir::{AttrKey, BlockId, Expr, ExprId, OpId, Program, Symbol, UnaryOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -36,7 +36,7 @@ impl Branches {
             decision.posts.iter().any(|post| !same_for_all(program, **control, &post.team))
         };
         let control = *around.iter().find(splits)?;
-        let name = hostir::ops::name_of(program, id);
+        let name = hostir::ir::name_of(program, id);
         let message = format!(
             "this `{name}` needs all devices of {}, but the rank decides which of them come here",
             program.tensor_name(decision.output)
@@ -69,7 +69,7 @@ impl Walk<'_> {
                 let results = op.results.iter().filter_map(|value| value.scalar());
                 let named = results.filter_map(|expr| self.program.exprs().as_name(expr));
                 self.names.extend(named);
-                self.names.extend(hostir::analysis::names::loop_index(self.program, op));
+                self.names.extend(hostir::ir::scalar_names::loop_index(self.program, op));
                 self.open.push(id);
             }
             for &inner in &op.blocks {

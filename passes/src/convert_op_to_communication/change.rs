@@ -1,8 +1,8 @@
 //! What an op changes about the sharding of its operand.
 
-use hostir::analysis::{Axes, Axis, logical_axes};
+use hostir::axes::{Axes, Axis, logical_axes};
+use hostir::ir::AxisLink;
 use hostir::ir::{AttrKey, IterDomain, OpId, ParallelType, Program, TensorId};
-use hostir::ops::AxisLink;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -50,7 +50,7 @@ pub(super) fn changes(
 /// The links between an op's one operand and its one result, broadcasts left out.
 pub(super) fn links(program: &Program, op: OpId) -> Vec<AxisLink> {
     let mut links = Vec::new();
-    (program.op(op).kind.spec().axes)(program, op, &mut links);
+    program.op(op).kind.spec().axes(program, op, &mut links);
     links.retain(|link| !link.broadcast);
     links
 }

@@ -7,7 +7,7 @@
 
 use crate::build::Build;
 use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
-use hostir::ops::{Effect, OpKind};
+use hostir::ir::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What becomes of the ops of a program for one rank.
@@ -45,7 +45,7 @@ impl Filter {
         // Backwards: a slice of a slice names its tensor in front of it.
         for &id in ops.iter().rev() {
             let op = program.op(id);
-            let says = op.kind == OpKind::Allocate || op.kind.spec().effect == Effect::Alias;
+            let says = op.kind == OpKind::Allocate || op.kind.effect() == Effect::Alias;
             if says && op.output_tensors().any(|tensor| found.named.contains(&tensor)) {
                 found.keep(program, id);
             }

@@ -2,12 +2,13 @@
 
 use super::change::{Change, changes, links, outer_axis};
 use crate::codes;
-use hostir::analysis::{logical_axes, sharding};
+use hostir::analysis::sharding;
+use hostir::axes::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, Mesh, OpId, ParallelType, Program, TensorId};
-use hostir::ops::{OpKind, name_of};
+use hostir::ir::{OpKind, name_of};
+use hostir::ir::{domain_text, expr_text, mesh_text};
 use hostir::plan::starts_from_identity;
-use hostir::print::{domain_text, expr_text, mesh_text};
 
 /// What an op becomes.
 #[derive(Debug)]

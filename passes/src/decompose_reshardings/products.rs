@@ -4,11 +4,12 @@ use crate::build::{Build, domain_id};
 use crate::reshard::{
     Links, Moved, axes_with_domains, local_tensor, refuse_mixed_meshes, refuse_splits,
 };
-use hostir::analysis::{is_resharding, logical_axes};
+use hostir::analysis::is_resharding;
+use hostir::axes::logical_axes;
+use hostir::ir::OpKind;
 use hostir::ir::{
     DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, Tensor, TensorId,
 };
-use hostir::ops::OpKind;
 
 /// A product whose contracted axis lies across devices.
 pub(super) struct Product {

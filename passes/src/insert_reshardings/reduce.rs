@@ -2,12 +2,12 @@
 
 use crate::build::Build;
 use crate::reshard::{Links, Moved, axes_with_domains, local_tensor};
-use hostir::analysis::{Axis, logical_axes};
+use hostir::axes::{Axis, logical_axes};
+use hostir::ir::OpKind;
 use hostir::ir::{
     AttrKey, AttrValue, ExprId, IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program,
     Symbol, TensorId, Value,
 };
-use hostir::ops::OpKind;
 use hostir::plan::{RedOp, starts_from_identity};
 
 /// The steps of a reduction whose data lies across devices along a reduced axis: the operand's axes

@@ -6,8 +6,8 @@
 
 use super::Devices;
 use super::uses::{Kind, Use, Walked};
-use hostir::analysis::logical_axes;
-use hostir::analysis::names::parts;
+use hostir::axes::logical_axes;
+use hostir::ir::scalar_names::parts;
 use hostir::ir::{AttrKey, BinaryOp, Expr, ExprId, ParallelType, Program, Symbol, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -110,7 +110,7 @@ impl Classes {
         let mut links = Vec::new();
         for &op in &walked.ops {
             links.clear();
-            (program.op(op).kind.spec().axes)(program, op, &mut links);
+            program.op(op).kind.spec().axes(program, op, &mut links);
             for link in links.iter().filter(|link| !link.broadcast) {
                 let (a, b) = (self.axis(link.from.0, link.from.1), self.axis(link.to.0, link.to.1));
                 self.join(a, b);

@@ -9,15 +9,15 @@ use super::classes::Classes;
 use super::uses::Walked;
 use super::{Devices, span_of};
 use crate::codes;
-use hostir::analysis::logical_axes;
-use hostir::analysis::names::parts;
+use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::ir::scalar_names::parts;
 use hostir::ir::{
     AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, ParallelType, Program, TensorId,
 };
-use hostir::ops::{AxisLink, Effect, OpKind};
-use hostir::print::{domain_text, expr_text};
+use hostir::ir::{AxisLink, Effect, OpKind};
+use hostir::ir::{domain_text, expr_text};
 
 /// One extent that changes.
 pub(super) enum Change {
@@ -61,7 +61,7 @@ impl<'a> Sizes<'a> {
         let mut diags = Diags::default();
         for &op in &walked.ops {
             let mut links = Vec::new();
-            (program.op(op).kind.spec().axes)(program, op, &mut links);
+            program.op(op).kind.spec().axes(program, op, &mut links);
             // A view is the one op that keeps the number of elements of axes that it does not link.
             let checked = match program.op(op).kind {
                 OpKind::View => views::view(&mut sizes, program, op, &links),
@@ -126,15 +126,15 @@ impl<'a> Sizes<'a> {
     /// An op that does not say how an axis of an operand and the result correspond works with its extent.
     fn check(&self, program: &Program, id: OpId) -> Result<(), Box<Diag>> {
         let op = program.op(id);
-        let spec = op.kind.spec();
-        let messages = spec.effect == Effect::Communicate;
+        let kind = op.kind;
+        let messages = kind.effect() == Effect::Communicate;
         // Views are checked already, and a select leaves the one axis out that it names.
         let skips = matches!(op.kind, OpKind::View | OpKind::Select);
-        if skips || !(messages || matches!(spec.effect, Effect::Pure | Effect::Opaque)) {
+        if skips || !(messages || matches!(kind.effect(), Effect::Pure | Effect::Opaque)) {
             return Ok(());
         }
         let mut links: Vec<AxisLink> = Vec::new();
-        (spec.axes)(program, id, &mut links);
+        kind.spec().axes(program, id, &mut links);
         let makes = op.input_tensors().next().is_none() && !messages;
         let results = op.output_tensors().filter(|_| !makes);
         for tensor in op.input_tensors().chain(results) {
@@ -160,7 +160,7 @@ fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
 
 fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag {
     let (axis, name) = (axis_text(program, tensor, printed), program.tensor_name(tensor));
-    let op = hostir::ops::name_of(program, id);
+    let op = hostir::ir::name_of(program, id);
     let message = format!(
         "{axis} of {name} follows the number of devices, but what `{op}` does with it cannot follow"
     );

@@ -8,11 +8,11 @@ use super::classes::Classes;
 use super::extents::{count, loop_unclear};
 use super::uses::{Kind, Use, Walked};
 use crate::codes;
-use hostir::analysis::names::parts;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
+use hostir::ir::expr_text;
+use hostir::ir::scalar_names::parts;
 use hostir::ir::{BinaryOp, Expr, ExprId, Program};
-use hostir::print::expr_text;
 
 /// The scalars that change.
 pub(super) fn rewrite(

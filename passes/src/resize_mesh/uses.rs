@@ -1,10 +1,10 @@
 //! The scalars of a program with their places and the loops around them.
 
-use hostir::analysis::names::loop_index;
+use hostir::ir::Effect;
+use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{
     AttrKey, AttrValue, BlockId, ExprId, Op, OpId, ParallelType, Program, Symbol, TensorId, Value,
 };
-use hostir::ops::Effect;
 use smallvec::SmallVec;
 
 /// What a scalar is there for.
@@ -191,7 +191,7 @@ fn operand_kind(program: &Program, op: &Op) -> Option<Kind> {
     let defined = op.results.first().and_then(|value| value.scalar());
     match defined.and_then(|expr| program.exprs().as_name(expr)) {
         Some(name) => Some(Kind::Define(name)),
-        None if op.kind.spec().effect == Effect::Control => Some(Kind::Other),
+        None if op.kind.effect() == Effect::Control => Some(Kind::Other),
         None => None,
     }
 }

@@ -5,9 +5,9 @@
 
 use super::{Buffer, Reason, Uses, is_slot};
 use crate::storage::{Access, accesses};
-use hostir::analysis::names::loop_index;
+use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
-use hostir::ops::{Effect, OpKind};
+use hostir::ir::{Effect, OpKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -137,7 +137,7 @@ impl Walk<'_> {
     fn op(&mut self, id: OpId) {
         let program = self.program;
         let op = program.op(id);
-        match op.kind.spec().effect {
+        match op.kind.effect() {
             Effect::Control => self.control(op),
             Effect::Stream => self.stream_op(id, op),
             Effect::Alias => self.alias(id, op),
@@ -260,7 +260,7 @@ impl Walk<'_> {
     fn compute(&mut self, id: OpId, op: &Op) {
         let program = self.program;
         // Nobody knows how much a kernel writes.
-        let kernel = op.kind.spec().effect == Effect::Opaque && op.posted_number().is_none();
+        let kernel = op.kind.effect() == Effect::Opaque && op.posted_number().is_none();
         let results: SmallVec<[TensorId; 2]> = op.output_tensors().filter(|_| !kernel).collect();
         let mut touched: SmallVec<[(TensorId, Access); 4]> = SmallVec::new();
         accesses(program, id, &mut |tensor, access| touched.push((tensor, access)));

@@ -9,8 +9,8 @@
 use super::goes_into_unit;
 use crate::reshard::is_tensor_op;
 use crate::storage::Storage;
+use hostir::ir::Effect;
 use hostir::ir::{OpId, Program};
-use hostir::ops::Effect;
 
 /// A part of the body.
 pub(super) enum Run {
@@ -35,7 +35,7 @@ pub(super) fn runs(program: &Program, storage: &mut Storage, ops: &[OpId]) -> Ve
     let mut graph = Graph::new(program.tensors().len());
     let mut runs = Vec::new();
     for &op in ops {
-        let pure = program.op(op).kind.spec().effect == Effect::Pure;
+        let pure = program.op(op).kind.effect() == Effect::Pure;
         if !pure || !is_tensor_op(program, op) {
             runs.extend(graph.close());
             runs.push(Run::Barrier(op));

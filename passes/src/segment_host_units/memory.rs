@@ -1,7 +1,7 @@
 //! Which tensors have memory: the outputs of a PostOnStream all have some, or none has.
 
+use hostir::ir::Effect;
 use hostir::ir::{OpId, Program, TensorId};
-use hostir::ops::Effect;
 use rustc_hash::FxHashSet;
 
 /// What has memory behind the statements that have passed. Aliases are one memory, named by one of their tensors.
@@ -31,7 +31,7 @@ impl Memory {
 
     fn change(&mut self, program: &Program, id: OpId, always: bool) {
         let op = program.op(id);
-        match op.kind.spec().effect {
+        match op.kind.effect() {
             Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
                 let results = || op.output_tensors().map(|tensor| program.memory_of(tensor));
                 self.may.extend(results());

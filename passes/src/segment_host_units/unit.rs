@@ -2,7 +2,7 @@
 
 use crate::build::Build;
 use crate::storage::{Storage, interface, walk_all};
-use hostir::analysis::names::{RUNTIME, parts};
+use hostir::ir::scalar_names::{RUNTIME, parts};
 use hostir::ir::{
     AttrValue, DomainId, Expr, ExprId, HostUnit, Id, IterDomain, Op, OpId, Program, Tensor,
     TensorId, UnitId, Value,

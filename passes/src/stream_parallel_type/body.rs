@@ -7,11 +7,11 @@ use crate::build::{Build, domain_id};
 use crate::codes;
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::AxisLink;
+use hostir::ir::domain_text;
 use hostir::ir::{
     AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value,
 };
-use hostir::ops::AxisLink;
-use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -126,7 +126,7 @@ type Cuts = SmallVec<[(TensorId, u32, TensorId); 4]>;
 
 fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
     let mut links = Vec::new();
-    (program.op(id).kind.spec().axes)(program, id, &mut links);
+    program.op(id).kind.spec().axes(program, id, &mut links);
     links
 }
 
@@ -154,7 +154,7 @@ fn cut(cuts: &Cuts, (tensor, axis): &mut (TensorId, u32)) -> bool {
 /// choose.
 fn is_valid(program: &Program, id: OpId) -> bool {
     let mut found = Diags::default();
-    (program.op(id).kind.spec().verify)(program, id, &mut found);
+    program.op(id).kind.spec().verify(program, id, &mut found);
     !found.has_errors()
 }
 
@@ -168,7 +168,7 @@ fn pairs(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
 /// The op takes axes by their places, and slices have them at other places: a matrix of three axes becomes
 /// one of two, which is a batch no more.
 fn other_axes(program: &Program, id: OpId, cuts: &Cuts) -> Diag {
-    let name = hostir::ops::name_of(program, id);
+    let name = hostir::ir::name_of(program, id);
     let whole: Vec<String> = cuts.iter().map(|&(tensor, ..)| program.tensor_name(tensor)).collect();
     let message =
         format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
@@ -178,7 +178,7 @@ fn other_axes(program: &Program, id: OpId, cuts: &Cuts) -> Diag {
 
 /// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
 fn collective_on_ring(program: &Program, id: OpId) -> Diag {
-    let name = hostir::ops::name_of(program, id);
+    let name = hostir::ir::name_of(program, id);
     let message = format!(
         "`{name}` moves data between devices in a loop whose ranks work on different parts"
     );
@@ -207,7 +207,7 @@ fn check_links(
         if !links.iter().any(|link| [link.from, link.to] == pair) {
             let message = format!(
                 "`{}` cannot be cut along `{}` of {}, which is the loop's axis by way of other ops",
-                op.kind.spec().name,
+                op.kind.name(),
                 domain_text(program, &program.domains(*tensor)[axis.printed as usize]),
                 program.tensor_name(*tensor)
             );

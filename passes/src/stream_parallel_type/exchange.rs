@@ -4,10 +4,11 @@ use super::body::{self, Slices};
 use super::config::{Allgather, Config, Messages};
 use crate::build::{Build, Collective, domain_id};
 use crate::codes;
-use hostir::analysis::{Axis, MappedAxis, logical_axes};
+use hostir::analysis::MappedAxis;
+use hostir::axes::{Axis, logical_axes};
 use hostir::diag::Diag;
+use hostir::ir::OpKind;
 use hostir::ir::{BinaryOp, DomainId, ExprId, Mesh, OpId, ParallelType, Program, TensorId};
-use hostir::ops::OpKind;
 
 /// Gathers one part in each iteration.
 pub(super) fn gather(
@@ -200,7 +201,7 @@ fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Resu
     if op.kind != OpKind::Set {
         let message = format!(
             "`{}` needs the parts of {name} that other devices hold; only a `Set` can fetch them",
-            op.kind.spec().name
+            op.kind.name()
         );
         return error(
             message,
@@ -287,7 +288,7 @@ pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Re
     }
     let message = format!(
         "`{}` needs a send and a receive that start together, which UCC does not have",
-        hostir::ops::name_of(program, id)
+        hostir::ir::name_of(program, id)
     );
     let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";
     Err(Diag::error(codes::STREAM_BACKEND, program.op_span(id), message).note(note))

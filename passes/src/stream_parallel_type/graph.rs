@@ -6,8 +6,8 @@
 
 use super::group::{Item, Loop, Node};
 use crate::storage::Storage;
+use hostir::ir::Effect;
 use hostir::ir::{ExprId, OpId, Program, TensorId, Value};
-use hostir::ops::Effect;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 /// computes as ops do; kernels that nobody sees into stay where they are.)
 pub(super) fn may_move(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
-    let computes = match op.kind.spec().effect {
+    let computes = match op.kind.effect() {
         Effect::Pure => true,
         Effect::Opaque => matches!(op.operands.first(), Some(Value::Unit(_))),
         _ => false,

@@ -7,9 +7,9 @@ use crate::codes;
 use crate::storage::Storage;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
+use hostir::ir::domain_text;
+use hostir::ir::name_of;
 use hostir::ir::{DomainId, IterType, OpId, Program, TensorId};
-use hostir::ops::name_of;
-use hostir::print::domain_text;
 
 /// What the body becomes, in order.
 pub(super) enum Item {
@@ -233,7 +233,7 @@ fn streamed(
         }
         return Ok(None);
     };
-    if op.kind.spec().effect == hostir::ops::Effect::Allocate {
+    if op.kind.effect() == hostir::ir::Effect::Allocate {
         return Ok(None);
     }
     let streams: Vec<u32> = positions(program, tensor);

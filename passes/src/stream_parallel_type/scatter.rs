@@ -9,10 +9,11 @@ use super::body::{self, Slices};
 use super::config::{Config, ReduceScatter};
 use super::exchange::{Exchanged, check_devices, check_messages, messages, opposite, shards};
 use crate::build::{Build, Collective, domain_id};
-use hostir::analysis::{AxisMap, MappedAxis, logical_axes};
+use hostir::analysis::{AxisMap, MappedAxis};
+use hostir::axes::logical_axes;
 use hostir::diag::Diag;
+use hostir::ir::OpKind;
 use hostir::ir::{DomainId, OpId, ParallelType, Program, TensorId};
-use hostir::ops::OpKind;
 use hostir::plan::{RedOp, starts_from_identity};
 
 /// The places of the two axes.

@@ -6,7 +6,8 @@ use super::lanes::{Lanes, class};
 use super::reduce::combine;
 use crate::diag::Diag;
 use crate::ir::DType;
-use crate::plan::{EqualShare, InstId, MemberRole, Prepared, TeamTransfers, Transfer, View};
+use crate::lower::Prepared;
+use crate::plan::{EqualShare, InstId, MemberRole, TeamTransfers, Transfer, View};
 use crate::plan_checks::agreement::check_collective_sizes;
 use crate::plan_checks::walk::{CollectiveEnd, MessageEnd, RankClock, WalkRanks};
 

@@ -7,7 +7,8 @@ use super::{communication, gemm, pointwise, reduce, take};
 use crate::backend::Stats;
 use crate::data::HostTensor;
 use crate::diag::Diag;
-use crate::plan::{Inst, InstKind, Plan, Prepared, Scalar, View};
+use crate::lower::Prepared;
+use crate::plan::{Inst, InstKind, Plan, Scalar, View};
 use crate::plan_checks::walk::{
     CollectiveEnd, MessageEnd, RankClock, RankExecutor, StreamStep, WalkRanks,
 };

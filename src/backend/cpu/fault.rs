@@ -3,7 +3,8 @@
 use crate::diag::Diag;
 use crate::diag::codes;
 use crate::ir::{DType, TensorId};
-use crate::plan::{Origin, Plan, Prepared};
+use crate::lower::Prepared;
+use crate::plan::{Origin, Plan};
 
 /// The reason why an instruction failed.
 #[derive(Clone, PartialEq, Debug)]

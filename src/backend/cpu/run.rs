@@ -10,7 +10,8 @@ use crate::backend::{RunResult, Stats};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::plan::{Plan, Prepared};
+use crate::lower::Prepared;
+use crate::plan::Plan;
 use crate::plan_checks::walk::{NoClock, PlanWalk};
 use std::time::Instant;
 
@@ -35,7 +36,7 @@ pub fn check_memory(prepared: &Prepared) -> Result<(), Diag> {
 }
 
 /// Runs all ranks of a prepared program. `inputs` are `[rank][tensor input]`, local parts
-/// ([`mod@crate::plan::shard`]); off an input's mesh any tensor stands in. Outputs are `[rank][output]`.
+/// ([`mod@crate::lower::shard`]); off an input's mesh any tensor stands in. Outputs are `[rank][output]`.
 ///
 /// # Errors
 /// If the inputs do not fit, an instruction fails, or the plans do not pass

@@ -5,7 +5,8 @@
 
 use crate::data::HostTensor;
 use crate::diag::{Diag, codes};
-use crate::plan::{Plan, Prepared, View};
+use crate::lower::Prepared;
+use crate::plan::{Plan, View};
 
 /// Refuses plans with a view that is not within its buffer.
 pub(super) fn check(prepared: &Prepared) -> Result<(), Vec<Diag>> {

@@ -7,9 +7,10 @@
 pub(super) mod gathered;
 
 use crate::ir::DType;
+use crate::lower::Prepared;
 use crate::plan::{
-    Collective, CollectiveKind, EqualShare, MatchedCommunicator, Matching, MemberRole, Plan,
-    Prepared, RedOp, Scalar, TeamTransfers, View,
+    Collective, CollectiveKind, EqualShare, MatchedCommunicator, Matching, MemberRole, Plan, RedOp,
+    Scalar, TeamTransfers, View,
 };
 use nccl_rs::DataType;
 

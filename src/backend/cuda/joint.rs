@@ -11,7 +11,7 @@ use super::{Options, load};
 use crate::backend::clocks::{self, Offset};
 use crate::backend::exchange::{self, Exchange, ExchangeError};
 use crate::diag::{Diag, codes};
-use crate::plan::Prepared;
+use crate::lower::Prepared;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -300,7 +300,8 @@ mod tests {
         let (programs, _) = crate::load(
             "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T0_g_float[iS0{4}]) :\n} // %HostIrContainer\n",
         );
-        let prepared = crate::plan::prepare(&programs[0], &crate::plan::Sizes::default()).unwrap();
+        let prepared =
+            crate::lower::prepare(&programs[0], &crate::lower::Sizes::default()).unwrap();
         let exchange = Threads::new(2, Duration::from_secs(1)).remove(0);
         let options = Options { exchange: Some(Arc::new(exchange)), ..Options::default() };
         let diags = Joint::new(&prepared, &options).err().unwrap();

@@ -219,7 +219,7 @@ fn touch(found: &mut [Option<Use>], buffer: usize, stream: StreamSlot, at: usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Sizes, prepare};
+    use crate::lower::{Sizes, prepare};
 
     /// Three copies one after the other; `FOR` puts each iteration on a stream of its own.
     fn layout(body: &str) -> (Plan, Layout) {

@@ -23,9 +23,10 @@ use super::codegen;
 use super::comm::{Part, Team};
 use super::memory::ALIGNMENT;
 use crate::ir::Id;
+use crate::lower::Prepared;
 use crate::plan::{
     BufferId, CollectiveKind, CollectiveMember, InstKind, MatchedCommunicator, MatchedMessage,
-    Matching, MemberRole, Plan, Prepared, RedOp, TeamTransfers, View,
+    Matching, MemberRole, Plan, RedOp, TeamTransfers, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 

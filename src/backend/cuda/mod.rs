@@ -48,7 +48,8 @@ pub use watch::{Place, Watch};
 
 use super::exchange::{Exchange, ExchangeError};
 use crate::diag::{Diag, codes};
-use crate::plan::{Plan, Prepared};
+use crate::lower::Prepared;
+use crate::plan::Plan;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -336,7 +337,7 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Sizes, prepare};
+    use crate::lower::{Sizes, prepare};
 
     const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
   T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )

@@ -2,7 +2,8 @@
 
 use crate::diag::codes;
 use crate::diag::{Diag, Span};
-use crate::plan::{BufferId, BufferKind, InstKind, Plan, Prepared};
+use crate::lower::Prepared;
+use crate::plan::{BufferId, BufferKind, InstKind, Plan};
 
 /// The error of a rank for which `message` says what was asked for and what is free: the op that makes the
 /// rank's largest buffer, how large that is, and how much the plan needs at one time.
@@ -63,7 +64,7 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Sizes, prepare};
+    use crate::lower::{Sizes, prepare};
 
     fn told(text: &str) -> (String, String) {
         let (programs, diags) = crate::load(text);

@@ -5,7 +5,8 @@
 //! began, and of where they are, where another thread reads it.
 
 use crate::diag::{Diag, Label};
-use crate::plan::{Plan, Prepared};
+use crate::lower::Prepared;
+use crate::plan::Plan;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -210,7 +211,8 @@ mod tests {
             "a failure stays known"
         );
         let (programs, _) = crate::load(COPY);
-        let prepared = crate::plan::prepare(&programs[0], &crate::plan::Sizes::default()).unwrap();
+        let prepared =
+            crate::lower::prepare(&programs[0], &crate::lower::Sizes::default()).unwrap();
         let diag = place.add_to(Diag::global("H0501", "lost"), &prepared);
         let label = diag.primary.unwrap();
         assert_eq!(

@@ -1,7 +1,7 @@
 //! What has to have a test.
 
 use super::files;
-use hostir::ops::{Layout, OpKind};
+use hostir::ir::{Layout, OpKind};
 use hostir_test::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,13 +66,14 @@ pub(crate) fn ops_without_tests() -> Vec<String> {
     for kind in OpKind::ALL {
         let spec = kind.spec();
         // Pointwise functions and scalar definitions have no head word of their own.
-        if spec.layout == Layout::Pointwise || spec.name.contains(' ') {
+        if kind.layout() == Layout::Pointwise || kind.name().contains(' ') {
             continue;
         }
-        let names = std::iter::once(spec.name).chain(spec.spellings.iter().map(|(name, _)| *name));
+        let names =
+            std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name));
         let mut names = names.filter(|name| !name.is_empty()).peekable();
         if names.peek().is_some() && !names.any(|name| words.contains(name.trim_end_matches('('))) {
-            bad.push(format!("{kind:?} (`{}`)", spec.name));
+            bad.push(format!("{kind:?} (`{}`)", kind.name()));
         }
     }
     bad

@@ -1,7 +1,8 @@
 //! Docs agree with the sources.
 
 use super::coverage;
-use hostir::ops::{OpKind, Presence};
+use hostir::ir::OpKind;
+use hostir::ops::Presence;
 use hostir_test::tree;
 use std::collections::BTreeMap;
 
@@ -94,7 +95,8 @@ fn ops() -> String {
             let optional = if arg.presence == Presence::Required { "" } else { "?" };
             args.push(format!("`{key}`{optional}"));
         }
-        let names = std::iter::once(spec.name).chain(spec.spellings.iter().map(|(name, _)| *name));
+        let names =
+            std::iter::once(kind.name()).chain(spec.spellings.iter().map(|(name, _)| *name));
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
         out.push_str(&format!(
             "| {} | {} | {} |\n",

@@ -5,7 +5,8 @@ use super::run::{apply, load, outputs};
 use crate::effort;
 use fastrand::Rng;
 use hostir::ir::{Id, TensorId};
-use hostir::plan::{self, Sizes};
+use hostir::lower;
+use hostir::lower::Sizes;
 use std::collections::BTreeMap;
 
 /// Programs of an ordinary test run.
@@ -327,7 +328,7 @@ impl Generator<'_> {
 /// How many buffers each tensor of a number has; more than one for results that are new in each iteration.
 fn buffers(text: &str) -> Result<BTreeMap<u32, usize>, String> {
     let program = load(text)?;
-    let prepared = plan::prepare(&program, &Sizes { streams: 2, ..Sizes::default() })
+    let prepared = lower::prepare(&program, &Sizes { streams: 2, ..Sizes::default() })
         .map_err(|_| "no plan".to_owned())?;
     let mut counts = BTreeMap::new();
     for (_, buffer) in prepared.plans[0].buffers.iter() {

@@ -6,7 +6,8 @@ use crate::effort;
 use fastrand::Rng;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, IterDomain, Program};
-use hostir::plan::{self, Sizes};
+use hostir::lower;
+use hostir::lower::Sizes;
 use hostir_test::tree;
 use std::collections::BTreeMap;
 
@@ -93,7 +94,7 @@ fn sizes(program: &Program) -> Option<BTreeMap<String, i64>> {
 /// Whether a run takes longer than a test of many programs should.
 fn is_large(program: &Program, set: &BTreeMap<String, i64>) -> bool {
     let sizes = Sizes { set: set.clone(), streams: 4, ..Sizes::default() };
-    let Ok(prepared) = plan::prepare(program, &sizes) else { return false };
+    let Ok(prepared) = lower::prepare(program, &sizes) else { return false };
     let steps: usize = prepared.plans.iter().map(|plan| plan.iter().count()).sum();
     prepared.bytes() > 1 << 18 || steps > 5000
 }
@@ -215,7 +216,7 @@ fn renumbered_programs_compute_the_same() {
         let mut program = load(&case.text).expect("a program that ran");
         let plain = outputs(&program, &case.set, 4).expect("a program that ran").values;
         shuffle(&mut program, &mut rng);
-        hostir::ir::renumber(&mut program);
+        hostir::style::renumber(&mut program);
         let permuted = hostir::ir::order::permuted_results(&program);
         for tensor in program.tensors().ids().filter(|tensor| !permuted[tensor.0 as usize]) {
             let domains = program.domains(tensor);

@@ -4,9 +4,10 @@ use super::generate::Generated;
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::{Diags, render};
+use hostir::ir::Effect;
 use hostir::ir::Program;
-use hostir::ops::Effect;
-use hostir::plan::{self, Prepared, Sizes};
+use hostir::lower;
+use hostir::lower::{Prepared, Sizes};
 use hostir_passes::{manager, pipeline};
 use hostir_test::values::values;
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ fn run(generated: &Generated, text: &str, streams: u32, renumber: bool) -> Resul
     }
     // New numbers change the names of extents, by which they are set.
     if renumber && generated.set.is_empty() {
-        hostir::ir::renumber(&mut lowered);
+        hostir::style::renumber(&mut lowered);
     }
     let printed = hostir::print::print(&lowered);
     let lowered = load(&printed)?;
@@ -152,7 +153,8 @@ fn ranks(
 ) -> Result<(), String> {
     let program = load(common)?;
     let sizes = Sizes { set: generated.set.clone(), ..Sizes::default() };
-    let mut prepared = plan::prepare(&program, &sizes).map_err(|diags| rendered(common, &diags))?;
+    let mut prepared =
+        lower::prepare(&program, &sizes).map_err(|diags| rendered(common, &diags))?;
     if prepared.unlowered {
         return Ok(());
     }
@@ -162,7 +164,7 @@ fn ranks(
     for rank in 0..prepared.ranks {
         let text = of_rank(rank)?;
         others_compute_nothing(&text, rank)?;
-        let plan = plan::prepare_rank(&load(&text)?, &sizes, rank);
+        let plan = lower::prepare_rank(&load(&text)?, &sizes, rank);
         prepared.plans[rank as usize] = plan.map_err(|diags| rendered(&text, &diags))?;
         texts += &format!("// rank {rank}\n{text}");
     }
@@ -182,7 +184,7 @@ fn others_compute_nothing(text: &str, rank: u32) -> Result<(), String> {
         let elsewhere =
             |tensor| program.tensor_mesh(tensor).is_some_and(|mesh| !mesh.contains(rank));
         let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
-        let computes = matches!(op.kind.spec().effect, Effect::Pure);
+        let computes = matches!(op.kind.effect(), Effect::Pure);
         if computes && tensors.peek().is_some() && tensors.all(elsewhere) {
             foreign = foreign.or(Some(id));
         }
@@ -201,7 +203,7 @@ pub(crate) fn outputs(
 ) -> Result<Ran, String> {
     let text = hostir::print::print(program);
     let sizes = Sizes { set: set.clone(), streams, ..Sizes::default() };
-    let prepared = plan::prepare(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
+    let prepared = lower::prepare(program, &sizes).map_err(|diags| rendered(&text, &diags))?;
     values_of(&prepared, &text)
 }
 
@@ -210,7 +212,7 @@ fn values_of(prepared: &Prepared, text: &str) -> Result<Ran, String> {
     let wholes: Vec<HostTensor> = (0..prepared.inputs.len()).map(|k| values(prepared, k)).collect();
     let local = |rank: u32| {
         let parts = wholes.iter().enumerate();
-        parts.map(|(k, whole)| plan::shard(prepared, k, rank, whole)).collect::<Vec<_>>()
+        parts.map(|(k, whole)| lower::shard(prepared, k, rank, whole)).collect::<Vec<_>>()
     };
     let parts = (0..prepared.ranks).map(local).collect();
     let result = cpu::run(prepared, parts)
@@ -219,7 +221,7 @@ fn values_of(prepared: &Prepared, text: &str) -> Result<Ran, String> {
     for output in 0..prepared.outputs.len() {
         let ranks = result.outputs.iter().zip(0u32..);
         let parts = ranks.filter_map(|(outputs, rank)| Some((rank, outputs[output].clone()?)));
-        let whole = plan::assemble(prepared, output, parts.collect())
+        let whole = lower::assemble(prepared, output, parts.collect())
             .map_err(|diag| render::to_string("program.hir", text, &[diag]))?;
         values.push((0..whole.len()).map(|index| whole.get_f64(index)).collect());
     }

@@ -4,7 +4,8 @@ use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, render};
 use hostir::ir::Program;
-use hostir::plan::{self, Prepared, Sizes};
+use hostir::lower;
+use hostir::lower::{Prepared, Sizes};
 use hostir_test::values::values;
 use regex::Regex;
 use std::collections::BTreeMap;
@@ -107,7 +108,7 @@ fn complete(program: &Program, setting: &Setting, length: i64) -> Option<Setting
         LazyLock::new(|| Regex::new("`([a-z_]+[0-9]*)`").expect("a pattern"));
     let mut setting = setting.clone();
     for _ in 0..4 {
-        let Err(diags) = plan::prepare(program, &setting.sizes()) else { return Some(setting) };
+        let Err(diags) = lower::prepare(program, &setting.sizes()) else { return Some(setting) };
         let open = diags.items.iter().filter(|diag| diag.code == "H0401");
         let names: Vec<String> = open
             .flat_map(|diag| NAME.captures_iter(&diag.message))
@@ -125,13 +126,13 @@ fn complete(program: &Program, setting: &Setting, length: i64) -> Option<Setting
 pub(crate) fn with(program: &Program, setting: &Setting) -> Result<Ran, String> {
     let rendered =
         |diags: &[Diag]| render::to_string("text", &hostir::print::print(program), diags);
-    let prepared = plan::prepare(program, &setting.sizes()).map_err(|d| rendered(&d.items))?;
+    let prepared = lower::prepare(program, &setting.sizes()).map_err(|d| rendered(&d.items))?;
     small(&prepared)?;
     let wholes: Vec<HostTensor> =
         (0..prepared.inputs.len()).map(|input| values(&prepared, input)).collect();
     let local = |rank: u32| {
         let parts = wholes.iter().enumerate();
-        parts.map(|(input, whole)| plan::shard(&prepared, input, rank, whole)).collect::<Vec<_>>()
+        parts.map(|(input, whole)| lower::shard(&prepared, input, rank, whole)).collect::<Vec<_>>()
     };
     let parts = (0..prepared.ranks).map(local).collect();
     let result = cpu::run(&prepared, parts).map_err(|diags| rendered(&diags))?;

@@ -33,7 +33,7 @@ use hostir::backend::RunResult;
 use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
-use hostir::plan::Prepared;
+use hostir::lower::Prepared;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,11 +3,11 @@
 use super::wire::{Put, Take};
 use hostir::backend::exchange::ExchangeError;
 use hostir::data::HostTensor;
-use hostir::plan::Prepared;
+use hostir::lower::Prepared;
 
 /// Most bytes of a rank's outputs as a message: those of whole tensors, and the numbers before them.
 pub(super) fn most(prepared: &Prepared) -> usize {
-    let one = |port: &hostir::plan::Port| {
+    let one = |port: &hostir::lower::Port| {
         let shape = port.shape();
         let size = port.dtype.size();
         let bytes = shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent));
@@ -46,7 +46,7 @@ pub(super) fn unpack(
     })
 }
 
-fn output(take: &mut Take<'_>, port: &hostir::plan::Port) -> Option<Option<HostTensor>> {
+fn output(take: &mut Take<'_>, port: &hostir::lower::Port) -> Option<Option<HostTensor>> {
     if take.number()? == 0 {
         return Some(None);
     }
@@ -62,7 +62,7 @@ fn output(take: &mut Take<'_>, port: &hostir::plan::Port) -> Option<Option<HostT
 mod tests {
     use super::*;
     use hostir::ir::DType;
-    use hostir::plan::{Sizes, prepare};
+    use hostir::lower::{Sizes, prepare};
 
     #[test]
     fn outputs_come_back() {

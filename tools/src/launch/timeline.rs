@@ -9,7 +9,8 @@ use super::wire::{Put, Take};
 use hostir::backend::exchange::{Exchange as _, ExchangeError};
 use hostir::backend::trace::{self, Arrow, Part, Slice, SliceKind, Trace};
 use hostir::ir::OpId;
-use hostir::plan::{IterationId, Origin, Plan, Prepared};
+use hostir::lower::Prepared;
+use hostir::plan::{IterationId, Origin, Plan};
 use std::collections::BTreeSet;
 
 /// Bytes of a piece.
@@ -117,8 +118,8 @@ fn unpack(plan: &Plan, message: &[u8]) -> Option<Part> {
 mod tests {
     use super::*;
     use hostir::backend::simulation::simulate_run;
+    use hostir::lower::{Sizes, prepare};
     use hostir::plan::cost::CostModel;
-    use hostir::plan::{Sizes, prepare};
 
     const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{3}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{3}] (DeviceMesh{0 1})) :
   T1 = ALLOCATE(buffer=T1, mem_type=global, size=6, zero_init=false, resets_to_zero=false)

@@ -301,11 +301,11 @@ impl Usage<'_, '_> {
 pub(super) fn restyle(program: &mut Program, cli: &Cli) {
     if let Some(era) = cli.style {
         let mut edit = Edit::new(program);
-        hostir::ir::restyle(&mut edit, era.style());
+        hostir::style::restyle(&mut edit, era.style());
         edit.commit();
     }
     if cli.renumber {
-        hostir::ir::renumber(program);
+        hostir::style::renumber(program);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::terminal::wrap;
 use hostir::diag::nearest;
-use hostir::ops::pointwise::{CASTS, FUNCTIONS};
-use hostir::ops::{
-    self, ArgKind, ArgSpec, Equals, Layout, Link, OpKind, OpSpec, Padding, Presence,
-};
+use hostir::ir::functions::{CASTS, FUNCTIONS};
+use hostir::ir::{Layout, Link, OpKind, Padding};
+use hostir::ops;
+use hostir::ops::{ArgKind, ArgSpec, Equals, OpSpec, Presence};
 use hostir_passes::{Action, OptionSpec, PASSES, PassInfo};
 use std::fmt::Write;
 
@@ -55,7 +55,7 @@ pub(super) fn op(name: &str, width: usize) -> Result<String, String> {
     if let Some(text) = function(name) {
         return Ok(text);
     }
-    let names = || OpKind::ALL.iter().map(|kind| kind.spec().name);
+    let names = || OpKind::ALL.iter().map(|kind| kind.name());
     let named = FUNCTIONS.iter().filter(|function| !function.operator);
     let functions = named.map(|function| function.name);
     Err(match nearest(name, names().chain(ops::head_words()).chain(functions)) {
@@ -65,7 +65,7 @@ pub(super) fn op(name: &str, width: usize) -> Result<String, String> {
 }
 
 fn is_named(kind: OpKind, name: &str) -> bool {
-    kind.spec().name == name || ops::find(name) == Some(kind)
+    kind.name() == name || ops::find(name) == Some(kind)
 }
 
 fn about(kind: OpKind, width: usize) -> String {
@@ -117,7 +117,7 @@ fn form_within(kind: OpKind, width: usize) -> String {
 /// How an op is written, on one line.
 fn form(kind: OpKind) -> String {
     let spec = kind.spec();
-    match (kind, spec.layout) {
+    match (kind, kind.layout()) {
         (OpKind::Deallocate, _) => "Deallocate { A }".to_owned(),
         (OpKind::For, _) => "FOR index in domain [from start to stop [step step]]:".to_owned(),
         (OpKind::ForRange, _) => "FOR index from start to stop [step step]:".to_owned(),
@@ -135,14 +135,14 @@ fn form(kind: OpKind) -> String {
         (OpKind::Wait, _) => "Wait Communication N".to_owned(),
         (_, Layout::Pointwise) => "T = f(A, B);   T = A + B;   T = -A;".to_owned(),
         (_, Layout::Define) => "name = expression;".to_owned(),
-        (_, Layout::Words(Link::None)) if spec.args.is_empty() => spec.name.to_owned(),
-        (_, Layout::Words(Link::None)) => format!("{} Stream N", spec.name),
-        (_, Layout::Words(Link::To)) => format!("{} to Stream N", spec.name),
-        (_, Layout::Words(Link::Number)) => format!("{} N", spec.name),
-        (_, Layout::Keyed) => format!("{} N ({})", spec.name, arguments(spec)),
+        (_, Layout::Words(Link::None)) if spec.args.is_empty() => kind.name().to_owned(),
+        (_, Layout::Words(Link::None)) => format!("{} Stream N", kind.name()),
+        (_, Layout::Words(Link::To)) => format!("{} to Stream N", kind.name()),
+        (_, Layout::Words(Link::Number)) => format!("{} N", kind.name()),
+        (_, Layout::Keyed) => format!("{} N ({})", kind.name(), arguments(spec)),
         (_, layout) => {
             let blank = if is_padded(layout) && !spec.args.is_empty() { " " } else { "" };
-            format!("T = {}({blank}{}{blank})", spec.name, arguments(spec))
+            format!("T = {}({blank}{}{blank})", kind.name(), arguments(spec))
         }
     }
 }
@@ -222,8 +222,8 @@ mod tests {
         let lines: Vec<&str> = forms.lines().take_while(|line| !line.is_empty()).collect();
         assert_eq!(lines.len(), OpKind::ALL.len());
         for (kind, line) in OpKind::ALL.iter().zip(lines) {
-            let name = kind.spec().name;
-            let named = matches!(kind, OpKind::Pointwise | OpKind::Define) || line.contains(name);
+            let name = kind.name();
+            let named = matches!(*kind, OpKind::Pointwise | OpKind::Define) || line.contains(name);
             assert!(named, "{name}: {line}");
             let text = op(name, 200).unwrap();
             assert!(text.contains(line), "{text}");

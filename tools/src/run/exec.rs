@@ -6,12 +6,13 @@ use hostir::backend::{RunResult, cpu, cuda, null};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::{Program, TensorId};
+use hostir::lower;
+use hostir::lower::Sizes;
 use hostir::plan::cost::CostModel;
-use hostir::plan::{self, Sizes};
 use std::fmt::Write as _;
 
 pub(super) use hostir::backend::cpu::Steps;
-pub(super) use hostir::plan::{Port, Prepared, needed_ranks};
+pub(super) use hostir::lower::{Port, Prepared, needed_ranks};
 pub(super) use hostir::plan_checks::check_plans;
 
 /// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.
@@ -20,7 +21,7 @@ pub(super) fn prepare(
     sizes: &Sizes,
     kept: &[TensorId],
 ) -> Result<Prepared, Vec<Diag>> {
-    plan::prepare_keeping(program, sizes, kept).map_err(|mut diags| {
+    lower::prepare_keeping(program, sizes, kept).map_err(|mut diags| {
         diags.sort();
         diags.items
     })
@@ -58,7 +59,7 @@ pub(super) fn shard(
     rank: u32,
     whole: &HostTensor,
 ) -> HostTensor {
-    plan::shard(prepared, input, rank, whole)
+    lower::shard(prepared, input, rank, whole)
 }
 
 /// Refuses a run that there is no memory for.
@@ -172,7 +173,7 @@ pub(super) fn assemble(
     output: usize,
     parts: Vec<(u32, HostTensor)>,
 ) -> Result<HostTensor, Diag> {
-    plan::assemble(prepared, output, parts)
+    lower::assemble(prepared, output, parts)
 }
 
 #[cfg(test)]

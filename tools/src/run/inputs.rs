@@ -12,7 +12,7 @@ use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::Program;
-use hostir::plan::Sizes;
+use hostir::lower::Sizes;
 use std::collections::btree_map::Entry;
 
 /// Whole tensors read from files, by input.

@@ -4,10 +4,11 @@ use super::cli::{Content, Keyed, Number, Options};
 use super::errors;
 use super::failure::Failure;
 use super::files::DataFile;
-use hostir::analysis::names::{RUNTIME, parts};
 use hostir::diag::{Diag, nearest};
+use hostir::ir::scalar_names::{RUNTIME, parts};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
-use hostir::plan::{Limits, Sizes};
+use hostir::lower::Sizes;
+use hostir::plan::Limits;
 use std::collections::BTreeMap;
 
 /// What the command line says about each tensor input and output.

@@ -11,11 +11,13 @@ use super::outputs::Results;
 use super::{names, progress};
 use crate::data::brackets;
 use crate::io::Io;
-use hostir::analysis::{Definitions, logical_axes};
+use hostir::axes::logical_axes;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};
+use hostir::ir::Definitions;
 use hostir::ir::Program;
-use hostir::plan::{Limits, Sizes};
+use hostir::lower::Sizes;
+use hostir::plan::Limits;
 use std::time::Duration;
 
 /// Runs the reference and compares all outputs by position. Gives a line for each comparison.

@@ -154,7 +154,7 @@ impl Drop for Set<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir::plan::{Sizes, prepare};
+    use hostir::lower::{Sizes, prepare};
 
     const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
   T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )

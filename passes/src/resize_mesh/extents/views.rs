@@ -3,10 +3,10 @@
 use super::super::extents::count;
 use super::Sizes;
 use crate::codes;
-use hostir::analysis::logical_axes;
+use hostir::axes::logical_axes;
 use hostir::diag::Diag;
+use hostir::ir::AxisLink;
 use hostir::ir::{OpId, Program, TensorId};
-use hostir::ops::AxisLink;
 
 /// The axes that a view regroups: of the operand or of the result.
 struct Group {

@@ -13,7 +13,7 @@ use crate::backend::cuda::{Failure, Options};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::plan::Prepared;
+use crate::lower::Prepared;
 use std::sync::Arc;
 
 /// A program on its devices, ready to run on tensors that a caller binds.

@@ -12,7 +12,7 @@ use crate::backend::cuda::joint::Joint;
 use crate::backend::cuda::rank::Rank;
 use crate::backend::cuda::{Cause, Failure};
 use crate::diag::{Diag, codes};
-use crate::plan::Prepared;
+use crate::lower::Prepared;
 use std::time::Duration;
 
 /// Why a rank did not do its part.

@@ -23,7 +23,8 @@ use crate::backend::cuda::sys::{Error, context};
 use crate::data::HostTensor;
 use crate::diag::Diag;
 use crate::diag::codes;
-use crate::plan::{BufferId, Plan, Prepared};
+use crate::lower::Prepared;
+use crate::plan::{BufferId, Plan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

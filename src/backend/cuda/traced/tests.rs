@@ -5,7 +5,7 @@ use super::super::messages::{Route, Routes, messages};
 use super::super::schedule::{Settings, schedule};
 use super::*;
 use crate::backend::trace::Trace;
-use crate::plan::{Prepared, Sizes, prepare};
+use crate::lower::{Prepared, Sizes, prepare};
 
 fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {
     let (programs, diags) = crate::load(text);

@@ -11,7 +11,8 @@ use crate::backend::cuda::schedule::{Schedule, Settings, schedule};
 use crate::backend::cuda::sys::context::About;
 use crate::diag::Diag;
 use crate::ir::DType;
-use crate::plan::{BufferId, Prepared, Sizes, View, prepare, row_major};
+use crate::lower::{Prepared, Sizes, prepare};
+use crate::plan::{BufferId, View, row_major};
 
 fn prepared(inputs: &str, outputs: &str, body: &str) -> Prepared {
     let text =

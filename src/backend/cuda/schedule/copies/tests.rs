@@ -6,7 +6,8 @@ use super::super::super::messages::{self, Messages, Route, Routes, Target};
 use super::super::{Call, Exchange, Move, Schedule, Settings, Signal, Step, order, schedule};
 use crate::backend::cpu;
 use crate::data::HostTensor;
-use crate::plan::{Prepared, Sizes, View, prepare};
+use crate::lower::{Prepared, Sizes, prepare};
+use crate::plan::View;
 use std::collections::BTreeSet;
 
 const ROUTES: Routes = Routes { nccl: Route::Copies, ucc: Some(Route::Copies) };

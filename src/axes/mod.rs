@@ -1,0 +1,230 @@
+//! The logical axes of tensors.
+//!
+//! What the text prints are loop domains, and [`Program::logical_axes`] says in which order they are axes:
+//! device domains may have been moved to the front (`T0[ideviceIdx.x1, iS0, iS2]` is [S, D, S]). Domains
+//! made by splits (`ceilDiv` extents, `rf` beside a parallel axis, numbers that only fit the ops so) say
+//! nothing about the axes: such tensors need `logical=`, and nothing is claimed about them without. One split
+//! says enough: of an axis of extent `i0` over n streams, `istreamIdx0{n}` and `iS1{ceilDiv(i0, n)}`.
+
+pub mod pairing;
+
+use crate::ir::{Expr, ExprId, IterDomain, IterType, ParallelType, Program, TensorId};
+use smallvec::SmallVec;
+
+/// One logical axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Axis {
+    /// What it does.
+    pub iter: IterType,
+    /// What it is spread over.
+    pub parallel: ParallelType,
+    /// Its extent over all devices (of a broadcast: 1).
+    pub extent: ExprId,
+    /// Extent of an expanded broadcast.
+    pub expanded: Option<ExprId>,
+    /// Number of the domain in the text; `u32::MAX` for none.
+    pub number: u32,
+    /// Position among the tensor's printed domains; `u32::MAX` for an axis given by `logical=`.
+    pub printed: u32,
+}
+
+impl Axis {
+    fn of(domain: &IterDomain, printed: u32) -> Self {
+        Self {
+            iter: domain.iter,
+            parallel: domain.parallel,
+            extent: domain.extent,
+            expanded: domain.expanded,
+            number: domain.number,
+            printed,
+        }
+    }
+    /// Whether the axis has no storage.
+    pub fn is_reduction(&self) -> bool {
+        self.iter == IterType::Reduction
+    }
+    /// Whether the axis is a broadcast.
+    pub fn is_broadcast(&self) -> bool {
+        self.iter == IterType::Broadcast
+    }
+    /// Whether the axis is stored and spread over devices.
+    pub fn is_sharded(&self) -> bool {
+        self.device().is_some()
+    }
+    /// The device type that the axis is stored over, if any.
+    pub fn device(&self) -> Option<ParallelType> {
+        (self.parallel.is_device() && !self.is_reduction()).then_some(self.parallel)
+    }
+}
+
+/// The logical axes of one tensor, reductions included.
+#[derive(Clone, Debug)]
+pub struct Axes {
+    /// The axes, outermost first.
+    pub axes: SmallVec<[Axis; 8]>,
+    /// Whether the printed domains come from splits and no `logical=` says what the axes are: `axes`
+    /// are then the printed domains as they stand and claim nothing.
+    pub split: bool,
+}
+
+impl Axes {
+    /// Positions of the axes that have storage (or are broadcasts), outermost first.
+    pub fn stored(&self) -> SmallVec<[u32; 8]> {
+        (0..self.axes.len() as u32).filter(|&k| !self.axes[k as usize].is_reduction()).collect()
+    }
+    /// Positions of all axes.
+    pub fn all(&self) -> SmallVec<[u32; 8]> {
+        (0..self.axes.len() as u32).collect()
+    }
+    /// The position of the axis at a place among the printed domains.
+    pub fn of_printed(&self, printed: u32) -> Option<u32> {
+        self.axes.iter().position(|axis| axis.printed == printed).map(|k| k as u32)
+    }
+}
+
+/// The logical axes of a tensor.
+pub fn logical_axes(program: &Program, tensor: TensorId) -> Axes {
+    if let Some(logical) = &program.tensor(tensor).logical {
+        return Axes { axes: logical.iter().map(|&extent| given(extent)).collect(), split: false };
+    }
+    let domains = program.domains(tensor);
+    if let Some(axes) = before_stream_split(program, tensor) {
+        return Axes { axes, split: false };
+    }
+    let split = program.tensor(tensor).split || is_split(program, domains);
+    let at = |k: u32| Axis::of(&domains[k as usize], k);
+    let axes = if split {
+        (0..domains.len() as u32).map(at).collect()
+    } else {
+        program.logical_axes(tensor).into_iter().map(at).collect()
+    };
+    Axes { axes, split }
+}
+
+/// The axis that lies on the streams, and into how many parts it is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamAxis {
+    /// Its position among the logical axes.
+    pub axis: u32,
+    /// The number of parts; the last ones are shorter, or empty, where the extent does not divide.
+    pub parts: ExprId,
+}
+
+/// The axis of a tensor that lies on the streams: each index a part, or split into as many parts as a printed
+/// domain says.
+pub fn stream_axis(program: &Program, tensor: TensorId) -> Option<StreamAxis> {
+    let domains = program.domains(tensor);
+    let on_stream = |domain: &&IterDomain| {
+        domain.parallel == ParallelType::Stream && domain.iter != IterType::Reduction
+    };
+    let parts = domains.iter().find(on_stream)?.extent;
+    let axes = logical_axes(program, tensor).axes;
+    let of = |wanted: &dyn Fn(&Axis) -> bool| axes.iter().position(wanted).map(|k| k as u32);
+    if let Some(axis) = of(&|axis| axis.parallel == ParallelType::Stream) {
+        return Some(StreamAxis { axis, parts });
+    }
+    let inner = domains.iter().position(|domain| half(program, domain.extent, parts).is_some())?;
+    let whole = half(program, domains[inner].extent, parts)?;
+    let order = program.logical_axes(tensor);
+    // Of several axes of one extent the one in the place of the domain.
+    let before = order.iter().map(|&at| at as usize).take_while(|&at| at != inner);
+    let place = before.filter(|&at| !on_stream(&&domains[at])).count();
+    let same = |axis: &Axis| axis.extent == whole;
+    let axis = match axes.get(place).is_some_and(same) {
+        true => Some(place as u32),
+        false => of(&same),
+    };
+    axis.map(|axis| StreamAxis { axis, parts })
+}
+
+/// The axes of which one was split over streams, outer part first, and no other was split.
+fn before_stream_split(program: &Program, tensor: TensorId) -> Option<SmallVec<[Axis; 8]>> {
+    let domains = program.domains(tensor);
+    let at = domains.iter().position(|domain| domain.parallel == ParallelType::Stream)?;
+    let outer = &domains[at];
+    let inner =
+        domains.iter().position(|domain| half(program, domain.extent, outer.extent).is_some())?;
+    let splits =
+        domains.iter().filter(|domain| is_ceil_div(program, domain.extent) || domain.rfactor);
+    let serial = domains[inner].parallel == ParallelType::Serial;
+    let devices = domains.iter().any(|domain| domain.parallel.is_device());
+    if outer.is_reduction() || splits.count() != 1 || !serial || devices {
+        return None;
+    }
+    let mut axes = SmallVec::new();
+    for printed in program.logical_axes(tensor) {
+        let place = printed as usize;
+        if place == at {
+            continue;
+        }
+        let mut axis = Axis::of(&domains[place], printed);
+        if place == inner {
+            axis.extent = half(program, axis.extent, outer.extent)?;
+        }
+        axes.push(axis);
+    }
+    Some(axes)
+}
+
+/// `i0` of `ceilDiv(i0, parts)`.
+fn half(program: &Program, extent: ExprId, parts: ExprId) -> Option<ExprId> {
+    match program.expr(extent) {
+        Expr::Set(inner) => half(program, *inner, parts),
+        Expr::Call(name, args) if program.name(*name) == "ceilDiv" => match args.as_slice() {
+            [whole, by] if *by == parts => Some(*whole),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn given(extent: ExprId) -> Axis {
+    Axis {
+        iter: IterType::Iteration,
+        parallel: ParallelType::Serial,
+        extent,
+        expanded: None,
+        number: u32::MAX,
+        printed: u32::MAX,
+    }
+}
+
+/// Whether some printed domain is a part of an axis.
+fn is_split(program: &Program, domains: &[IterDomain]) -> bool {
+    let parallel = |domain: &IterDomain| {
+        domain.parallel.is_device() || domain.parallel == ParallelType::Stream
+    };
+    domains.iter().any(|domain| is_ceil_div(program, domain.extent))
+        || (domains.iter().any(parallel) && domains.iter().any(|domain| domain.rfactor))
+}
+
+fn is_ceil_div(program: &Program, extent: ExprId) -> bool {
+    match program.expr(extent) {
+        Expr::Call(name, _) => program.name(*name) == "ceilDiv",
+        Expr::Set(inner) => is_ceil_div_call(program, *inner),
+        _ => false,
+    }
+}
+
+fn is_ceil_div_call(program: &Program, extent: ExprId) -> bool {
+    matches!(program.expr(extent), Expr::Call(name, _) if program.name(*name) == "ceilDiv")
+}
+
+/// The axes of the tensor that was asked for last: links come sorted by tensor.
+#[derive(Default)]
+pub(crate) struct LastAxes(Option<(TensorId, Axes)>);
+
+impl LastAxes {
+    /// The extent of an axis, if the tensor has it.
+    pub(crate) fn extent(&mut self, program: &Program, at: (TensorId, u32)) -> Option<ExprId> {
+        self.axis(program, at).map(|axis| axis.extent)
+    }
+    /// An axis, if the tensor has it.
+    pub(crate) fn axis(&mut self, program: &Program, at: (TensorId, u32)) -> Option<Axis> {
+        if self.0.as_ref().is_none_or(|(last, _)| *last != at.0) {
+            self.0 = Some((at.0, logical_axes(program, at.0)));
+        }
+        let (_, axes) = self.0.as_ref()?;
+        axes.axes.get(at.1 as usize).copied()
+    }
+}

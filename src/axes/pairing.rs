@@ -1,0 +1,190 @@
+//! Pairing the axes of an op's operands and results.
+//!
+//! A link function of an op ([`LinkFn`]) appends links (equal extents, equal indices) and says what cannot match. The op
+//! table uses it twice: `OpSpec::axes` takes the links, `OpSpec::verify` also reports the [`AxisMismatch`]. Where an
+//! operand's printed domains come from splits nothing is linked and nothing is wrong.
+//!
+//! nvFuser's broadcasts are explicit: operands of pointwise ops have equal ranks and pair position by
+//! position; a broadcast axis beside another one is linked as such ([`AxisLink::broadcast`]).
+
+use super::{Axes, logical_axes};
+use crate::diag::codes;
+use crate::ir::{AxisLink, OpId, Program, TensorId, name_of};
+use smallvec::SmallVec;
+
+/// Why an op's operands and results cannot match.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AxisMismatch {
+    /// The verifier's code.
+    pub code: &'static str,
+    /// One sentence.
+    pub message: String,
+    /// How to repair it; may be empty.
+    pub note: String,
+    /// The tensor to point at.
+    pub tensor: Option<TensorId>,
+}
+
+/// What a link function returns.
+pub type LinkResult = Result<(), AxisMismatch>;
+
+/// Links axes and says what cannot match.
+pub type LinkFn = fn(&Program, OpId, &mut Vec<AxisLink>) -> LinkResult;
+
+pub(crate) type AxisPositions = SmallVec<[u32; 8]>;
+
+/// A tensor of an op with its axes.
+pub(crate) struct LinkSide {
+    pub(crate) tensor: TensorId,
+    pub(crate) axes: Axes,
+}
+
+impl LinkSide {
+    pub(crate) fn new(program: &Program, tensor: TensorId) -> Self {
+        Self { tensor, axes: logical_axes(program, tensor) }
+    }
+    pub(crate) fn stored(&self) -> AxisPositions {
+        self.axes.stored()
+    }
+    pub(crate) fn all(&self) -> AxisPositions {
+        self.axes.all()
+    }
+}
+
+pub(crate) fn count_text(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
+/// `1 axis`, `3 axes`.
+pub(crate) fn axis_count_text(count: usize) -> String {
+    if count == 1 { "1 axis".to_owned() } else { format!("{count} axes") }
+}
+
+pub(crate) fn too_few_tensors(
+    program: &Program,
+    op: OpId,
+    what: &str,
+    needs: usize,
+    has: usize,
+) -> AxisMismatch {
+    let name = name_of(program, op);
+    AxisMismatch {
+        code: codes::OPERANDS,
+        message: format!("`{name}` needs {} but has {has}", count_text(needs, what)),
+        note: String::new(),
+        tensor: None,
+    }
+}
+
+pub(crate) fn operand_side(
+    program: &Program,
+    op: OpId,
+    index: usize,
+) -> Result<LinkSide, AxisMismatch> {
+    let mut tensors = program.op(op).input_tensors();
+    let has = program.op(op).input_tensors().count();
+    let tensor = tensors.nth(index);
+    tensor
+        .map(|t| LinkSide::new(program, t))
+        .ok_or_else(|| too_few_tensors(program, op, "tensor operand", index + 1, has))
+}
+
+pub(crate) fn result_side(program: &Program, op: OpId) -> Result<LinkSide, AxisMismatch> {
+    let tensor = program.op(op).output_tensors().next();
+    tensor
+        .map(|t| LinkSide::new(program, t))
+        .ok_or_else(|| too_few_tensors(program, op, "tensor result", 1, 0))
+}
+
+pub(crate) fn both_sides(
+    program: &Program,
+    op: OpId,
+) -> Result<(LinkSide, LinkSide), AxisMismatch> {
+    Ok((operand_side(program, op, 0)?, result_side(program, op)?))
+}
+
+/// Links two lists of axes position by position.
+pub(crate) fn link_pairs(
+    from: &LinkSide,
+    to: &LinkSide,
+    a: &[u32],
+    b: &[u32],
+    links: &mut Vec<AxisLink>,
+) {
+    for (&x, &y) in a.iter().zip(b) {
+        let (p, c) = (from.axes.axes[x as usize], to.axes.axes[y as usize]);
+        let broadcast = p.is_broadcast() != c.is_broadcast();
+        links.push(AxisLink { from: (from.tensor, x), to: (to.tensor, y), broadcast });
+    }
+}
+
+pub(crate) fn has_split_axis(sides: &[&LinkSide]) -> bool {
+    sides.iter().any(|side| side.axes.split)
+}
+
+pub(crate) fn rank_mismatch(
+    program: &Program,
+    op: OpId,
+    from: &LinkSide,
+    need: usize,
+    found: usize,
+    to: &LinkSide,
+) -> AxisMismatch {
+    let name = name_of(program, op);
+    AxisMismatch {
+        code: codes::RANK,
+        message: format!(
+            "`{name}` of `{}` needs a result of {}, but `{}` has {found}",
+            program.tensor_name(from.tensor),
+            axis_count_text(need),
+            program.tensor_name(to.tensor),
+        ),
+        note: String::new(),
+        tensor: Some(from.tensor),
+    }
+}
+
+/// Pairs lists that must be of equal length.
+pub(crate) fn link_equal_lists(
+    program: &Program,
+    op: OpId,
+    (from, a): (&LinkSide, &[u32]),
+    (to, b): (&LinkSide, &[u32]),
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    if has_split_axis(&[from, to]) {
+        return Ok(());
+    }
+    if a.len() != b.len() {
+        return Err(rank_mismatch(program, op, from, a.len(), b.len(), to));
+    }
+    link_pairs(from, to, a, b, links);
+    Ok(())
+}
+
+/// Set, SegmenterSet, SymmetricContiguousView: the stored axes, position by position.
+pub fn link_copy(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    if program.op(op).input_tensors().next().is_none() {
+        return Ok(());
+    }
+    let (from, to) = both_sides(program, op)?;
+    link_equal_lists(program, op, (&from, &from.stored()), (&to, &to.stored()), links)
+}
+
+/// Pairs the positions that `kept` says stay whole.
+pub(crate) fn link_kept_positions(
+    from: &LinkSide,
+    to: &LinkSide,
+    a: &[u32],
+    b: &[u32],
+    links: &mut Vec<AxisLink>,
+    kept: impl Fn(usize) -> bool,
+) {
+    for k in (0..a.len().min(b.len())).filter(|&k| kept(k)) {
+        link_pairs(from, to, &a[k..=k], &b[k..=k], links);
+    }
+}
+
+pub(crate) fn has_same_extent(from: &LinkSide, to: &LinkSide, a: u32, b: u32) -> bool {
+    from.axes.axes[a as usize].extent == to.axes.axes[b as usize].extent
+}

@@ -1,0 +1,213 @@
+//! The functions of pointwise ops and scalars.
+//!
+//! [`FUNCTIONS`] and [`CASTS`] are the functions that nvFuser prints. Programs hold the newest
+//! spelling (`max`, `__to_float`), whatever the file said; [`spelled`] turns it back.
+
+use super::{Cast, Style};
+
+/// A function of scalars.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Function {
+    /// `exp`; for operators their symbol.
+    pub name: &'static str,
+    /// Number of operands.
+    pub arity: usize,
+    /// Whether the name ends in `f` where the result is a `float`.
+    pub suffix: bool,
+    /// Whether it is written as an operator.
+    pub operator: bool,
+}
+
+const fn named(name: &'static str, arity: usize) -> Function {
+    Function { name, arity, suffix: false, operator: false }
+}
+const fn suffixed(name: &'static str, arity: usize) -> Function {
+    Function { name, arity, suffix: true, operator: false }
+}
+const fn operator(name: &'static str, arity: usize) -> Function {
+    Function { name, arity, suffix: false, operator: true }
+}
+
+/// All functions but casts. `-` stands once for each number of operands.
+pub static FUNCTIONS: &[Function] = &[
+    operator("-", 1),
+    operator("!", 1),
+    operator("~", 1),
+    operator("+", 2),
+    operator("-", 2),
+    operator("*", 2),
+    operator("/", 2),
+    operator("%", 2),
+    operator("<<", 2),
+    operator(">>", 2),
+    operator("==", 2),
+    operator("!=", 2),
+    operator(">=", 2),
+    operator(">", 2),
+    operator("<=", 2),
+    operator("<", 2),
+    operator("&&", 2),
+    operator("||", 2),
+    operator("&", 2),
+    operator("|", 2),
+    operator("^", 2),
+    named("bit_cast", 1),
+    named("abs", 1),
+    suffixed("acos", 1),
+    suffixed("acosh", 1),
+    suffixed("asin", 1),
+    suffixed("asinh", 1),
+    suffixed("atan", 1),
+    suffixed("atanh", 1),
+    suffixed("ceil", 1),
+    suffixed("cos", 1),
+    suffixed("cosh", 1),
+    suffixed("exp", 1),
+    suffixed("exp2", 1),
+    suffixed("expm1", 1),
+    suffixed("erf", 1),
+    suffixed("erfc", 1),
+    suffixed("erfinv", 1),
+    suffixed("erfcinv", 1),
+    suffixed("floor", 1),
+    named("frac", 1),
+    named("std::imag", 1),
+    named("silu", 1),
+    suffixed("lgamma", 1),
+    suffixed("log", 1),
+    suffixed("log10", 1),
+    suffixed("log1p", 1),
+    suffixed("log2", 1),
+    named("std::real", 1),
+    named("reciprocal", 1),
+    named("relu", 1),
+    suffixed("rsqrt", 1),
+    suffixed("nearbyint", 1),
+    named("sigmoid", 1),
+    suffixed("signbit", 1),
+    suffixed("sin", 1),
+    suffixed("sinh", 1),
+    suffixed("sqrt", 1),
+    suffixed("tan", 1),
+    suffixed("tanh", 1),
+    suffixed("trunc", 1),
+    suffixed("bit_ceil", 1),
+    named("print", 1),
+    named("isfinite", 1),
+    named("isinf", 1),
+    named("isnan", 1),
+    named("isneginf", 1),
+    named("isposinf", 1),
+    named("isreal", 1),
+    suffixed("atan2", 2),
+    suffixed("fmod", 2),
+    named("max", 2),
+    named("min", 2),
+    named("fmax", 2),
+    named("fmin", 2),
+    named("nextafter", 2),
+    named("pow", 2),
+    named("remainder", 2),
+    named("ceilDiv", 2),
+    named("gcd", 2),
+    named("std::complex", 2),
+    named("clamp", 3),
+    named("lerp", 3),
+    named("threshold", 3),
+    named("where", 3),
+];
+
+/// Casts that changed their spelling: the newer one, then the older.
+pub static CASTS: &[(&str, &str)] = &[
+    ("__to_float", "(float)"),
+    ("__to_double", "(double)"),
+    ("__to_bool", "(bool)"),
+    ("__to_int8", "(int8_t)"),
+    ("__to_int16", "(int16_t)"),
+    ("__to_int32", "(int32_t)"),
+    ("__to_int64", "(int64_t)"),
+    ("__to_uint8", "(uint8_t)"),
+    ("__to_uint16", "(uint16_t)"),
+    ("__to_uint32", "(uint32_t)"),
+    ("__to_uint64", "(uint64_t)"),
+    ("__to_index", "(nvfuser_index_t)"),
+    ("__real_then_to_float", "(float)std::real"),
+    ("__real_then_to_double", "(double)std::real"),
+    ("__real_then_to_bool", "(bool)std::real"),
+    ("__real_then_to_int8", "(int8_t)std::real"),
+    ("__real_then_to_int16", "(int16_t)std::real"),
+    ("__real_then_to_int32", "(int32_t)std::real"),
+    ("__real_then_to_int64", "(int64_t)std::real"),
+    ("__real_then_to_uint8", "(uint8_t)std::real"),
+    ("__real_then_to_uint16", "(uint16_t)std::real"),
+    ("__real_then_to_uint32", "(uint32_t)std::real"),
+    ("__real_then_to_uint64", "(uint64_t)std::real"),
+    ("__real_then_to_index", "(nvfuser_index_t)std::real"),
+    ("__to_complex_float", "(std::complex<float>)"),
+    ("__to_complex_double", "(std::complex<double>)"),
+    ("__half2complex_float", "(std::complex<float>)__half2float"),
+    ("__half2complex_double", "(std::complex<double>)__half2double"),
+    ("__bfloat2complex_float", "(std::complex<float>)__bfloat2float"),
+    ("__bfloat2complex_double", "(std::complex<double>)__bfloat2double"),
+];
+
+static CAST: Function = named("cast", 1);
+
+/// Halves of cast names `__A2B` that all eras spell alike.
+const NARROW: &[&str] = &["half", "bfloat", "e5m2", "e4m3", "e8m0", "e2m1"];
+const WIDE: &[&str] =
+    &["float", "double", "int32", "int", "uint32", "uint", "index", "bool", "half", "bfloat"];
+
+/// The function of a name in the newest spelling, with or without its `f`; operators by their number
+/// of operands.
+pub fn find(name: &str, arity: usize) -> Option<&'static Function> {
+    let found = FUNCTIONS
+        .iter()
+        .find(|f| f.name == name && f.arity == arity)
+        .or_else(|| FUNCTIONS.iter().find(|f| f.name == name))
+        .or_else(|| FUNCTIONS.iter().find(|f| f.suffix && name.strip_suffix('f') == Some(f.name)));
+    found.or_else(|| is_cast(name).then_some(&CAST))
+}
+
+/// Whether a name is a cast in the newest spelling.
+pub fn is_cast(name: &str) -> bool {
+    CASTS.iter().any(|(new, _)| *new == name) || is_narrow_cast(name)
+}
+
+/// `__float2half`, `__e4m32float`, `__real_then_2half`.
+fn is_narrow_cast(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("__") else { return false };
+    let to_narrow = NARROW.iter().any(|narrow| {
+        let from = rest.strip_suffix(narrow).and_then(|from| from.strip_suffix('2'));
+        from.is_some_and(|from| from == "real_then_" || WIDE.contains(&from))
+    });
+    let from_narrow = NARROW.iter().any(|narrow| {
+        let to = rest.strip_prefix(narrow).and_then(|to| to.strip_prefix('2'));
+        to.is_some_and(|to| WIDE.contains(&to))
+    });
+    to_narrow || from_narrow
+}
+
+/// A name as a file of this style spells it, in the newest spelling.
+pub fn canonical<'n>(name: &'n str, style: &Style) -> &'n str {
+    match name {
+        "fmax" if !style.short_max => "max",
+        "fmin" if !style.short_max => "min",
+        _ if name.starts_with('(') => {
+            CASTS.iter().find(|(_, old)| *old == name).map_or(name, |(new, _)| new)
+        }
+        _ => name,
+    }
+}
+
+/// A name in the newest spelling as a file of this style spells it.
+pub fn spelled<'n>(name: &'n str, style: &Style) -> &'n str {
+    match name {
+        "max" if !style.short_max => "fmax",
+        "min" if !style.short_max => "fmin",
+        _ if style.cast == Cast::C && name.starts_with("__") => {
+            CASTS.iter().find(|(new, _)| *new == name).map_or(name, |(_, old)| old)
+        }
+        _ => name,
+    }
+}

@@ -1,0 +1,353 @@
+//! TextCache of tensors, domains, meshes and scalars.
+
+use crate::ir::functions;
+use crate::ir::order;
+use crate::ir::{
+    Expr, ExprId, Id, IterDomain, Mesh, MeshId, ParallelType, Program, StreamSpelling, Style,
+    Symbol, TensorId,
+};
+
+/// The range of a text that has not been made yet.
+const UNSEEN: (u32, u32) = (u32::MAX, 0);
+
+/// TextCache made so far, behind each other in one buffer.
+pub(crate) struct TextCache {
+    buffer: String,
+    tensors: Vec<(u32, u32)>,
+    exprs: Vec<(u32, u32)>,
+    /// By tensor: whether a reader takes its printed order for that of its axes.
+    permuted: Vec<bool>,
+}
+
+impl TextCache {
+    pub(crate) fn new(program: &Program) -> Self {
+        Self {
+            buffer: String::new(),
+            tensors: vec![UNSEEN; program.tensors().len()],
+            exprs: vec![UNSEEN; program.exprs().len()],
+            permuted: order::permuted_results(program),
+        }
+    }
+
+    /// The full text of a tensor.
+    pub(crate) fn tensor(&mut self, program: &Program, id: TensorId) -> &str {
+        let (mut start, mut end) = self.tensors[id.index()];
+        if (start, end) == UNSEEN {
+            start = self.buffer.len() as u32;
+            let permuted = self.permuted[id.index()];
+            TextWriter { program, style: program.style(), out: &mut self.buffer }
+                .tensor(id, permuted);
+            end = self.buffer.len() as u32;
+            self.tensors[id.index()] = (start, end);
+        }
+        &self.buffer[start as usize..end as usize]
+    }
+
+    /// The inline text of a scalar.
+    pub(crate) fn expr(&mut self, program: &Program, id: ExprId) -> &str {
+        let slot = id.0 as usize;
+        let (mut start, mut end) = self.exprs[slot];
+        if (start, end) == UNSEEN {
+            start = self.buffer.len() as u32;
+            TextWriter { program, style: program.style(), out: &mut self.buffer }.expr(id);
+            end = self.buffer.len() as u32;
+            self.exprs[slot] = (start, end);
+        }
+        &self.buffer[start as usize..end as usize]
+    }
+}
+
+/// A tensor as the text writes it in full.
+pub fn tensor_text(program: &Program, tensor: TensorId) -> String {
+    let mut out = String::new();
+    let permuted = order::permuted_results(program)[tensor.index()];
+    TextWriter { program, style: program.style(), out: &mut out }.tensor(tensor, permuted);
+    out
+}
+
+/// An axis as the text writes it: `iS0{i0}`.
+pub fn domain_text(program: &Program, domain: &IterDomain) -> String {
+    let mut out = String::new();
+    TextWriter { program, style: program.style(), out: &mut out }.domain(domain);
+    out
+}
+
+/// A scalar as the text writes it: `( i0 * 2 )`.
+pub fn expr_text(program: &Program, expr: ExprId) -> String {
+    let mut out = String::new();
+    TextWriter { program, style: program.style(), out: &mut out }.expr(expr);
+    out
+}
+
+/// A mesh as the text writes it, `DeviceMesh{0 1}`, or `no mesh`.
+pub fn mesh_text(program: &Program, mesh: Option<MeshId>) -> String {
+    let Some(mesh) = mesh else { return "no mesh".to_owned() };
+    let mut out = String::from("DeviceMesh");
+    push_mesh(&mut out, program.mesh(mesh));
+    out
+}
+
+/// Writes texts in a program's style.
+pub(crate) struct TextWriter<'w> {
+    pub(crate) program: &'w Program,
+    pub(crate) style: Style,
+    pub(crate) out: &'w mut String,
+}
+
+impl TextWriter<'_> {
+    /// `T3_g_float[iS0{i0}] ca_pos( 1 ) (DeviceMesh{0 1})`
+    fn tensor(&mut self, id: TensorId, permuted: bool) {
+        let program = self.program;
+        let tensor = program.tensor(id);
+        self.out.push('T');
+        push_number(self.out, u64::from(tensor.number));
+        self.out.push('_');
+        self.out.push_str(tensor.memory.name());
+        self.out.push('_');
+        self.out.push_str(tensor.dtype.name());
+        self.out.push('[');
+        for (index, domain) in program.domains(id).iter().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            self.domain(domain);
+        }
+        self.out.push(']');
+        let positions = program.name(tensor.positions);
+        if !positions.is_empty() {
+            self.out.push(' ');
+            self.out.push_str(positions);
+        }
+        if let Some(mesh) = program.tensor_mesh(id) {
+            self.out.push_str(" (DeviceMesh");
+            push_mesh(self.out, mesh);
+            self.out.push(')');
+        }
+        if let Some(logical) = &tensor.logical {
+            self.out.push_str(" {logical={");
+            self.list(logical);
+            self.out.push_str("}}");
+        } else {
+            self.axes(id, permuted);
+        }
+    }
+
+    /// `{axes={1, 0, 2}}` where the numbers would tell a reader something else.
+    fn axes(&mut self, id: TensorId, permuted: bool) {
+        let axes = self.program.logical_axes(id);
+        if axes == order::axes_as_read(self.program.domains(id), permuted) {
+            return;
+        }
+        self.out.push_str(" {axes={");
+        for (index, at) in axes.iter().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            push_number(self.out, u64::from(*at));
+        }
+        self.out.push_str("}}");
+    }
+
+    /// `iS0{i0}`
+    pub(crate) fn domain(&mut self, domain: &IterDomain) {
+        self.out.push_str(domain.iter.name());
+        self.out.push_str(match (domain.parallel, self.style.stream) {
+            (ParallelType::Stream, StreamSpelling::Stream) => "Stream",
+            (ParallelType::Stream, StreamSpelling::LowerStreamIdx) => "streamIdx",
+            (parallel, _) => parallel.name(),
+        });
+        if domain.number != u32::MAX {
+            push_number(self.out, u64::from(domain.number));
+        }
+        self.out.push('{');
+        for bound in [domain.start, domain.stop].into_iter().flatten() {
+            self.expr(bound);
+            self.out.push_str(" : ");
+        }
+        self.expr(domain.extent);
+        if let Some(expanded) = domain.expanded {
+            self.out.push_str(" ex ");
+            self.expr(expanded);
+        }
+        self.out.push('}');
+        for (flag, text) in
+            [(domain.rfactor, "rf"), (domain.padded, "_p"), (domain.clustered, "_c")]
+        {
+            if flag {
+                self.out.push_str(text);
+            }
+        }
+    }
+
+    /// An expression with parentheses of its own.
+    pub(crate) fn expr(&mut self, id: ExprId) {
+        let program = self.program;
+        match program.expr(id) {
+            Expr::Int(value) => push_integer(self.out, *value),
+            Expr::Hex(value) => self.out.push_str(&format!("{value:#x}")),
+            Expr::Bool(value) => self.out.push_str(if *value { "true" } else { "false" }),
+            Expr::Typed(dtype, text) => {
+                self.out.push_str(dtype.name());
+                self.out.push('(');
+                self.out.push_str(program.name(*text));
+                self.out.push(')');
+            }
+            Expr::Float(text) => self.out.push_str(program.name(*text)),
+            Expr::Name(name) => self.name(*name),
+            Expr::Unary(..)
+            | Expr::Binary(..)
+            | Expr::Call(..)
+            | Expr::Set(_)
+            | Expr::Index(..)
+            | Expr::Field(..)
+            | Expr::Braces(_)
+            | Expr::MetaData(_) => {
+                self.out.push_str("( ");
+                self.body(id);
+                self.out.push_str(" )");
+            }
+        }
+    }
+
+    /// An expression without parentheses of its own.
+    pub(crate) fn body(&mut self, id: ExprId) {
+        let program = self.program;
+        match program.expr(id) {
+            Expr::Unary(op, a) => {
+                self.out.push_str(op.symbol());
+                // `-2` would be a number.
+                if matches!(program.expr(*a), Expr::Int(_) | Expr::Hex(_) | Expr::Float(_)) {
+                    self.out.push(' ');
+                }
+                self.expr(*a);
+            }
+            Expr::Binary(op, a, b) => {
+                self.expr(*a);
+                self.out.push(' ');
+                self.out.push_str(op.symbol());
+                self.out.push(' ');
+                self.expr(*b);
+            }
+            Expr::Call(name, args) => {
+                self.out.push_str(functions::spelled(program.name(*name), &self.style));
+                self.out.push('(');
+                self.list(args);
+                self.out.push(')');
+            }
+            Expr::Set(a) => self.expr(*a),
+            Expr::Index(base, index) => {
+                self.base(*base);
+                self.out.push('[');
+                self.expr(*index);
+                self.out.push(']');
+            }
+            Expr::Field(base, field) => {
+                self.base(*base);
+                self.out.push('.');
+                self.out.push_str(program.name(*field));
+            }
+            Expr::Braces(args) => {
+                self.out.push_str("{ ");
+                self.list(args);
+                self.out.push_str(" }");
+            }
+            Expr::MetaData(tensor) => {
+                self.out.push_str("getMetaData(T");
+                push_number(self.out, u64::from(program.tensor(*tensor).number));
+                self.out.push(')');
+            }
+            Expr::Int(_)
+            | Expr::Hex(_)
+            | Expr::Bool(_)
+            | Expr::Typed(..)
+            | Expr::Float(_)
+            | Expr::Name(_) => {
+                self.expr(id);
+            }
+        }
+    }
+
+    fn base(&mut self, base: ExprId) {
+        self.out.push('(');
+        self.expr(base);
+        self.out.push(')');
+    }
+
+    /// `a, b`
+    pub(crate) fn list(&mut self, items: &[ExprId]) {
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            self.expr(*item);
+        }
+    }
+
+    fn name(&mut self, name: Symbol) {
+        match self.program.name(name) {
+            "StreamIdx" if self.style.stream == StreamSpelling::LowerStreamIdx => {
+                self.out.push_str("streamIdx")
+            }
+            text => self.out.push_str(text),
+        }
+    }
+}
+
+/// `{{0 1}{2 3}}`
+fn push_mesh(out: &mut String, mesh: &Mesh) {
+    let rank = mesh.shape.len().max(1);
+    let inner = mesh.shape.last().map_or(mesh.devices.len(), |extent| *extent as usize).max(1);
+    out.extend(std::iter::repeat_n('{', rank));
+    for (index, device) in mesh.devices.iter().enumerate() {
+        if index > 0 {
+            let depth = closed_groups(&mesh.shape, index);
+            if index.is_multiple_of(inner) {
+                out.extend(std::iter::repeat_n('}', depth));
+                out.extend(std::iter::repeat_n('{', depth));
+            } else {
+                out.push(' ');
+            }
+        }
+        push_number(out, u64::from(*device));
+    }
+    out.extend(std::iter::repeat_n('}', rank));
+}
+
+/// How many groups end in front of device `index`.
+fn closed_groups(shape: &[u32], index: usize) -> usize {
+    let mut size = 1usize;
+    let full = |extent: &u32| {
+        size = size.saturating_mul((*extent as usize).max(1));
+        index.is_multiple_of(size)
+    };
+    shape
+        .iter()
+        .rev()
+        .take(shape.len().saturating_sub(1))
+        .map(full)
+        .take_while(|full| *full)
+        .count()
+}
+
+/// A decimal number.
+pub(crate) fn push_number(out: &mut String, mut value: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
+}
+
+/// A decimal number with its sign.
+pub(crate) fn push_integer(out: &mut String, value: i64) {
+    if value < 0 {
+        out.push('-');
+    }
+    push_number(out, value.unsigned_abs());
+}

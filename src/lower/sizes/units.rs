@@ -1,0 +1,85 @@
+//! Sizes of HostUnits: what posts say about them.
+
+use super::{Known, Solver, evaluate};
+use crate::ir::{Expr, ExprId, OpId, TensorId, UnitId, Value};
+use crate::ops::launch::launch_call;
+use crate::plan::Env;
+
+/// The extent of a unit that a post gives a value, and the expression of the post.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    node: u32,
+    value: ExprId,
+    post: OpId,
+}
+
+impl Solver<'_> {
+    /// Joins the axes of a unit's tensors with those of what a post hands over.
+    pub(super) fn link_unit(&mut self, op: OpId) {
+        let Some(call) = launch_call(self.program, op) else { return };
+        self.link_unit_scalars(op, call.unit);
+        let unit = &self.program.units()[call.unit];
+        let pairs =
+            call.inputs.iter().zip(&unit.inputs).chain(call.outputs.iter().zip(&unit.outputs));
+        let pairs: Vec<(TensorId, TensorId)> =
+            pairs.filter_map(|(&outer, inner)| Some((outer, inner.tensor()?))).collect();
+        for (outer, inner) in pairs {
+            if self.axes.of(outer).len() == self.axes.of(inner).len() {
+                for axis in 0..self.axes.of(outer).len() as u32 {
+                    self.link((outer, axis), (inner, axis));
+                }
+            }
+        }
+    }
+
+    /// A scalar input of a unit that is the extent of one of its tensors has the value that a post gives it.
+    fn link_unit_scalars(&mut self, post: OpId, unit: UnitId) {
+        let program = self.program;
+        for (outer, inner) in program.posted_inputs(program.op(post), unit) {
+            let (Value::Scalar(value), Value::Scalar(inner)) = (outer, inner) else { continue };
+            let Some(inner) = program.exprs().as_name(inner) else { continue };
+            let Some(&node) = self.name_nodes.get(&(Some(unit), inner)) else { continue };
+            let host = match program.expr(value) {
+                Expr::Name(name) => self.name_nodes.get(&(None, *name)).copied(),
+                _ => None,
+            };
+            match host {
+                Some(host) => self.union(node, host),
+                None => self.unit_scalars.push(Given { node, value, post }),
+            }
+        }
+    }
+
+    /// Gives extents of units the values of the expressions that posts hand over; whether any is new.
+    pub(super) fn solve_unit_scalars(&mut self, env: &Env) -> bool {
+        let mut progress = false;
+        for given in std::mem::take(&mut self.unit_scalars) {
+            let Ok(value) = evaluate(self.program, env, None, given.value) else {
+                self.unit_scalars.push(given);
+                continue;
+            };
+            let root = self.root(given.node);
+            progress |= self.known[root as usize].is_none();
+            let span = Some(self.program.op_span(given.post));
+            self.fix(given.node, Known { value, span, why: "this post says so".to_owned() });
+        }
+        progress
+    }
+
+    /// A name of a HostUnit that nothing else gives a value (it stands in `( i0 / 4 )` alone, say) is the
+    /// host program's of that name; whether there is one.
+    pub(super) fn name_units(&mut self) -> bool {
+        let mut progress = false;
+        for index in 0..self.names.len() {
+            let (unit, name, node) = self.names[index];
+            let root = self.root(node) as usize;
+            let host = self.name_nodes.get(&(None, name)).copied();
+            if let (Some(_), Some(host), None) = (unit, host, &self.known[root]) {
+                let host = self.root(host) as usize;
+                progress |= self.known[host].is_some();
+                self.known[root] = self.known[host].clone();
+            }
+        }
+        progress
+    }
+}

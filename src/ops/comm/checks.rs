@@ -1,0 +1,206 @@
+//! V40 to V45: communications: teams, roots, peers, reduce operations.
+
+use super::links::{has_root, is_reducing_kind};
+use crate::diag::{Diag, Diags, codes};
+use crate::ir::TEAM_CUT;
+use crate::ir::places::{declared, duplicate};
+use crate::ir::{AttrKey, OpId, Program, RootAs, TensorId, mesh_text};
+
+/// Communication: team, root, reduce operation.
+pub(crate) fn check_communication(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let kind = op.word(AttrKey::Type).map_or("", |word| program.name(word));
+    let members = check_team(program, id, diags);
+    if let Some(members) = &members {
+        let (input, output) = (op.input_tensors().next(), op.output_tensors().next());
+        let one_dimensional =
+            |t: &TensorId| program.tensor_mesh(*t).is_some_and(|mesh| mesh.shape.len() == 1);
+        let (senders, receivers) = match kind {
+            "Gather" | "Reduce" => (true, false),
+            "Broadcast" | "Scatter" => (false, true),
+            "SendRecv" => (false, false),
+            _ => (true, true),
+        };
+        if let Some(tensor) = input.filter(|t| senders && one_dimensional(t)) {
+            check_in_team(program, id, tensor, "input", members, diags);
+        }
+        if let Some(tensor) = output.filter(|t| receivers && one_dimensional(t)) {
+            check_in_team(program, id, tensor, "output", members, diags);
+        }
+        if kind == "SendRecv" && members.len() > 2 {
+            let message =
+                format!("a SendRecv needs a team of 1 or 2 devices but has {}", members.len());
+            diags.push(Diag::error(codes::TEAM_SIZE, program.op_span(id), message));
+        }
+    }
+    check_root(program, id, kind, members.as_deref(), diags);
+    if !kind.is_empty() && !is_reducing_kind(kind) && op.attr(AttrKey::RedOp).is_some() {
+        let message = format!("`red_op` on a communication of type {kind}, which does not reduce");
+        let note = "only Reduce, Allreduce and ReduceScatter have a reduce operation";
+        diags.push(Diag::error(codes::RED_OP, program.op_span(id), message).note(note));
+    }
+}
+
+/// V40: the team has devices, each once. `None` if it has none, or nvFuser cut its list off.
+fn check_team(program: &Program, id: OpId, diags: &mut Diags) -> Option<Vec<i64>> {
+    let members = program.op(id).ints(AttrKey::Team)?;
+    let span = program.op_span(id);
+    if members.last() == Some(&TEAM_CUT) {
+        return None;
+    }
+    if members.is_empty() {
+        let note = "list the devices that take part, for example `team=(0 1)`";
+        diags.push(Diag::error(codes::BAD_TEAM, span, "the team has no devices").note(note));
+        return None;
+    }
+    if let Some(negative) = members.iter().find(|device| **device < 0) {
+        let message = format!("the team has a device {negative}");
+        diags.push(Diag::error(codes::BAD_TEAM, span, message).note("devices are counted from 0"));
+    }
+    if let Some(twice) = duplicate(members) {
+        diags.push(
+            Diag::error(codes::BAD_TEAM, span, format!("device {twice} is twice in the team"))
+                .note("a team names each of its devices once"),
+        );
+        return None;
+    }
+    Some(members.to_vec())
+}
+
+/// V41: the devices of a mesh are in the team.
+fn check_in_team(
+    program: &Program,
+    id: OpId,
+    tensor: TensorId,
+    side: &str,
+    team: &[i64],
+    diags: &mut Diags,
+) {
+    let Some(mesh) = program.tensor_mesh(tensor) else { return };
+    let device = |k: usize| mesh.devices.get(k).map(|&device| i64::from(device));
+    let same =
+        team.len() == mesh.devices.len() && (0..team.len()).all(|k| device(k) == Some(team[k]));
+    if same {
+        return;
+    }
+    let mut sorted = team.to_vec();
+    sorted.sort_unstable();
+    let outside = |device: &&u32| sorted.binary_search(&i64::from(**device)).is_err();
+    if let Some(device) = mesh.devices.iter().find(outside) {
+        let name = program.tensor_name(tensor);
+        let mesh = mesh_text(program, program.tensor(tensor).mesh);
+        let message = format!("device {device} of the {side}'s mesh is not in the team");
+        let diag = Diag::error(codes::TEAM_MESH, program.op_span(id), message)
+            .here(format!("`{name}` lies on `{mesh}`"))
+            .note(format!("add {device} to `team=`, or take it out of the mesh of `{name}`"));
+        diags.push(declared(diag, program, tensor, id));
+    }
+}
+
+/// `a Gather`, `an Allgather`.
+fn with_article(kind: &str) -> String {
+    let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'U']);
+    format!("{} {kind}", if vowel { "an" } else { "a" })
+}
+
+/// V42: a root exactly where the type has one, and in the team. Roots are ranks or positions
+/// ([`RootAs`]).
+fn check_root(program: &Program, id: OpId, kind: &str, team: Option<&[i64]>, diags: &mut Diags) {
+    let span = program.op_span(id);
+    let root = program.op(id).expr(AttrKey::Root);
+    match root {
+        None if has_root(kind) => {
+            let note = "add `root=` with the device that sends or receives the whole";
+            diags.push(
+                Diag::error(codes::ROOT, span, format!("{} needs a root", with_article(kind)))
+                    .note(note),
+            );
+        }
+        Some(_) if !kind.is_empty() && !has_root(kind) => {
+            let message = format!("{} has no root", with_article(kind));
+            diags.push(Diag::error(codes::ROOT, span, message).note("remove `root=`"));
+        }
+        None if program.op(id).attr(AttrKey::RootAs).is_some() => {
+            let message = "`root_as=` without a root";
+            diags.push(Diag::error(codes::ROOT, span, message).note("remove `root_as=`"));
+        }
+        _ => {}
+    }
+    let (Some(root), Some(team)) = (root.and_then(|root| program.exprs().as_int(root)), team)
+    else {
+        return;
+    };
+    let counted = program.root_as(program.op(id));
+    let inside = match counted {
+        RootAs::Position => (0..team.len() as i64).contains(&root),
+        RootAs::Rank => team.contains(&root),
+    };
+    if has_root(kind) && !inside {
+        let list: Vec<String> = team.iter().map(i64::to_string).collect();
+        let list = list.join(" ");
+        let (message, note) = match counted {
+            RootAs::Position if team.contains(&root) => (
+                format!("root {root} is past the end of a team of {}", team.len()),
+                format!(
+                    "a root is a position in the team ({list}) here; `root_as=rank` names rank {root}"
+                ),
+            ),
+            RootAs::Position => (
+                format!("root {root} is past the end of a team of {}", team.len()),
+                format!("the team is ({list})"),
+            ),
+            RootAs::Rank => {
+                (format!("root {root} is not in the team"), format!("the team is ({list})"))
+            }
+        };
+        diags.push(Diag::error(codes::ROOT, span, message).note(note));
+    }
+}
+
+/// Only copies on the current stream have a side that copies.
+fn check_protocol(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let word = |key| op.word(key).map(|word| program.name(word));
+    if let (Some(protocol), Some(backend)) = (word(AttrKey::Protocol), word(AttrKey::Backend))
+        && backend != "CUDA"
+    {
+        let message = format!("`protocol={protocol}` has no effect with `backend={backend}`");
+        let note = "with `backend=CUDA` it says which side copies; remove it";
+        let diag = Diag::error(codes::PROTOCOL, program.op_span(id), message).note(note);
+        diags.push(diag.warning());
+    }
+}
+
+/// V43: a constant peer is a device of some mesh.
+pub(crate) fn check_p2p(program: &Program, id: OpId, diags: &mut Diags) {
+    check_protocol(program, id, diags);
+    let Some(peer) = program.op(id).expr(AttrKey::Peer) else { return };
+    let Some(peer) = program.exprs().as_int(peer) else { return };
+    let devices = program.meshes().iter().flat_map(|(_, mesh)| mesh.devices.iter().copied());
+    let last = devices.max().map(i64::from);
+    if peer < 0 || last.is_some_and(|last| peer > last) {
+        let message = format!("peer {peer} is not a device of any mesh");
+        let diag = Diag::error(codes::PEER, program.op_span(id), message);
+        diags.push(match last {
+            Some(last) => diag.note(format!("the meshes have devices up to {last}")),
+            None => diag.note("peers are counted from 0"),
+        });
+    }
+}
+
+/// V44: the peers of a CollectivePermute are positions in its team.
+pub(crate) fn check_collective_permute(program: &Program, id: OpId, diags: &mut Diags) {
+    let Some(members) = check_team(program, id, diags) else { return };
+    for key in [AttrKey::SendPeer, AttrKey::RecvPeer] {
+        let Some(peer) = program.op(id).expr(key).and_then(|peer| program.exprs().as_int(peer))
+        else {
+            continue;
+        };
+        if !(0..members.len() as i64).contains(&peer) {
+            let message =
+                format!("`{}` {peer} is past the end of a team of {}", key.word(), members.len());
+            let note = "the peers of a CollectivePermute are positions in its team";
+            diags.push(Diag::error(codes::PEER, program.op_span(id), message).note(note));
+        }
+    }
+}

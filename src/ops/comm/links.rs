@@ -1,0 +1,124 @@
+//! Axis links of communications: extents are global, so most types keep every axis.
+
+use crate::axes::pairing::{
+    AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_pairs,
+    rank_mismatch,
+};
+use crate::ir::{AttrKey, AxisLink, OpId, Program};
+
+/// Whether a communication type reduces over the input's device axis.
+pub(crate) fn is_reducing_kind(kind: &str) -> bool {
+    matches!(kind, "Reduce" | "Allreduce" | "ReduceScatter")
+}
+
+/// Whether a communication type has a root.
+pub(crate) fn has_root(kind: &str) -> bool {
+    matches!(kind, "Gather" | "Scatter" | "Reduce" | "Broadcast" | "SendRecv")
+}
+
+/// Communication: position by position; the input's device axis of a reducing type becomes the
+/// output's reduction, or is gone.
+pub(crate) fn link_communication(
+    program: &Program,
+    op: OpId,
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    let (from, to) = both_sides(program, op)?;
+    if has_split_axis(&[&from, &to]) {
+        return Ok(());
+    }
+    let kind = program.op(op).word(AttrKey::Type).map_or("", |word| program.name(word));
+    match kind {
+        _ if is_reducing_kind(kind) => link_reduced_axes(program, op, &from, &to, links),
+        "Broadcast" => link_shard(program, op, &from, &to, links),
+        _ => link_kept_axes(program, op, &from, &to, links),
+    }
+}
+
+/// CollectivePermute: position by position, or one part to one part.
+pub(crate) fn link_collective_permute(
+    program: &Program,
+    op: OpId,
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    let (from, to) = both_sides(program, op)?;
+    if has_split_axis(&[&from, &to]) {
+        return Ok(());
+    }
+    link_shard(program, op, &from, &to, links)
+}
+
+/// Where the output has no device axis and one axis less than the input, a rank's part is what travels.
+fn link_shard(
+    program: &Program,
+    op: OpId,
+    from: &LinkSide,
+    to: &LinkSide,
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    let (a, b) = (from.stored(), to.stored());
+    let rest = unsharded_axes(from, &a);
+    if rest.len() == b.len() && rest.len() < a.len() {
+        link_pairs(from, to, &rest, &b, links);
+        return Ok(());
+    }
+    link_kept_axes(program, op, from, to, links)
+}
+
+/// The axes that do not lie across devices.
+fn unsharded_axes(side: &LinkSide, axes: &[u32]) -> AxisPositions {
+    let sharded = |k: &u32| side.axes.axes[*k as usize].device().is_some();
+    axes.iter().copied().filter(|k| !sharded(k)).collect()
+}
+
+fn link_kept_axes(
+    program: &Program,
+    op: OpId,
+    from: &LinkSide,
+    to: &LinkSide,
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    let (a, b) = (from.stored(), to.stored());
+    if a.len() != b.len() {
+        return Err(rank_mismatch(program, op, from, a.len(), b.len(), to));
+    }
+    link_pairs(from, to, &a, &b, links);
+    Ok(())
+}
+
+fn link_reduced_axes(
+    program: &Program,
+    op: OpId,
+    from: &LinkSide,
+    to: &LinkSide,
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    let (a, all, stored) = (from.stored(), to.all(), to.stored());
+    if a.len() == all.len() {
+        link_pairs(from, to, &a, &all, links);
+        return Ok(());
+    }
+    if a.len() == stored.len() {
+        link_pairs(from, to, &a, &stored, links);
+        return Ok(());
+    }
+    let rest = unsharded_axes(from, &a);
+    if rest.len() == stored.len() && rest.len() < a.len() {
+        link_pairs(from, to, &rest, &stored, links);
+        return Ok(());
+    }
+    Err(reduced_rank_mismatch(program, op, from, to))
+}
+
+fn reduced_rank_mismatch(
+    program: &Program,
+    op: OpId,
+    from: &LinkSide,
+    to: &LinkSide,
+) -> AxisMismatch {
+    let mut mismatch = rank_mismatch(program, op, from, from.stored().len(), to.all().len(), to);
+    mismatch.note =
+        "the device axis of the input stays in the output as a reduction, or is left out"
+            .to_owned();
+    mismatch
+}

@@ -1,0 +1,223 @@
+//! Communication: collectives, point to point, groups of them, and waiting.
+
+mod checks;
+pub(crate) mod links;
+mod lowering;
+
+use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::tensor_checks;
+use crate::ir::{AttrKey, Effect, Layout, Link, OpIdentity, RootAs, RunsOn, Standalone};
+
+/// Types of a Communication.
+pub const COMMUNICATION_TYPES: &[&str] = &[
+    "Gather",
+    "Allgather",
+    "Scatter",
+    "Reduce",
+    "Allreduce",
+    "ReduceScatter",
+    "Broadcast",
+    "SendRecv",
+    "AllToAll",
+];
+/// Types of a P2PCommunication.
+pub const P2P_TYPES: &[&str] = &["send", "recv"];
+/// Which side of a message copies on the CUDA backend; `get`, the receiver, when left out.
+pub const PROTOCOLS: &[&str] = &["get", "put"];
+/// Communicator backends.
+pub const BACKENDS: &[&str] = &["NCCL", "UCC", "CUDA"];
+/// Reduce operations of a Communication; `sum` when left out.
+pub const RED_OPS: &[&str] = &["sum", "avg", "product", "min", "max", "band", "bor", "bxor"];
+
+/// `Communication`.
+pub const COMMUNICATION: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "Communication",
+        layout: Layout::Keyed,
+        results: 0,
+        effect: Effect::Communicate,
+        standalone: Standalone::Yes,
+        runs_on: RunsOn::Team,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Starts a collective on the queue of its communicator.",
+    args: &[
+        ArgSpec::tight("type", AttrKey::Type, ArgKind::Word(COMMUNICATION_TYPES)),
+        ArgSpec::tight("team", AttrKey::Team, ArgKind::Team),
+        ArgSpec::tight("root", AttrKey::Root, ArgKind::Expr).optional(),
+        ArgSpec::tight("root_as", AttrKey::RootAs, ArgKind::Word(RootAs::WORDS)).optional(),
+        ArgSpec::tight("red_op", AttrKey::RedOp, ArgKind::Word(RED_OPS)).optional(),
+        ArgSpec::keyed_operand("input"),
+        ArgSpec::keyed_result("output"),
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+    ],
+    relate: Some(links::link_communication),
+    checks: &[tensor_checks::check_one_dtype, checks::check_communication],
+    lower: Lower::Instructions(lowering::lower_communication),
+};
+
+/// `P2PCommunication`.
+pub const P2P_COMMUNICATION: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "P2PCommunication",
+        layout: Layout::Keyed,
+        results: 0,
+        effect: Effect::Communicate,
+        standalone: Standalone::Yes,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Starts a send or a receive; the buffer is its operand when it sends and its result when it receives.",
+    args: &[
+        ArgSpec::tight("type", AttrKey::Type, ArgKind::Word(P2P_TYPES)),
+        ArgSpec::keyed_operand("buffer"),
+        ArgSpec::tight("peer", AttrKey::Peer, ArgKind::Expr),
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+        ArgSpec::tight("protocol", AttrKey::Protocol, ArgKind::Word(PROTOCOLS)).optional(),
+    ],
+    relate: None,
+    checks: &[checks::check_p2p],
+    lower: Lower::Instructions(lowering::lower_p2p),
+};
+
+/// `CollectivePermute`.
+pub const COLLECTIVE_PERMUTE: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "CollectivePermute",
+        layout: Layout::Keyed,
+        results: 0,
+        effect: Effect::Communicate,
+        runs_on: RunsOn::Team,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Sends to one peer and receives from another.",
+    args: &[
+        ArgSpec::tight("team", AttrKey::Team, ArgKind::Team),
+        ArgSpec::tight("send_peer", AttrKey::SendPeer, ArgKind::Expr),
+        ArgSpec::tight("recv_peer", AttrKey::RecvPeer, ArgKind::Expr),
+        ArgSpec::keyed_operand("input"),
+        ArgSpec::keyed_result("output"),
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+    ],
+    relate: Some(links::link_collective_permute),
+    checks: &[tensor_checks::check_one_dtype, checks::check_collective_permute],
+    lower: Lower::Instructions(lowering::lower_collective_permute),
+};
+
+/// `StartCoalescing`.
+pub const START_COALESCING: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "StartCoalescing",
+        layout: Layout::Words(Link::None),
+        results: 0,
+        effect: Effect::Communicate,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Opens a group of point-to-point operations that start together.",
+    args: &[],
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lowering::lower_start_coalescing),
+};
+
+/// `EndCoalescing`.
+pub const END_COALESCING: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "EndCoalescing",
+        layout: Layout::Words(Link::Number),
+        results: 0,
+        effect: Effect::Communicate,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Starts the group; its number is what a Wait names.",
+    args: &[],
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lowering::lower_end_coalescing),
+};
+
+/// `Wait`.
+pub const WAIT: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "Wait",
+        layout: Layout::Words(Link::None),
+        results: 0,
+        effect: Effect::Communicate,
+        runs_on: RunsOn::Handle,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Makes the current stream wait for a communication.",
+    args: &[ArgSpec::operand(ArgKind::Handle)],
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lowering::lower_wait),
+};
+
+/// `ShareMemHandles`.
+pub const SHARE_MEM_HANDLES: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "ShareMemHandles",
+        layout: Layout::Own,
+        results: 0,
+        effect: Effect::Communicate,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Exchanges memory handles for the point-to-point operations it lists.",
+    args: &[],
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lowering::lower_share_mem_handles),
+};
+
+/// `Dispatch`.
+pub const DISPATCH: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "Dispatch",
+        layout: Layout::Keyed,
+        results: 0,
+        effect: Effect::Communicate,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Sends tokens to their experts.",
+    args: &[
+        ArgSpec::tight("num_experts", AttrKey::NumExperts, ArgKind::Int),
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+        ArgSpec::keyed_operand("in"),
+        ArgSpec::keyed_operand("topk_idx"),
+        ArgSpec::keyed_operand("topk_weights"),
+        ArgSpec::keyed_result("out"),
+    ],
+    relate: None,
+    checks: &[],
+    lower: Lower::Unsupported,
+};
+
+/// `Combine`.
+pub const COMBINE: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "Combine",
+        layout: Layout::Keyed,
+        results: 0,
+        effect: Effect::Communicate,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Brings tokens back from their experts.",
+    args: &[
+        ArgSpec::tight("backend", AttrKey::Backend, ArgKind::Word(BACKENDS)).optional(),
+        ArgSpec::keyed_operand("in"),
+        ArgSpec::keyed_operand("topk_weights"),
+        ArgSpec::keyed_operand("src_idx"),
+        ArgSpec::keyed_result("out"),
+    ],
+    relate: None,
+    checks: &[],
+    lower: Lower::Unsupported,
+};

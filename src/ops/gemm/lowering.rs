@@ -1,0 +1,123 @@
+//! PlanBuilder of matrix products.
+
+use crate::diag::{Diag, codes};
+use crate::ir::{OpId, TensorId};
+use crate::plan::{Dim, Gemm, InstKind, PlanBuilder, View, expanded};
+
+/// `matmul`, as `torch.matmul`: leading axes are batches and broadcast.
+pub(super) fn lower_matmul(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (left, right, result) = (cx.operand(op, 0)?, cx.operand(op, 1)?, cx.result(op)?);
+    let (mut a, mut b) = (cx.input(left)?, cx.input(right)?);
+    let mut out = cx.output(result)?;
+    let misfit = |cx: &PlanBuilder<'_>, a: &View, b: &View| {
+        cx.shape_error(left, &a.shape(), right, &b.shape())
+    };
+    if a.dims.is_empty() || b.dims.is_empty() {
+        return Err(misfit(cx, &a, &b));
+    }
+    let unit = Dim { extent: 1, stride: 0 };
+    if a.dims.len() == 1 {
+        a.dims.insert(0, unit);
+        let place = out.dims.len() + 1 - b.dims.len().min(2);
+        out.dims.insert(place.min(out.dims.len()), unit);
+    }
+    if b.dims.len() == 1 {
+        b.dims.push(unit);
+        out.dims.push(unit);
+    }
+    emit_gemm(cx, [left, right, result], a, b, None, out)
+}
+
+/// `linear`: `input @ weight^T + bias`.
+pub(super) fn lower_linear(cx: &mut PlanBuilder<'_>, id: OpId) -> Result<(), Diag> {
+    let op = cx.program.op(id);
+    let (left, right, result) = (cx.operand(op, 0)?, cx.operand(op, 1)?, cx.result(op)?);
+    let (mut a, mut w) = (cx.input(left)?, cx.input(right)?);
+    let mut out = cx.output(result)?;
+    if w.dims.len() > 2 {
+        drop_device_axes(cx, right, &mut w);
+        drop_device_axes(cx, left, &mut a);
+        drop_device_axes(cx, result, &mut out);
+    }
+    if w.dims.len() == 1 {
+        w.dims.insert(0, Dim { extent: 1, stride: 0 });
+        out.dims.push(Dim { extent: 1, stride: 0 });
+    }
+    if w.dims.len() != 2 || a.dims.is_empty() {
+        return Err(cx.shape_error(left, &a.shape(), right, &w.shape()));
+    }
+    w.dims.swap(0, 1);
+    if a.dims.len() == 1 {
+        a.dims.insert(0, Dim { extent: 1, stride: 0 });
+        let place = out.dims.len().saturating_sub(1);
+        out.dims.insert(place, Dim { extent: 1, stride: 0 });
+    }
+    let bias = match op.input_tensors().nth(2) {
+        None => None,
+        Some(tensor) => {
+            let mut view = cx.input(tensor)?;
+            if view.dims.len() > 1 {
+                drop_device_axes(cx, tensor, &mut view);
+            }
+            let Some(fit) = expanded(&view, &out.shape()) else {
+                return Err(cx.shape_error(tensor, &view.shape(), result, &out.shape()));
+            };
+            Some(fit)
+        }
+    };
+    emit_gemm(cx, [left, right, result], a, w, bias, out)
+}
+
+/// Drops the axes spread over devices (locally of extent 1).
+fn drop_device_axes(cx: &PlanBuilder<'_>, tensor: TensorId, view: &mut View) {
+    if cx.rank.is_none() {
+        return;
+    }
+    let sharded: Vec<bool> = cx.axes.stored(tensor).map(|axis| axis.is_sharded()).collect();
+    if sharded.len() == view.dims.len() {
+        let mut place = 0;
+        view.dims.retain(|_| {
+            place += 1;
+            !sharded[place - 1]
+        });
+    }
+}
+
+fn emit_gemm(
+    cx: &mut PlanBuilder<'_>,
+    tensors: [TensorId; 3],
+    a: View,
+    b: View,
+    bias: Option<View>,
+    out: View,
+) -> Result<(), Diag> {
+    let (a_shape, b_shape, out_shape) = (a.shape(), b.shape(), out.shape());
+    let (m, k) = (a_shape[a_shape.len() - 2], a_shape[a_shape.len() - 1]);
+    let (k2, n) = (b_shape[b_shape.len() - 2], b_shape[b_shape.len() - 1]);
+    if k != k2 {
+        return Err(cx.shape_error(tensors[0], &a_shape, tensors[1], &b_shape));
+    }
+    let batch = out_shape.len().saturating_sub(2);
+    if out_shape.len() < 2 || out_shape[batch..] != [m, n] {
+        return Err(cx.shape_error(tensors[2], &out_shape, tensors[0], &a_shape));
+    }
+    let full = |last: [usize; 2]| [&out_shape[..batch], &last].concat();
+    let Some(a) = expanded(&a, &full([m, k])) else {
+        return Err(cx.shape_error(tensors[0], &a_shape, tensors[2], &out_shape));
+    };
+    let Some(b) = expanded(&b, &full([k, n])) else {
+        return Err(cx.shape_error(tensors[1], &b_shape, tensors[2], &out_shape));
+    };
+    if a.dtype != b.dtype && !(a.dtype.is_fp8_factor() && b.dtype.is_fp8_factor()) {
+        let message = format!(
+            "{} is `{}` and {} is `{}`; a product needs one type",
+            cx.name(tensors[0]),
+            a.dtype.name(),
+            cx.name(tensors[1]),
+            b.dtype.name()
+        );
+        return Err(cx.error(codes::SHAPES, message));
+    }
+    cx.emit(InstKind::Gemm(Box::new(Gemm { a, b, bias, out })))
+}

@@ -1,0 +1,175 @@
+//! Axis links of ops that read or write where an index tensor says, with PyTorch's shapes.
+//!
+//! The axis that the index chooses from has no link: any element of the result may come from (or go to) any
+//! place along it, so it has to lie on one device. What lies across devices along the other axes stays there.
+
+use crate::axes::pairing::{
+    AxisMismatch, LinkResult, LinkSide, axis_count_text, has_split_axis, link_pairs, operand_side,
+    result_side,
+};
+use crate::diag::codes;
+use crate::ir::{AttrKey, AxisLink, OpId, Program};
+
+/// The mismatch for a tensor with another number of axes.
+fn index_rank_mismatch(
+    program: &Program,
+    op: OpId,
+    side: &LinkSide,
+    need: String,
+    note: &str,
+) -> AxisMismatch {
+    let name = program.op(op).kind.name();
+    let tensor = program.tensor_name(side.tensor);
+    AxisMismatch {
+        code: codes::RANK,
+        message: format!(
+            "`{name}` needs {need}, but `{tensor}` has {}",
+            axis_count_text(side.stored().len())
+        ),
+        note: note.to_owned(),
+        tensor: Some(side.tensor),
+    }
+}
+
+/// The axis that a gather chooses from, if it is one of so many.
+fn chosen_axis(program: &Program, op: OpId, rank: usize) -> Option<usize> {
+    let dim = program.op(op).expr(AttrKey::Dim).and_then(|dim| program.exprs().as_int(dim))?;
+    usize::try_from(dim).ok().filter(|&dim| dim < rank)
+}
+
+/// Operand, index and result of a gather.
+struct Gather {
+    input: LinkSide,
+    index: LinkSide,
+    out: LinkSide,
+}
+
+impl Gather {
+    fn new(program: &Program, op: OpId) -> Result<Self, AxisMismatch> {
+        let (input, index) = (operand_side(program, op, 0)?, operand_side(program, op, 1)?);
+        Ok(Self { input, index, out: result_side(program, op)? })
+    }
+    fn split(&self) -> bool {
+        has_split_axis(&[&self.input, &self.index, &self.out])
+    }
+    /// These have as many axes as the operand.
+    fn check(&self, program: &Program, op: OpId, sides: &[&LinkSide]) -> LinkResult {
+        let rank = self.input.stored().len();
+        let other = sides.iter().find(|side| side.stored().len() != rank);
+        let Some(side) = other.filter(|_| !self.split()) else { return Ok(()) };
+        let what = if side.tensor == self.index.tensor { "an index" } else { "a result" };
+        let note =
+            format!("`{}` has {}", program.tensor_name(self.input.tensor), axis_count_text(rank));
+        Err(index_rank_mismatch(
+            program,
+            op,
+            side,
+            format!("{what} of {}", axis_count_text(rank)),
+            &note,
+        ))
+    }
+}
+
+/// indexSelect: the operand's axes, and the index's in the place of the chosen one.
+pub(super) fn link_index_select(
+    program: &Program,
+    op: OpId,
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    let gather = Gather::new(program, op)?;
+    gather.check(program, op, &[&gather.out])?;
+    let (a, x, b) = (gather.input.stored(), gather.index.stored(), gather.out.stored());
+    if gather.split() {
+        return Ok(());
+    }
+    if x.len() != 1 {
+        let need = "an index of 1 axis".to_owned();
+        return Err(index_rank_mismatch(program, op, &gather.index, need, ""));
+    }
+    let Some(dim) = chosen_axis(program, op, a.len()) else { return Ok(()) };
+    for k in 0..a.len() {
+        match k == dim {
+            true => link_pairs(&gather.index, &gather.out, &x, &b[k..=k], links),
+            false => link_pairs(&gather.input, &gather.out, &a[k..=k], &b[k..=k], links),
+        }
+    }
+    Ok(())
+}
+
+/// takeAlongAxis: the index's axes, and the operand's but for the chosen one.
+pub(super) fn link_take_along(
+    program: &Program,
+    op: OpId,
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    link_other_axes(program, op, links, |_, _| true)
+}
+
+/// torchGather: the same, but the operand may be longer. Only axes that are known to be equal are linked, of
+/// others the first elements are read.
+pub(super) fn link_gather(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    link_other_axes(program, op, links, |from, to| {
+        let device = |side: &(&LinkSide, u32)| side.0.axes.axes[side.1 as usize].device();
+        let extent = |side: &(&LinkSide, u32)| side.0.axes.axes[side.1 as usize].extent;
+        extent(&from) == extent(&to) || (device(&from).is_some() && device(&from) == device(&to))
+    })
+}
+
+fn link_other_axes(
+    program: &Program,
+    op: OpId,
+    links: &mut Vec<AxisLink>,
+    equal: impl Fn((&LinkSide, u32), (&LinkSide, u32)) -> bool,
+) -> LinkResult {
+    let gather = Gather::new(program, op)?;
+    gather.check(program, op, &[&gather.index, &gather.out])?;
+    let (a, x, b) = (gather.input.stored(), gather.index.stored(), gather.out.stored());
+    let Some(dim) = chosen_axis(program, op, a.len()).filter(|_| !gather.split()) else {
+        return Ok(());
+    };
+    for k in 0..a.len() {
+        let whole = k == dim || equal((&gather.input, a[k]), (&gather.out, b[k]));
+        if whole {
+            link_pairs(&gather.index, &gather.out, &x[k..=k], &b[k..=k], links);
+        }
+        if whole && k != dim {
+            link_pairs(&gather.input, &gather.out, &a[k..=k], &b[k..=k], links);
+        }
+    }
+    Ok(())
+}
+
+/// indexPutAccumulate: all axes but the first; the index has as many elements as the value has rows.
+pub(super) fn link_index_put(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (base, index) = (operand_side(program, op, 0)?, operand_side(program, op, 1)?);
+    let (value, out) = (operand_side(program, op, 2)?, result_side(program, op)?);
+    if has_split_axis(&[&base, &index, &value, &out]) {
+        return Ok(());
+    }
+    let (a, x, v, b) = (base.stored(), index.stored(), value.stored(), out.stored());
+    if a.is_empty() {
+        return Err(index_rank_mismatch(program, op, &base, "rows to add to".to_owned(), ""));
+    }
+    for (side, what) in [(&value, "a value"), (&out, "a result")] {
+        if side.stored().len() != a.len() {
+            let note =
+                format!("`{}` has {}", program.tensor_name(base.tensor), axis_count_text(a.len()));
+            let need = format!("{what} of {}", axis_count_text(a.len()));
+            return Err(index_rank_mismatch(program, op, side, need, &note));
+        }
+    }
+    if !(1..=2).contains(&x.len()) {
+        let note = "a second axis has the extent 1";
+        return Err(index_rank_mismatch(
+            program,
+            op,
+            &index,
+            "an index of 1 or 2 axes".to_owned(),
+            note,
+        ));
+    }
+    link_pairs(&index, &value, &x[..1], &v[..1], links);
+    link_pairs(&base, &out, &a[1..], &b[1..], links);
+    link_pairs(&value, &out, &v[1..], &b[1..], links);
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Ops that read or write where another tensor says, with PyTorch's shapes.
+//!
+//! Indices are integers from 0; negative ones are errors, as in `torch.gather`. The axis that an index chooses
+//! from lies on one device, the others may lie across devices.
+
+mod checks;
+mod links;
+mod lowering;
+
+use super::spec::OpCheck;
+use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use crate::axes::pairing::LinkFn;
+use crate::diag::Diag;
+use crate::ir::{AttrKey, OpId, OpIdentity};
+use crate::plan::PlanBuilder;
+
+/// The functions of an index op: axis links, checks, lowering.
+struct IndexOpFunctions {
+    relate: LinkFn,
+    checks: &'static [OpCheck],
+    lower: fn(&mut PlanBuilder<'_>, OpId) -> Result<(), Diag>,
+}
+
+const fn index_op(
+    name: &'static str,
+    summary: &'static str,
+    args: &'static [ArgSpec],
+    functions: IndexOpFunctions,
+) -> OpSpec {
+    OpSpec {
+        identity: OpIdentity { name, reshapes: true, ..OpIdentity::TENSOR_OP },
+        spellings: &[],
+        summary,
+        args,
+        relate: Some(functions.relate),
+        checks: functions.checks,
+        lower: Lower::Instructions(functions.lower),
+    }
+}
+
+/// `indexSelect`.
+pub const INDEX_SELECT: OpSpec = index_op(
+    "indexSelect",
+    "Takes the slices of an axis that an index tensor names.",
+    &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
+        ArgSpec::operand(ArgKind::Tensor),
+    ],
+    IndexOpFunctions {
+        relate: links::link_index_select,
+        checks: &[checks::check_gather],
+        lower: lowering::lower_index_select,
+    },
+);
+
+/// `indexPutAccumulate`.
+pub const INDEX_PUT_ACCUMULATE: OpSpec = index_op(
+    "indexPutAccumulate",
+    "Adds values to the rows that an index tensor names.",
+    &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::operand(ArgKind::Tensor),
+    ],
+    IndexOpFunctions {
+        relate: links::link_index_put,
+        checks: &[checks::check_index_put],
+        lower: lowering::lower_index_put_accumulate,
+    },
+);
+
+/// `takeAlongAxis`.
+pub const TAKE_ALONG_AXIS: OpSpec = index_op(
+    "takeAlongAxis",
+    "Takes one element of an axis for each element of the index, whose other axes are the operand's.",
+    &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
+    ],
+    IndexOpFunctions {
+        relate: links::link_take_along,
+        checks: &[checks::check_gather],
+        lower: lowering::lower_take_along_axis,
+    },
+);
+
+/// `torchGather`.
+pub const TORCH_GATHER: OpSpec = index_op(
+    "torchGather",
+    "Takes one element of an axis for each element of the index, as `torch.gather` does.",
+    &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("dim", AttrKey::Dim, ArgKind::Int),
+        ArgSpec::operand(ArgKind::Tensor),
+    ],
+    IndexOpFunctions {
+        relate: links::link_gather,
+        checks: &[checks::check_gather_fit],
+        lower: lowering::lower_torch_gather,
+    },
+);

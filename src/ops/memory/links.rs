@@ -1,0 +1,67 @@
+//! Axis links of ops that bind a tensor to a part of another.
+
+use crate::axes::pairing::{
+    AxisMismatch, AxisPositions, LinkResult, LinkSide, both_sides, has_split_axis, link_copy,
+    link_equal_lists, link_pairs,
+};
+use crate::diag::codes;
+use crate::ir::{AttrKey, AxisLink, OpId, Program, domain_text};
+
+/// HirAliasSelect and select: the axis goes away, the others keep their order. The result may keep
+/// the operand's reduced axes or drop them.
+pub(super) fn link_select(program: &Program, op: OpId, links: &mut Vec<AxisLink>) -> LinkResult {
+    let (from, to) = both_sides(program, op)?;
+    let printed = selected_axis(program, op, &from)?;
+    if has_split_axis(&[&from, &to]) {
+        return Ok(());
+    }
+    // With `logical=` the printed axis may be a part of one, or of none.
+    let Some(axis) = printed.and_then(|printed| from.axes.of_printed(printed)) else {
+        return Ok(());
+    };
+    let rest = |axes: AxisPositions| -> AxisPositions {
+        axes.into_iter().filter(|&k| k != axis).collect()
+    };
+    let (all, stored) = (rest(from.all()), rest(from.stored()));
+    if all.len() == to.all().len() {
+        link_pairs(&from, &to, &all, &to.all(), links);
+        return Ok(());
+    }
+    link_equal_lists(program, op, (&from, &stored), (&to, &to.stored()), links)
+}
+
+/// The printed position of the selected axis; `None` where it cannot be told.
+fn selected_axis(
+    program: &Program,
+    op: OpId,
+    from: &LinkSide,
+) -> Result<Option<u32>, AxisMismatch> {
+    let tensor = program.tensor(from.tensor);
+    let name = program.tensor_name(from.tensor);
+    let fail = |message: String| AxisMismatch {
+        code: codes::SELECT_AXIS,
+        message,
+        note: format!("the axis is one of the domains of `{name}`, or a position among its axes"),
+        tensor: Some(from.tensor),
+    };
+    let Some(domain) = program.op(op).domain(AttrKey::Axis) else {
+        return Err(fail(format!("the selected axis is not an axis of `{name}`")));
+    };
+    if (tensor.domains_start..tensor.domains_end).contains(&domain.0) {
+        return Ok(Some(domain.0 - tensor.domains_start));
+    }
+    if tensor.logical.is_some() || from.axes.split {
+        return Ok(None);
+    }
+    let axis = domain_text(program, program.domain(domain));
+    Err(fail(format!("the selected axis `{axis}` is not an axis of `{name}`")))
+}
+
+/// ShardByStream: position by position; the result keeps the extent of the stream axis.
+pub(super) fn link_shard_by_stream(
+    program: &Program,
+    op: OpId,
+    links: &mut Vec<AxisLink>,
+) -> LinkResult {
+    link_copy(program, op, links)
+}

@@ -1,0 +1,126 @@
+//! Memory: making, freeing and slicing it.
+
+mod checks;
+mod links;
+mod lowering;
+pub(crate) mod sharing;
+
+use super::spec::{ArgKind, ArgSpec, Equals, Lower, OpSpec};
+use super::tensor_checks;
+use crate::axes::pairing::{self};
+use crate::ir::{AttrKey, Effect, Layout, OpIdentity, Padding, Standalone};
+
+/// Words of `mem_type=`, see [`crate::ir::MemoryType::word`].
+pub const MEMORY_WORDS: &[&str] = &["register", "shared", "global", "tensor", "symmetric"];
+
+/// `ALLOCATE`.
+pub const ALLOCATE: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "ALLOCATE",
+        layout: Layout::Own,
+        effect: Effect::Allocate,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Makes memory for its result.",
+    args: &[
+        ArgSpec::tight("buffer", AttrKey::Buffer, ArgKind::Tensor).optional(),
+        ArgSpec::tight("mem_type", AttrKey::MemType, ArgKind::Word(MEMORY_WORDS)),
+        ArgSpec::tight("size", AttrKey::Size, ArgKind::Expr).optional(),
+        ArgSpec::tight("zero_init", AttrKey::ZeroInit, ArgKind::Bool),
+        ArgSpec::tight("resets_to_zero", AttrKey::ResetsToZero, ArgKind::Bool).optional(),
+        ArgSpec::tight("keep", AttrKey::Keep, ArgKind::Bool).optional(),
+        ArgSpec::tight("alias", AttrKey::Alias, ArgKind::Tensor).optional(),
+    ],
+    relate: None,
+    checks: &[checks::check_allocate],
+    lower: Lower::Instructions(lowering::lower_allocate),
+};
+
+/// `Deallocate`.
+pub const DEALLOCATE: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "Deallocate",
+        layout: Layout::Own,
+        results: 0,
+        effect: Effect::Free,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Ends the life of a tensor's memory.",
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
+    relate: None,
+    checks: &[],
+    lower: Lower::Instructions(lowering::lower_deallocate),
+};
+
+/// `HirAliasSelect`.
+pub const HIR_ALIAS_SELECT: OpSpec = OpSpec {
+    identity: OpIdentity { name: "HirAliasSelect", effect: Effect::Alias, ..OpIdentity::TENSOR_OP },
+    spellings: &[],
+    summary: "Binds its result to one slice of its operand's memory.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("axis", AttrKey::Axis, ArgKind::Axis),
+        ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
+    ],
+    relate: Some(links::link_select),
+    checks: &[tensor_checks::check_one_dtype, checks::check_select_index],
+    lower: Lower::Instructions(lowering::lower_select),
+};
+
+/// `select`.
+pub const SELECT: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "select",
+        effect: Effect::Alias,
+        standalone: Standalone::Yes,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Takes one slice of its operand; at host level it binds, as HirAliasSelect does.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("axis", AttrKey::Axis, ArgKind::Axis),
+        ArgSpec::spaced("index", AttrKey::Index, ArgKind::Expr),
+    ],
+    relate: Some(links::link_select),
+    checks: &[tensor_checks::check_one_dtype, checks::check_select_index],
+    lower: Lower::Instructions(lowering::lower_select),
+};
+
+/// `ShardByStream`.
+pub const SHARD_BY_STREAM: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "ShardByStream",
+        layout: Layout::OneLine(Padding::Tight),
+        effect: Effect::Alias,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Binds its result to the part of its operand that a stream works on.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::tight("stream_index", AttrKey::StreamIndex, ArgKind::Expr)
+            .with_equals(Equals::StreamIndex),
+    ],
+    relate: Some(links::link_shard_by_stream),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lowering::lower_shard_by_stream),
+};
+
+/// `SymmetricContiguousView`.
+pub const SYMMETRIC_CONTIGUOUS_VIEW: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "SymmetricContiguousView",
+        layout: Layout::OneLine(Padding::Tight),
+        effect: Effect::Alias,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Binds its result to the memory of all devices.",
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
+    relate: Some(pairing::link_copy),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Unsupported,
+};

@@ -1,0 +1,36 @@
+//! Memory that two tensors share: what may share it, and messages about that.
+
+use crate::axes::logical_axes;
+use crate::diag::{Diag, Diags, Span, codes};
+use crate::ir::{Program, TensorId, mesh_text};
+
+/// An input has the caller's memory.
+pub(crate) fn own_memory(program: &Program, new: TensorId, span: Span, diags: &mut Diags) {
+    if program.inputs().iter().any(|input| input.tensor() == Some(new)) {
+        let name = program.tensor_name(new);
+        let message = format!("`{name}` is an input, which has memory of its own");
+        diags.push(
+            Diag::error(codes::ALIAS_MEMORY, span, message)
+                .note("turn the alias round, or remove the tensor from the inputs"),
+        );
+    }
+}
+
+/// The number of elements that a tensor stores, where the text says so.
+pub(crate) fn elements(program: &Program, tensor: TensorId) -> Option<i64> {
+    let axes = logical_axes(program, tensor);
+    if axes.split {
+        return None;
+    }
+    let stored = axes.axes.iter().filter(|axis| !axis.is_reduction());
+    stored.into_iter().try_fold(1i64, |all, axis| {
+        let extent = axis.expanded.unwrap_or(axis.extent);
+        let local = if axis.is_sharded() { 1 } else { program.exprs().as_int(extent)? };
+        all.checked_mul(local)
+    })
+}
+
+pub(crate) fn meshes(program: &Program, a: TensorId, b: TensorId) -> String {
+    let mesh = |tensor: TensorId| mesh_text(program, program.tensor(tensor).mesh);
+    format!("their meshes are `{}` and `{}`", mesh(a), mesh(b))
+}

@@ -1,0 +1,135 @@
+//! Ops that change the shape of a tensor.
+
+mod checks;
+mod links;
+mod lowering;
+
+use super::spec::{ArgKind, ArgSpec, Lower, OpSpec};
+use super::tensor_checks;
+use crate::ir::{AttrKey, Layout, OpIdentity, Padding, Standalone};
+
+/// `broadcast`.
+pub const BROADCAST: OpSpec = OpSpec {
+    identity: OpIdentity { name: "broadcast", ..OpIdentity::TENSOR_OP },
+    spellings: &[],
+    summary: "Adds axes of extent 1 where a flag is set.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
+    ],
+    relate: Some(links::link_broadcast),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lowering::lower_broadcast),
+};
+
+/// `squeeze`.
+pub const SQUEEZE: OpSpec = OpSpec {
+    identity: OpIdentity { name: "squeeze", ..OpIdentity::TENSOR_OP },
+    spellings: &[],
+    summary: "Removes axes of extent 1 where a flag is set.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::spaced("flags", AttrKey::Flags, ArgKind::Bools),
+    ],
+    relate: Some(links::link_squeeze),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lowering::lower_squeeze),
+};
+
+/// `expand`.
+pub const EXPAND: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "expand",
+        layout: Layout::OneLine(Padding::Padded),
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Repeats broadcast axes without storing them.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::positional(AttrKey::Extents, ArgKind::Exprs).optional(),
+    ],
+    relate: Some(links::link_expand),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lowering::lower_expand),
+};
+
+/// `repeat`.
+pub const REPEAT: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "repeat",
+        layout: Layout::OneLine(Padding::Padded),
+        reshapes: true,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Repeats axes.",
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
+    relate: Some(links::link_repeat),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Unsupported,
+};
+
+/// `view`.
+pub const VIEW: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "view",
+        layout: Layout::OneLine(Padding::Padded),
+        reshapes: true,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[("reshape", |style| style.reshape)],
+    summary: "Gives the elements another shape.",
+    args: &[ArgSpec::operand(ArgKind::Tensor)],
+    relate: Some(links::link_view),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lowering::lower_view),
+};
+
+/// `slice`.
+pub const SLICE: OpSpec = OpSpec {
+    identity: OpIdentity {
+        name: "slice",
+        standalone: Standalone::Yes,
+        reshapes: true,
+        ..OpIdentity::TENSOR_OP
+    },
+    spellings: &[],
+    summary: "Takes a range of each axis.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::positional(AttrKey::Ranges, ArgKind::Ranges),
+    ],
+    relate: Some(links::link_slice),
+    checks: &[tensor_checks::check_one_dtype, checks::check_slice_ranges],
+    lower: Lower::Instructions(lowering::lower_slice),
+};
+
+/// `pad`.
+pub const PAD: OpSpec = OpSpec {
+    identity: OpIdentity { name: "pad", reshapes: true, ..OpIdentity::TENSOR_OP },
+    spellings: &[],
+    summary: "Adds elements before and after each axis; zeros unless a value is given.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor),
+        ArgSpec::positional(AttrKey::Widths, ArgKind::Exprs),
+        ArgSpec::spaced("value", AttrKey::Fill, ArgKind::Expr).optional(),
+    ],
+    relate: Some(links::link_pad),
+    checks: &[tensor_checks::check_one_dtype],
+    lower: Lower::Instructions(lowering::lower_pad),
+};
+
+/// `cat`.
+pub const CAT: OpSpec = OpSpec {
+    identity: OpIdentity { name: "cat", reshapes: true, ..OpIdentity::TENSOR_OP },
+    spellings: &[],
+    summary: "Puts tensors behind each other along an axis.",
+    args: &[
+        ArgSpec::operand(ArgKind::Tensor).repeated(),
+        ArgSpec::positional(AttrKey::Dim, ArgKind::Int),
+    ],
+    relate: Some(links::link_cat),
+    checks: &[tensor_checks::check_one_dtype, checks::check_cat_dim],
+    lower: Lower::Instructions(lowering::lower_cat),
+};

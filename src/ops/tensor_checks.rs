@@ -1,0 +1,108 @@
+//! V30 to V32: ranks, extents and element types that most tensor ops require.
+
+use crate::axes::pairing::LinkFn;
+use crate::axes::{LastAxes, logical_axes};
+use crate::diag::{Diag, Diags, codes};
+use crate::ir::places::declared;
+use crate::ir::{AxisLink, OpId, Program, TensorId, domain_text, name_of};
+
+/// V30, V31: the op's axes pair up, and constant extents of pairs are equal.
+pub(crate) fn check_links(program: &Program, id: OpId, diags: &mut Diags, relate: LinkFn) {
+    let mut links = Vec::with_capacity(16);
+    if let Err(mismatch) = relate(program, id, &mut links) {
+        let mut diag = Diag::error(mismatch.code, program.op_span(id), mismatch.message);
+        if let Some(tensor) = mismatch.tensor {
+            diag = declared(diag, program, tensor, id);
+        }
+        if !mismatch.note.is_empty() {
+            diag = diag.note(mismatch.note);
+        }
+        diags.push(diag);
+    }
+    check_link_extents(program, id, &links, diags);
+}
+
+fn check_link_extents(program: &Program, id: OpId, links: &[AxisLink], diags: &mut Diags) {
+    let (mut from, mut to) = (LastAxes::default(), LastAxes::default());
+    for link in links.iter().filter(|link| !link.broadcast) {
+        let (Some(a), Some(b)) = (from.extent(program, link.from), to.extent(program, link.to))
+        else {
+            continue;
+        };
+        if a == b {
+            continue;
+        }
+        if let (Some(x), Some(y)) = (program.exprs().as_int(a), program.exprs().as_int(b)) {
+            report_extents(program, id, link, (x, y), diags);
+        }
+    }
+}
+
+fn report_extents(
+    program: &Program,
+    id: OpId,
+    link: &AxisLink,
+    (x, y): (i64, i64),
+    diags: &mut Diags,
+) {
+    let axis = |(tensor, k): (TensorId, u32)| {
+        let printed = logical_axes(program, tensor).axes.get(k as usize).map(|axis| axis.printed);
+        let domain = printed.and_then(|printed| program.domains(tensor).get(printed as usize));
+        let axis = domain.map_or_else(|| format!("axis {k}"), |d| domain_text(program, d));
+        format!("`{axis}` of `{}`", program.tensor_name(tensor))
+    };
+    let name = name_of(program, id);
+    let message = format!(
+        "`{name}` needs equal extents, but {} has {x} and {} has {y}",
+        axis(link.from),
+        axis(link.to)
+    );
+    let diag = Diag::error(codes::EXTENT, program.op_span(id), message);
+    let diag = declared(diag, program, link.from.0, id);
+    diags.push(if link.to.0 == link.from.0 {
+        diag
+    } else {
+        declared(diag, program, link.to.0, id)
+    });
+}
+
+/// V32: all tensors of the op have one element type.
+pub(crate) fn check_one_dtype(program: &Program, id: OpId, diags: &mut Diags) {
+    let op = program.op(id);
+    let Some(result) = op.output_tensors().next() else { return };
+    let need = program.tensor(result).dtype;
+    for tensor in op.input_tensors() {
+        if program.tensor(tensor).dtype != need {
+            report_dtypes(program, id, (tensor, result), diags);
+            return;
+        }
+    }
+}
+
+/// V32 for two of an op's tensors.
+pub(crate) fn check_equal_dtypes(
+    program: &Program,
+    id: OpId,
+    (a, b): (TensorId, TensorId),
+    diags: &mut Diags,
+) {
+    if program.tensor(a).dtype != program.tensor(b).dtype {
+        report_dtypes(program, id, (a, b), diags);
+    }
+}
+
+pub(crate) fn report_dtypes(
+    program: &Program,
+    id: OpId,
+    (a, b): (TensorId, TensorId),
+    diags: &mut Diags,
+) {
+    let of = |tensor| {
+        format!("`{}` is {}", program.tensor_name(tensor), program.tensor(tensor).dtype.name())
+    };
+    let name = name_of(program, id);
+    let message = format!("`{name}` needs equal element types, but {} and {}", of(a), of(b));
+    let diag = Diag::error(codes::DTYPE, program.op_span(id), message);
+    let diag = declared(declared(diag, program, a, id), program, b, id);
+    diags.push(diag.note("convert with a cast, for example `__to_float(..)`"));
+}

@@ -1,0 +1,607 @@
+//! Building one rank's plan: the state of its host while it issues the program, and what ops' `lower` functions use.
+//!
+//! The builder knows no op; the driver (`crate::lower`) runs blocks and calls the functions of the op table.
+
+use super::axes::AxesTable;
+use super::budget::Budget;
+use super::copies::stream_part;
+use super::scalar::{EvalError, Locals, Scalar, Scope};
+use super::{
+    Buffer, BufferId, BufferKind, CommSlot, Communicator, Env, EventId, Inst, InstKind, Iteration,
+    IterationId, Origin, Plan, StreamSlot, USER_STREAM, View, WorkSlot, row_major,
+};
+use crate::axes::Axis;
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::ir::{
+    AttrKey, DType, Definitions, Expr, ExprId, Id, IdVec, Op, OpId, Program, RunsOn, Symbol,
+    TensorId, UnitId, Value, expr_text, tensor_text,
+};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+
+/// The state of one rank's host while it issues the program: ops' `lower` functions work on it.
+pub struct PlanBuilder<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Sizes.
+    pub env: &'a Env,
+    /// Logical axes of all tensors.
+    pub axes: &'a AxesTable,
+    /// The rank; `None` when the program runs on whole tensors (no device holds a part).
+    pub rank: Option<u32>,
+    /// The unit whose body is being lowered.
+    pub unit: Option<UnitId>,
+    /// The current stream.
+    pub stream: StreamSlot,
+    /// The plan so far.
+    pub plan: Plan,
+    pub(crate) locals: Locals,
+    pub(crate) pending: FxHashMap<u32, WorkSlot>,
+    pub(crate) group: Option<OpId>,
+    pub(crate) named_streams: FxHashMap<ExprId, StreamSlot>,
+    indexed_streams: FxHashMap<i64, StreamSlot>,
+    bindings: IdVec<TensorId, Option<View>>,
+    pub(crate) references: IdVec<BufferId, u32>,
+    communicators: FxHashMap<(Vec<u32>, String), CommSlot>,
+    handles: FxHashMap<u32, OpId>,
+    definitions: Definitions,
+    indices: Iteration,
+    iteration: IterationId,
+    op: OpId,
+    live_bytes: u64,
+    memory_limit: u64,
+    pub(crate) budget: Budget,
+    unit_tensors: FxHashMap<UnitId, Vec<TensorId>>,
+    /// The index of the loops around that cut tensors by stream, outermost first.
+    stream_indices: Vec<ExprId>,
+}
+
+/// The state around an iteration, for its end.
+pub(crate) struct OuterIteration {
+    iteration: IterationId,
+    locals: usize,
+    indices: usize,
+    stream_indices: usize,
+}
+
+/// Bytes that the tables of a plan and of a run on the CPU hold of a buffer, as measured.
+const BUFFER_TABLES: usize = 512;
+
+impl<'a> PlanBuilder<'a> {
+    /// The start of the plan of `rank` (`None`: on whole tensors), with its inputs bound. A plan whose
+    /// buffers need more than `memory_limit` bytes at one time is an error.
+    pub(crate) fn new(
+        program: &'a Program,
+        env: &'a Env,
+        axes: &'a AxesTable,
+        rank: Option<u32>,
+        (memory_limit, budget): (u64, Budget),
+    ) -> Result<Self, Diag> {
+        let mut cx = Self {
+            program,
+            env,
+            axes,
+            rank,
+            unit: None,
+            stream: USER_STREAM,
+            plan: Plan { rank: rank.unwrap_or(0), streams: 1, ..Plan::default() },
+            locals: Locals::default(),
+            pending: FxHashMap::default(),
+            group: None,
+            named_streams: FxHashMap::default(),
+            indexed_streams: FxHashMap::default(),
+            bindings: IdVec::filled(None, program.tensors().len()),
+            references: IdVec::default(),
+            communicators: FxHashMap::default(),
+            handles: FxHashMap::default(),
+            definitions: Definitions::new(program),
+            indices: Iteration::new(),
+            iteration: IterationId(0),
+            op: OpId(u32::MAX),
+            live_bytes: 0,
+            memory_limit,
+            budget,
+            unit_tensors: FxHashMap::default(),
+            stream_indices: Vec::new(),
+        };
+        cx.plan.iterations.push(Iteration::new());
+        for (tensor, declaration) in program.tensors().iter() {
+            if let Some(unit) = declaration.unit {
+                cx.unit_tensors.entry(unit).or_default().push(tensor);
+            }
+        }
+        cx.index_ops();
+        cx.bind_inputs()?;
+        cx.check_aliases()?;
+        Ok(cx)
+    }
+
+    /// The plan after the program's last op; the memory that `kept` tensors have then follows the outputs'.
+    ///
+    /// # Errors
+    /// If a coalescing group is still open.
+    pub(crate) fn finish(mut self, kept: &[TensorId]) -> Result<Plan, Diag> {
+        if let Some(start) = self.group {
+            self.op = start;
+            return Err(self.error(codes::POSTS, "`StartCoalescing` has no `EndCoalescing`"));
+        }
+        let outputs = self.program.outputs().iter().filter_map(|output| output.tensor());
+        let outputs = outputs.chain(kept.iter().copied());
+        self.plan.outputs = outputs.map(|tensor| self.binding(tensor).cloned()).collect();
+        Ok(self.plan)
+    }
+
+    fn index_ops(&mut self) {
+        let program = self.program;
+        let handles = &mut self.handles;
+        program.walk(program.body(), &mut |id| {
+            if let Some(number) = program.op(id).number() {
+                handles.insert(number, id);
+            }
+        });
+    }
+
+    fn bind_inputs(&mut self) -> Result<(), Diag> {
+        let inputs = self.program.inputs().iter().filter_map(|input| input.tensor());
+        for (index, tensor) in inputs.enumerate() {
+            if !self.in_mesh(tensor) {
+                self.plan.inputs.push(None);
+                continue;
+            }
+            let shape = self.local_shape(tensor)?;
+            let view = self.buffer(tensor, &shape, BufferKind::Input(index as u32))?;
+            self.plan.inputs.push(Some(view.clone()));
+            self.bind(tensor, view);
+        }
+        Ok(())
+    }
+
+    /// An alias is its original under another name, so both have one shape.
+    fn check_aliases(&self) -> Result<(), Diag> {
+        for &(new, original) in self.program.aliases().unwrap_or_default() {
+            if !self.in_mesh(new) || !self.in_mesh(original) {
+                continue;
+            }
+            let (left, right) = (self.local_shape(new)?, self.local_shape(original)?);
+            if left != right {
+                return Err(self
+                    .shape_error(new, &left, original, &right)
+                    .note("an alias is another name of a tensor, and so has its shape"));
+            }
+        }
+        Ok(())
+    }
+
+    // ---- messages ----
+
+    /// An error at the op that is being lowered, with the iteration and the rank in a note.
+    pub fn error(&self, code: &'static str, message: impl Into<String>) -> Diag {
+        let span = if self.op.index() < self.program.ops().len() {
+            self.program.op_span(self.op)
+        } else {
+            self.program.source().header
+        };
+        let mut diag = Diag::error(code, span, message);
+        let mut place: Vec<String> = self
+            .indices
+            .iter()
+            .map(|(name, value)| format!("{}={value}", self.program.name(*name)))
+            .collect();
+        if self.env.ranks > 1
+            && let Some(rank) = self.rank
+        {
+            place.push(format!("rank {rank}"));
+        }
+        if !place.is_empty() {
+            diag = diag.note(format!("at {}", place.join(", ")));
+        }
+        diag
+    }
+    /// The tensor's name.
+    pub fn name(&self, tensor: TensorId) -> String {
+        self.program.tensor_name(tensor)
+    }
+
+    // ---- running ops ----
+
+    /// Makes an op the one that instructions and errors belong to; returns the one before it.
+    pub(crate) fn enter_op(&mut self, op: OpId) -> OpId {
+        std::mem::replace(&mut self.op, op)
+    }
+    /// Goes back to the op around.
+    pub(crate) fn leave_op(&mut self, outer: OpId) {
+        self.op = outer;
+    }
+    /// Begins an iteration of a loop, or a branch (no index); `cut` is the index by which its body cuts tensors.
+    ///
+    /// # Errors
+    /// If the plan gets too large.
+    pub(crate) fn enter_iteration(
+        &mut self,
+        index: Option<(Symbol, i64)>,
+        cut: Option<ExprId>,
+    ) -> Result<OuterIteration, Diag> {
+        let outer = OuterIteration {
+            iteration: self.iteration,
+            locals: self.locals.len(),
+            indices: self.indices.len(),
+            stream_indices: self.stream_indices.len(),
+        };
+        if let Some((index, value)) = index {
+            self.locals.push(index, Scalar::Int(value));
+            self.indices.push((index, value));
+            self.iteration = IterationId(self.plan.iterations.len() as u32);
+            self.grow(size_of::<Iteration>())?;
+            let grown = self.plan.iterations.try_reserve(1);
+            grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
+            self.plan.iterations.push(self.indices.clone());
+        }
+        self.stream_indices.extend(cut);
+        Ok(outer)
+    }
+    /// Ends an iteration or a branch.
+    pub(crate) fn leave_iteration(&mut self, outer: OuterIteration) {
+        self.stream_indices.truncate(outer.stream_indices);
+        self.indices.truncate(outer.indices);
+        self.locals.truncate(outer.locals);
+        self.iteration = outer.iteration;
+    }
+    /// Whether this rank runs an op: it is in the team of a communication, or in a mesh of one of the
+    /// op's tensors, or one of them has no mesh.
+    pub fn runs_here(&self, id: OpId) -> bool {
+        let Some(rank) = self.rank else { return true };
+        let op = self.program.op(id);
+        match op.kind.runs_on() {
+            RunsOn::Handle => op.operands.iter().all(|operand| match operand {
+                Value::Handle(number) => {
+                    self.handles.get(number).is_none_or(|&post| self.runs_here(post))
+                }
+                Value::Tensor(_)
+                | Value::Scalar(_)
+                | Value::Stream(_)
+                | Value::Unit(_)
+                | Value::Op(_) => true,
+            }),
+            RunsOn::Team => {
+                let team = op.ints(AttrKey::Team).unwrap_or_default();
+                team.contains(&i64::from(rank))
+            }
+            RunsOn::Mesh => {
+                let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
+                tensors.peek().is_none() || tensors.any(|tensor| self.in_mesh(tensor))
+            }
+        }
+    }
+    /// Whether the rank is in the tensor's mesh.
+    pub fn in_mesh(&self, tensor: TensorId) -> bool {
+        match (self.rank, self.program.tensor_mesh(tensor)) {
+            (Some(rank), Some(mesh)) => mesh.contains(rank),
+            _ => true,
+        }
+    }
+    /// Appends an instruction.
+    pub fn emit(&mut self, kind: InstKind) -> Result<(), Diag> {
+        self.grow(size_of::<Inst>() + kind.heap_bytes() + kind.queue_bytes())?;
+        let grown = self.plan.insts.try_reserve(1);
+        grown.map_err(|_| self.error(codes::NO_MEMORY, "no memory for the plan"))?;
+        let origin = Origin { op: self.op, iteration: self.iteration };
+        self.plan.insts.push(Inst { kind, stream: self.stream, origin });
+        Ok(())
+    }
+    /// Whether a loop's iteration is being lowered.
+    pub(crate) fn is_in_loop(&self) -> bool {
+        !self.indices.is_empty()
+    }
+    /// A new work.
+    pub fn work(&mut self) -> WorkSlot {
+        self.plan.works += 1;
+        WorkSlot(self.plan.works - 1)
+    }
+    /// A new event.
+    pub fn event(&mut self) -> EventId {
+        self.plan.events += 1;
+        EventId(self.plan.events - 1)
+    }
+    /// The communicator of a team and a backend.
+    pub fn communicator(&mut self, team: Vec<u32>, backend: &str) -> CommSlot {
+        let key = (team, backend.to_owned());
+        if let Some(&slot) = self.communicators.get(&key) {
+            return slot;
+        }
+        let communicator = Communicator { team: key.0.clone(), backend: key.1.clone() };
+        let slot = self.plan.communicators.push(communicator);
+        self.communicators.insert(key, slot);
+        slot
+    }
+    /// The op that a handle names.
+    pub fn handle(&self, number: u32) -> Option<OpId> {
+        self.handles.get(&number).copied()
+    }
+
+    // ---- scalars ----
+
+    fn scope(&self) -> Scope<'_> {
+        Scope {
+            program: self.program,
+            env: self.env,
+            unit: self.unit,
+            rank: self.rank,
+            locals: &self.locals,
+            definitions: &self.definitions,
+            known: RefCell::default(),
+        }
+    }
+    /// The value of an expression.
+    pub fn scalar(&self, expr: ExprId) -> Result<Scalar, Diag> {
+        self.scope().eval(expr).map_err(|error| self.eval_error(error))
+    }
+    /// The value of an expression as an integer.
+    pub fn int(&self, expr: ExprId) -> Result<i64, Diag> {
+        self.scope().eval_int(expr).map_err(|error| self.eval_error(error))
+    }
+    /// The value of an expression as a size.
+    pub fn size(&self, expr: ExprId) -> Result<usize, Diag> {
+        let value = self.int(expr)?;
+        usize::try_from(value).map_err(|_| self.error(codes::SIZE, format!("a size is {value}")))
+    }
+    /// The error for an expression without a value.
+    pub fn eval_error(&self, error: EvalError) -> Diag {
+        match error {
+            EvalError::Unknown(name) => {
+                let name = self.program.name(name);
+                self.error(codes::NO_VALUE, format!("`{name}` has no value here")).note(format!(
+                    "nvFuser prints a scalar's name without its definition; write the expression in the place of `{name}`, or give `--set {name}=...` where it is an extent"
+                ))
+            }
+            EvalError::NoInteger(expr, value) => {
+                let text = expr_text(self.program, expr);
+                let is =
+                    if text == value.to_string() { String::new() } else { format!(", {value},") };
+                let kind =
+                    if matches!(value, Scalar::Bool(_)) { "truth value" } else { "real number" };
+                self.error(codes::NO_INTEGER, format!("`{text}`{is} is a {kind} where an integer is needed"))
+                    .note("an index, a bound, a stream, a peer, a root and an extent are integers; `(int64_t)( x )` makes one of a real")
+            }
+            EvalError::Invalid(text) => self.error(codes::NO_VALUE, text),
+        }
+    }
+
+    // ---- streams ----
+
+    /// The stream that an operand `Stream e` means: bound by a GetCurrentStream, else by index.
+    pub fn stream_of(&mut self, expr: ExprId) -> Result<StreamSlot, Diag> {
+        if let Some(&slot) = self.named_streams.get(&expr) {
+            return Ok(slot);
+        }
+        if let Expr::Hex(value) = self.program.expr(expr) {
+            let message = format!("no GetCurrentStream has bound Stream {value:#x}");
+            return Err(self.error(codes::NO_VALUE, message));
+        }
+        let index = self.int(expr)?;
+        if index < 0 {
+            return Err(self.error(codes::OUT_OF_RANGE, format!("the stream's index is {index}")));
+        }
+        let next = StreamSlot(self.plan.streams);
+        let slot = *self.indexed_streams.entry(index).or_insert(next);
+        if slot == next {
+            self.plan.streams += 1;
+        }
+        Ok(slot)
+    }
+
+    // ---- tensors ----
+
+    /// Ends the bindings of a unit's tensors.
+    pub(crate) fn end_unit(&mut self, unit: UnitId) -> Result<(), Diag> {
+        let tensors = self.unit_tensors.remove(&unit).unwrap_or_default();
+        for &tensor in &tensors {
+            self.rebind(tensor, None)?;
+        }
+        self.unit_tensors.insert(unit, tensors);
+        Ok(())
+    }
+
+    /// The local shape of a tensor: stored axes; an axis spread over devices has extent 1, an expanded
+    /// broadcast its expanded extent.
+    pub fn local_shape(&self, tensor: TensorId) -> Result<Vec<usize>, Diag> {
+        self.check_splits(tensor)?;
+        let unit = self.program.tensor(tensor).unit;
+        let scope = Scope { unit, ..self.scope() };
+        let mut shape = Vec::new();
+        for axis in self.axes.stored(tensor) {
+            if self.rank.is_some() && axis.is_sharded() {
+                shape.push(1);
+                continue;
+            }
+            let expr = axis.expanded.unwrap_or(axis.extent);
+            let extent = scope.eval_int(expr).map_err(|error| self.eval_error(error))?;
+            if axis.is_broadcast() && axis.expanded.is_none() && extent != 1 {
+                let message = format!(
+                    "a broadcast axis of {} has the extent {extent}; a broadcast has extent 1",
+                    self.name(tensor)
+                );
+                let note = "write `{1 ex ..}` for a broadcast that is used at another length, or an axis `i` with its own elements";
+                return Err(self.error(codes::BROADCAST_SIZE, message).note(note));
+            }
+            let size = usize::try_from(extent).map_err(|_| {
+                let message = format!("an axis of {} has the size {extent}", self.name(tensor));
+                self.error(codes::SIZE, message)
+            })?;
+            shape.push(size);
+        }
+        Ok(shape)
+    }
+
+    /// Domains made by splits cannot run without `logical=`.
+    fn check_splits(&self, tensor: TensorId) -> Result<(), Diag> {
+        if !self.axes.is_split(tensor) {
+            return Ok(());
+        }
+        let name = self.name(tensor);
+        let message = format!("the axes of {name} were made by splits, so its shape is not known");
+        let text = tensor_text(self.program, tensor);
+        let axes = self.axes.stored(tensor).count();
+        let example: Vec<String> =
+            (0..axes.saturating_sub(1).max(1)).map(|k| format!("i{k}")).collect();
+        let mut diag = self.error(codes::SPLIT_AXES, message).note(format!(
+            "write the extents before the splits behind the tensor, for example `{text} {{logical={{{}}}}}`",
+            example.join(", ")
+        ));
+        // Before the first op runs it is the declaration that is wrong.
+        let declared = self.program.source().tensors.get(tensor).copied();
+        if let (Some(span), Some(primary)) =
+            (declared.filter(|_| self.op.index() >= self.program.ops().len()), &mut diag.primary)
+        {
+            primary.span = span;
+        }
+        Err(diag)
+    }
+
+    /// A new buffer of this shape.
+    pub fn buffer(
+        &mut self,
+        tensor: TensorId,
+        shape: &[usize],
+        kind: BufferKind,
+    ) -> Result<View, Diag> {
+        let dtype = self.program.tensor(tensor).dtype;
+        let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
+        let bytes = elements.and_then(|elements| elements.checked_mul(dtype.size()));
+        let (Some(elements), Some(bytes)) = (elements, bytes) else {
+            let message = format!("{} of shape {shape:?} is too large", self.name(tensor));
+            return Err(self.error(codes::TOO_LARGE, message));
+        };
+        self.live_bytes = self.live_bytes.saturating_add(bytes as u64);
+        self.plan.peak_bytes = self.plan.peak_bytes.max(self.live_bytes);
+        if self.live_bytes > self.memory_limit {
+            let message = format!(
+                "{} of shape {shape:?} brings the buffers of one rank to {} bytes; the limit is {}",
+                self.name(tensor),
+                self.live_bytes,
+                self.memory_limit
+            );
+            let mut diag = self.error(codes::TOO_LARGE, message);
+            // Inputs have their memory before the first op.
+            let declared = self.program.source().tensors.get(tensor).copied();
+            let input = matches!(kind, BufferKind::Input(_));
+            if let (true, Some(span), Some(place)) = (input, declared, &mut diag.primary) {
+                place.span = span;
+            }
+            return Err(diag);
+        }
+        self.grow(size_of::<Buffer>() + BUFFER_TABLES)?;
+        let buffer = self.plan.buffers.push(Buffer { elements, dtype, tensor, kind });
+        self.references.push(0);
+        if !matches!(kind, BufferKind::Input(_)) {
+            self.emit(InstKind::Alloc { buffer })?;
+        }
+        Ok(View { buffer, offset: 0, dims: row_major(shape), dtype })
+    }
+
+    /// Allocates a tensor's local shape and binds it.
+    pub fn allocate(&mut self, tensor: TensorId) -> Result<View, Diag> {
+        let mut shape = self.local_shape(tensor)?;
+        if let (Some(&index), Some(stream)) = (self.stream_indices.last(), self.axes.stream(tensor))
+        {
+            let extent = shape[stream.position];
+            shape[stream.position] = stream_part(self, (extent, stream.parts), index)?.1;
+        }
+        let view = self.buffer(tensor, &shape, BufferKind::Allocated)?;
+        self.rebind(tensor, Some(view.clone()))?;
+        Ok(view)
+    }
+
+    /// Whether an allocation here is of one part of the tensor's axis on streams: in a loop that cuts tensors
+    /// by its index, a tensor with such an axis is made part by part.
+    pub(crate) fn is_stream_part(&self, tensor: TensorId) -> bool {
+        !self.stream_indices.is_empty() && self.axes.stream(tensor).is_some()
+    }
+
+    fn bind(&mut self, tensor: TensorId, view: View) {
+        let tensor = self.program.memory_of(tensor);
+        self.references[view.buffer] += 1;
+        self.bindings[tensor] = Some(view);
+    }
+
+    /// Binds a tensor to a view, or to nothing; memory that nothing names any more ends.
+    pub fn rebind(&mut self, tensor: TensorId, view: Option<View>) -> Result<(), Diag> {
+        let tensor = self.program.memory_of(tensor);
+        let old = self.bindings[tensor].take();
+        if let Some(view) = view {
+            self.bind(tensor, view);
+        }
+        let Some(old) = old else { return Ok(()) };
+        self.references[old.buffer] -= 1;
+        let buffer = &self.plan.buffers[old.buffer];
+        if self.references[old.buffer] == 0 && !matches!(buffer.kind, BufferKind::Input(_)) {
+            let bytes = (buffer.elements * buffer.dtype.size()) as u64;
+            self.live_bytes = self.live_bytes.saturating_sub(bytes);
+            self.emit(InstKind::Free { buffer: old.buffer })?;
+        }
+        Ok(())
+    }
+
+    /// What a tensor is bound to.
+    pub fn binding(&self, tensor: TensorId) -> Option<&View> {
+        self.bindings[self.program.memory_of(tensor)].as_ref()
+    }
+
+    /// The view of a tensor that an op reads.
+    pub fn input(&self, tensor: TensorId) -> Result<View, Diag> {
+        if let Some(view) = self.binding(tensor) {
+            return Ok(view.clone());
+        }
+        let name = self.name(tensor);
+        if !self.in_mesh(tensor) {
+            let message = format!("{name} is not on this rank: its mesh does not contain it");
+            return Err(self.error(codes::NO_MEMORY_HERE, message));
+        }
+        let input = self.program.inputs().iter().any(|input| input.tensor() == Some(tensor));
+        let what = if input { "its memory was freed" } else { "nothing has written it yet" };
+        Err(self.error(codes::NO_MEMORY_HERE, format!("{name} has no value here: {what}")))
+    }
+
+    /// The view of a tensor that an op writes: what it is bound to, else new memory.
+    pub fn output(&mut self, tensor: TensorId) -> Result<View, Diag> {
+        match self.binding(tensor) {
+            Some(view) => Ok(view.clone()),
+            None => self.allocate(tensor),
+        }
+    }
+
+    /// The first operand tensor.
+    pub fn operand(&self, op: &Op, index: usize) -> Result<TensorId, Diag> {
+        op.input_tensors().nth(index).ok_or_else(|| {
+            let name = op.kind.name();
+            self.error(codes::CANNOT_RUN, format!("`{name}` needs {} tensors", index + 1))
+        })
+    }
+    /// The result tensor.
+    pub fn result(&self, op: &Op) -> Result<TensorId, Diag> {
+        op.output_tensors().next().ok_or_else(|| {
+            self.error(codes::CANNOT_RUN, format!("`{}` needs a result tensor", op.kind.name()))
+        })
+    }
+
+    /// The position of an axis among a tensor's stored axes, by its printed domain; `Err(axis)` for a
+    /// reduction.
+    pub fn stored_position(&self, tensor: TensorId, axis: &Axis) -> Option<usize> {
+        self.axes.stored(tensor).position(|other| other == axis)
+    }
+
+    /// The error for two shapes that do not fit.
+    pub fn shape_error(&self, a: TensorId, left: &[usize], b: TensorId, right: &[usize]) -> Diag {
+        let message = format!(
+            "{} of local shape {left:?} does not fit {} of local shape {right:?}",
+            self.name(a),
+            self.name(b)
+        );
+        self.error(codes::SHAPES, message)
+    }
+
+    /// Element type of a tensor.
+    pub fn dtype(&self, tensor: TensorId) -> DType {
+        self.program.tensor(tensor).dtype
+    }
+}

@@ -1,0 +1,75 @@
+//! PlanBuilder of ops that compute: copies, pointwise functions, reductions, matrix products, factories.
+
+use super::{Arg, Dim, Function, InstKind, Kernel, PlanBuilder, Step, View};
+use crate::diag::Diag;
+use crate::diag::codes;
+use crate::ir::{ExprId, TensorId};
+use smallvec::smallvec;
+
+/// The view with axes of extent 1 repeated (stride 0) up to `shape`; missing outer axes are added.
+/// `None` if it does not fit.
+pub(crate) fn expanded(view: &View, shape: &[usize]) -> Option<View> {
+    let missing = shape.len().checked_sub(view.dims.len())?;
+    let mut dims: super::Dims = smallvec![Dim { extent: 1, stride: 0 }; missing];
+    dims.extend(view.dims.iter().copied());
+    for (dim, &extent) in dims.iter_mut().zip(shape) {
+        if dim.extent == 1 && extent != 1 {
+            *dim = Dim { extent, stride: 0 };
+        } else if dim.extent != extent {
+            return None;
+        }
+    }
+    Some(View { dims, ..view.clone() })
+}
+
+/// Copies a view of `input`, arranged as the result is, into the result.
+pub(crate) fn copy_into(
+    cx: &mut PlanBuilder<'_>,
+    input: TensorId,
+    src: View,
+    result: TensorId,
+) -> Result<(), Diag> {
+    let dst = cx.output(result)?;
+    let Some(src) = expanded(&src, &dst.shape()) else {
+        return Err(cx.shape_error(input, &src.shape(), result, &dst.shape()));
+    };
+    if src == dst {
+        return Ok(());
+    }
+    emit_copy(cx, src, dst)
+}
+
+/// A copy, or a cast where the types differ.
+pub(crate) fn emit_copy(cx: &mut PlanBuilder<'_>, src: View, dst: View) -> Result<(), Diag> {
+    if src.dtype == dst.dtype {
+        return cx.emit(InstKind::Copy { src, dst });
+    }
+    let step = Step {
+        function: Function::Cast,
+        args: smallvec![Arg::Input(0)],
+        compute: src.dtype,
+        result: dst.dtype,
+    };
+    cx.emit(InstKind::Kernel(Box::new(Kernel {
+        inputs: smallvec![src],
+        output: dst,
+        steps: vec![step],
+    })))
+}
+
+/// Where the part of an index begins, and how long it is.
+pub(crate) fn stream_part(
+    cx: &PlanBuilder<'_>,
+    (extent, parts): (usize, ExprId),
+    index: ExprId,
+) -> Result<(usize, usize), Diag> {
+    let (parts, index) = (cx.size(parts)?, cx.int(index)?);
+    let Some(index) = usize::try_from(index).ok().filter(|&index| index < parts) else {
+        let message =
+            format!("part {index} is out of range: the axis on streams has {parts} parts");
+        return Err(cx.error(codes::OUT_OF_RANGE, message));
+    };
+    let length = extent.div_ceil(parts);
+    let start = extent.min(index.saturating_mul(length));
+    Ok((start, length.min(extent - start)))
+}

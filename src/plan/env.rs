@@ -1,0 +1,38 @@
+//! Values of names: extents, scalar inputs, and the numbers of ranks and streams.
+
+use crate::ir::{Symbol, UnitId};
+use rustc_hash::FxHashMap;
+
+/// Every name's value.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Env {
+    values: FxHashMap<(Option<UnitId>, Symbol), i64>,
+    /// Bits of the scalar inputs that are no integers.
+    reals: FxHashMap<Symbol, u64>,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// What `numberOfStreams` is.
+    pub streams: u32,
+}
+
+impl Env {
+    /// The value of a name of the host program (`None`) or of a unit.
+    pub fn value(&self, unit: Option<UnitId>, name: Symbol) -> Option<i64> {
+        self.values.get(&(unit, name)).copied()
+    }
+    /// The value of a scalar input that is no integer.
+    pub fn real(&self, name: Symbol) -> Option<f64> {
+        self.reals.get(&name).map(|bits| f64::from_bits(*bits))
+    }
+    /// Binds a name.
+    pub fn bind(&mut self, unit: Option<UnitId>, name: Symbol, value: i64) {
+        self.values.insert((unit, name), value);
+    }
+}
+
+impl Env {
+    /// An environment of real scalar inputs, by their bits, without extents.
+    pub(crate) fn with_reals(ranks: u32, streams: u32, reals: FxHashMap<Symbol, u64>) -> Self {
+        Self { ranks, streams, reals, ..Self::default() }
+    }
+}

@@ -1,0 +1,8 @@
+//! Spellings of whole programs: rewriting a program for another version of nvFuser, and numbering its tensors anew.
+
+mod renumber;
+mod restyle;
+mod roots;
+
+pub use renumber::renumber;
+pub use restyle::{restyle, stored_size};

@@ -1,0 +1,41 @@
+//! How a text counts the roots of communications where it does not say so.
+
+use crate::ir::{AttrKey, BlockId, OpKind, Program, RootAs};
+
+impl Program {
+    /// How the program's text is read where it has no `root_as=`. Waits and statements about streams tell: in
+    /// 2026's spelling, `Wait(..)`, roots are positions, in the older one, `Wait ..`, they are ranks. A program
+    /// without such statements has positions if it has a short ALLOCATE.
+    pub fn spelled_root(&self) -> RootAs {
+        let call_form = match self.shows_spelling(self.body()) {
+            Some(OpKind::Allocate) => true,
+            Some(_) => self.style().call_form,
+            None => false,
+        };
+        if call_form { RootAs::Position } else { RootAs::Rank }
+    }
+
+    /// The op of a block that tells the spelling: the first Wait or stream op, else a short ALLOCATE.
+    fn shows_spelling(&self, block: BlockId) -> Option<OpKind> {
+        let mut short = None;
+        for &id in &self.block(block).ops {
+            let op = self.op(id);
+            match op.kind {
+                OpKind::Wait
+                | OpKind::Synchronize
+                | OpKind::SetCurrentStream
+                | OpKind::GetCurrentStream => return Some(op.kind),
+                OpKind::Allocate if op.attr(AttrKey::Buffer).is_none() => short = Some(op.kind),
+                _ => {}
+            }
+            for &inner in &op.blocks {
+                match self.shows_spelling(inner) {
+                    Some(OpKind::Allocate) => short = Some(OpKind::Allocate),
+                    Some(found) => return Some(found),
+                    None => {}
+                }
+            }
+        }
+        short
+    }
+}
