@@ -89,7 +89,7 @@ pub struct Plan {
     /// Its buffers.
     pub buffers: IdVec<BufferId, Buffer>,
     /// Its instructions in the order the host issues them.
-    pub insts: Vec<Inst>,
+    insts: Vec<Inst>,
     /// Loop indices by iteration; row 0 is empty.
     pub iterations: Vec<Iteration>,
     /// Communicators it is a member of.

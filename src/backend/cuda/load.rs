@@ -356,7 +356,7 @@ fn schedules(
     let settings = Settings { tf32: options.tf32, fp8, multiprocessors, room, routes, apart, push };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
-        let origin = plan.insts[refusal.inst].origin;
+        let origin = plan.inst(refusal.inst).origin;
         let message = format!("the CUDA backend cannot run {}", refusal.what);
         let place = prepared.labels.origin(plan, origin);
         let diag = Diag::error(codes::BACKEND_TYPE, prepared.labels.span(origin.op), message);
@@ -601,7 +601,7 @@ impl Drop for Loaded<'_> {
 fn stats(prepared: &Prepared) -> Stats {
     let mut stats = Stats::default();
     for plan in &prepared.plans {
-        stats.instructions += plan.insts.len() as u64;
+        stats.instructions += plan.inst_count() as u64;
         for inst in plan.iter() {
             match &inst.kind {
                 InstKind::Collective(collective) => {

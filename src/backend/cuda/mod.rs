@@ -48,7 +48,7 @@ pub use watch::{Place, Watch};
 
 use super::exchange::{Exchange, ExchangeError};
 use crate::diag::{Diag, codes};
-use crate::plan::{Plan, Prepared};
+use crate::plan::{InstId, Plan, Prepared};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -179,9 +179,9 @@ impl Cuda {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Failure {
     cause: Cause,
-    inst: Option<usize>,
+    inst: Option<InstId>,
     /// The last instruction that may be meant, if there are several.
-    until: Option<usize>,
+    until: Option<InstId>,
     /// Why the instruction is not known, where a caller can change that.
     hint: Option<&'static str>,
 }
@@ -190,9 +190,9 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reached {
     /// The first instruction that is not known to be done.
-    Inst(usize),
+    Inst(InstId),
     /// One of the instructions that wait for other ranks, from the first to the last of these.
-    Among(usize, usize),
+    Among(InstId, InstId),
     /// All that waits for other ranks is done; the rank's own work is not.
     Own,
     /// Nobody knows: several runs are under way, and marks are those of the last.
@@ -246,7 +246,7 @@ impl Failure {
         Self::of(Cause::Peer(error))
     }
 
-    fn at(self, inst: usize) -> Self {
+    fn at(self, inst: InstId) -> Self {
         Self { inst: self.inst.or(Some(inst)), ..self }
     }
 
@@ -272,7 +272,7 @@ impl Failure {
     fn diag(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
         let mut diag = self.placed(prepared, plan, timeout);
         diag.notes.extend(self.hint.map(str::to_owned));
-        if let Some(last) = self.until.and_then(|inst| plan.insts.get(inst)) {
+        if let Some(last) = self.until.and_then(|inst| plan.find_inst(inst)) {
             let place = prepared.labels.origin(plan, last.origin);
             let note =
                 format!("or in a communication behind it, up to {place}: `graph` tells which");
@@ -314,7 +314,7 @@ impl Failure {
             }
         };
         let labels = &prepared.labels;
-        match self.inst.and_then(|inst| plan.insts.get(inst)) {
+        match self.inst.and_then(|inst| plan.find_inst(inst)) {
             None => Diag::global(code, format!("rank {}: {message}", plan.rank)),
             Some(inst) => {
                 let place = labels.origin(plan, inst.origin);
@@ -353,7 +353,8 @@ mod tests {
     /// Code, message and notes of a failure in the first instruction.
     fn told(failure: Failure) -> (&'static str, String, String) {
         let prepared = prepared();
-        let diag = failure.at(0).diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
+        let diag =
+            failure.at(InstId(0)).diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         (diag.code, diag.message, diag.notes.join("; "))
     }
 
@@ -390,7 +391,7 @@ mod tests {
         let queued = Failure::timeout().within(Reached::Queued);
         let diag = queued.diag(&prepared, plan, Duration::from_millis(1500));
         assert!(diag.notes[0].starts_with("several runs were enqueued"));
-        let failure = Failure::timeout().within(Reached::Inst(0));
+        let failure = Failure::timeout().within(Reached::Inst(InstId(0)));
         let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
         assert_eq!(diag.notes, ["rank 0, in `T1 = Set`"]);
     }
@@ -417,7 +418,7 @@ mod tests {
     #[test]
     fn several_that_share_a_mark_are_told() {
         let prepared = prepared();
-        let failure = Failure::timeout().within(Reached::Among(0, 0));
+        let failure = Failure::timeout().within(Reached::Among(InstId(0), InstId(0)));
         let diag = failure.diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         assert_eq!(diag.notes[0], "rank 0, in `T1 = Set`");
         assert!(diag.notes[1].starts_with("or in a communication behind it, up to `T1 = Set`"));
