@@ -145,7 +145,7 @@ fn opened<'p>(
     let program = options.watch.program();
     for rank in &mut ranks {
         rank.alarm = alarm.clone();
-        rank.peers = joint.exchange();
+        rank.peers = joint.control_plane();
         rank.watched = Some(options.watch.rank(program, rank.plan.rank));
     }
     // Processes have hardware queues of their own: they keep to the order, but need no turns.

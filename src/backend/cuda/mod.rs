@@ -11,7 +11,7 @@
 //! use hostir::backend::cuda::sys::driver::Stream;
 //! ```
 //!
-//! Ranks are threads of one process, or, with an [`Exchange`], processes (`joint`).
+//! Ranks are threads of one process, or, with a [`ControlPlane`], processes (`joint`).
 
 mod alarm;
 mod bind;
@@ -46,7 +46,7 @@ pub use sys::context::CallerStream;
 pub use sys::{Error, nvrtc, nvtx};
 pub use watch::{Place, Watch};
 
-use super::exchange::{Exchange, ExchangeError};
+use super::control_plane::{ControlPlane, ControlPlaneError};
 use crate::diag::{Diag, codes};
 use crate::plan::{InstId, Plan, Prepared};
 use std::collections::BTreeMap;
@@ -115,12 +115,12 @@ pub struct Options {
     pub nccl: Option<NcclFile>,
     /// Where compiled kernels are kept.
     pub store: Option<Arc<dyn ImageStore>>,
-    /// Without an exchange: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
+    /// Without a control plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
     /// device 1, and so on.
     pub devices: Vec<usize>,
     /// The other processes of the run, one a rank; without it this process has all ranks.
-    pub exchange: Option<Arc<dyn Exchange>>,
-    /// With an exchange: the device of this process, by its number. `None`: the n-th process of a host
+    pub control_plane: Option<Arc<dyn ControlPlane>>,
+    /// With a control plane: the device of this process, by its number. `None`: the n-th process of a host
     /// takes its n-th device.
     pub device: Option<usize>,
     /// What programs leave behind for the next ones: communicators, memory, modules, handles, chosen
@@ -142,7 +142,7 @@ impl Default for Options {
             nccl: None,
             store: None,
             devices: Vec::new(),
-            exchange: None,
+            control_plane: None,
             device: None,
             pool: Arc::default(),
             watch: Arc::default(),
@@ -206,7 +206,7 @@ enum Cause {
     Cuda(Error),
     Nccl(nccl_rs::Error),
     Timeout,
-    Peer(ExchangeError),
+    Peer(ControlPlaneError),
     /// Another rank of this process failed.
     Sibling(u32),
     /// A rank of another process gave up while this one worked, and has not said why.
@@ -242,7 +242,7 @@ impl Failure {
         Self::of(Cause::Poisoned(rank))
     }
 
-    fn peer(error: ExchangeError) -> Self {
+    fn peer(error: ControlPlaneError) -> Self {
         Self::of(Cause::Peer(error))
     }
 
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn failures_of_peers_name_both_places() {
-        let lost = ExchangeError::Lost { rank: 3, how: "its connection closed".to_owned() };
+        let lost = ControlPlaneError::Lost { rank: 3, how: "its connection closed".to_owned() };
         let (code, message, notes) = told(Failure::peer(lost));
         assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
         assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
