@@ -53,12 +53,17 @@ pub fn now() -> u64 {
     seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
 }
 
+/// From one time to another one.
+fn time_between(from: u64, to: u64) -> i128 {
+    i128::from(to) - i128::from(from)
+}
+
 /// By how much at least, and at most, a process's clock is ahead of rank 0's, from the same steps on both.
 fn bounds(first: &[Step], other: &[Step]) -> Option<(i128, i128)> {
-    let steps = || first.iter().zip(other);
-    let apart = |a: u64, b: u64| i128::from(a) - i128::from(b);
-    let least = steps().map(|(first, other)| apart(other.before, first.after)).max()?;
-    let most = steps().map(|(first, other)| apart(other.after, first.before)).min()?;
+    let steps = first.iter().zip(other);
+    let least =
+        steps.clone().map(|(first, other)| time_between(first.after, other.before)).max()?;
+    let most = steps.map(|(first, other)| time_between(first.before, other.after)).min()?;
     Some((least, most))
 }
 
@@ -71,6 +76,12 @@ pub fn offset(first: &[Step], other: &[Step]) -> Offset {
     Offset { ahead_ns: ahead, error_ns: error }
 }
 
+/// Whether the same steps on rank 0 and on another process allow an offset.
+fn is_possible(offset: Offset, first: &[Step], other: &[Step]) -> bool {
+    bounds(first, other)
+        .is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
+}
+
 /// What the same steps tell of all processes' clocks, by rank. Those of a host have one clock, as far as
 /// the steps allow that.
 fn offsets(all: &[(String, Vec<Step>)]) -> Vec<Offset> {
@@ -78,13 +89,12 @@ fn offsets(all: &[(String, Vec<Step>)]) -> Vec<Offset> {
     for (rank, (host, steps)) in all.iter().enumerate() {
         let first = &all[0].1;
         let same = all[..rank].iter().position(|(other, _)| other == host);
-        let allowed = |offset: &Offset| {
-            bounds(first, steps)
-                .is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
-        };
-        let same = same.and_then(|rank| found.get(rank).copied()).filter(allowed);
-        let own = || if rank == 0 { Offset::default() } else { offset(first, steps) };
-        found.push(same.unwrap_or_else(own));
+        let same = same.and_then(|rank| found.get(rank).copied());
+        found.push(match same.filter(|offset| is_possible(*offset, first, steps)) {
+            Some(same) => same,
+            None if rank == 0 => Offset::default(),
+            None => offset(first, steps),
+        });
     }
     found
 }
@@ -104,8 +114,11 @@ pub fn compare(
     message.extend(control_plane.host().as_bytes());
     let all = control_plane.gather("clocks", &message)?;
     let all: Option<Vec<_>> = all.iter().map(|bytes| read(bytes, own.len())).collect();
-    let broken = || ControlPlaneError::Broken { why: "`clocks` came in pieces".to_owned() };
-    all.map(|all| offsets(&all)).ok_or_else(broken)
+    let Some(all) = all else {
+        let why = "`clocks` came in pieces".to_owned();
+        return Err(ControlPlaneError::Broken { why });
+    };
+    Ok(offsets(&all))
 }
 
 /// Takes the steps of a comparison.
@@ -133,10 +146,15 @@ fn steps(
 /// A process's host and its steps, of which there are so many.
 fn read(bytes: &[u8], count: usize) -> Option<(String, Vec<Step>)> {
     let (steps, host) = bytes.split_at_checked(count * 16)?;
-    let half = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
-    let step = |bytes: &[u8]| Some(Step { before: half(&bytes[..8])?, after: half(&bytes[8..])? });
-    let steps = steps.chunks_exact(16).map(step).collect::<Option<_>>()?;
+    let steps = steps.chunks_exact(16).map(read_step).collect::<Option<_>>()?;
     Some((String::from_utf8_lossy(host).into_owned(), steps))
+}
+
+/// A step from its 16 bytes.
+fn read_step(bytes: &[u8]) -> Option<Step> {
+    let (before, after) = bytes.split_first_chunk()?;
+    let after = u64::from_le_bytes(after.try_into().ok()?);
+    Some(Step { before: u64::from_le_bytes(*before), after })
 }
 
 /// A process's clock between two comparisons.

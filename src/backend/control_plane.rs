@@ -117,17 +117,20 @@ pub fn rank_list(ranks: &[u32]) -> String {
 /// The first of these errors as a text for [`ControlPlane::fail`]: lines of code, place, message and notes.
 pub fn failure_report(diags: &[Diag]) -> String {
     let Some(diag) = diags.first() else { return String::new() };
-    let line = |text: &str| text.replace('\n', " ");
     let place = diag
         .primary
         .as_ref()
         .map_or_else(String::new, |label| format!("{}-{}", label.span.start, label.span.end));
-    let mut lines = vec![diag.code.to_owned(), place, line(&diag.message)];
-    lines.extend(diag.notes.iter().map(|note| line(note)));
+    let mut lines = vec![diag.code.to_owned(), place, one_line(&diag.message)];
+    lines.extend(diag.notes.iter().map(|note| one_line(note)));
     lines.join("\n")
 }
 
-/// What another process reported; all processes have the same text, so its place is a place here.
+fn one_line(text: &str) -> String {
+    text.replace('\n', " ")
+}
+
+/// The failure that another process reported; all processes have the same text, so its place is a place here.
 fn reported_failure(rank: u32, why: &str) -> Diag {
     let mut lines = why.lines();
     let (code, place) = (lines.next().unwrap_or("?"), lines.next().unwrap_or(""));

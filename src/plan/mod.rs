@@ -30,7 +30,9 @@ mod take;
 
 pub(crate) use budget::Deadline;
 pub use budget::Limits;
-pub use collective::{EqualShare, MemberRole, MemberSeat, TeamTransfers, Transfer, WholeTensor};
+pub use collective::{
+    CollectiveTransfer, EqualShare, MemberRole, MemberSeat, TeamTransfers, WholeTensor,
+};
 pub use comm::{
     lower_collective_permute, lower_communication, lower_end_coalescing, lower_p2p,
     lower_share_mem_handles, lower_start_coalescing, lower_wait,
@@ -53,7 +55,7 @@ pub use inst::{
 };
 pub use labels::Labels;
 pub use lower::Lowering;
-pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, Matching, RankInst};
+pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use memory::{lower_allocate, lower_deallocate, lower_select, lower_shard_by_stream};
 pub use prepare::{Port, PortAxis, Prepared, prepare, prepare_keeping, prepare_rank};
 pub use print::PlanText;

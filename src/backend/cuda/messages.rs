@@ -24,7 +24,7 @@ use super::comm::{Part, Team};
 use super::memory::ALIGNMENT;
 use crate::plan::{
     BufferId, CollectiveKind, CollectiveMember, InstId, InstKind, MatchedCommunicator,
-    MatchedMessage, Matching, MemberRole, Plan, Prepared, RankInst, RedOp, TeamTransfers, View,
+    MatchedMessage, MemberRole, Plan, PlanMatching, Prepared, RankInst, RedOp, TeamTransfers, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -175,7 +175,7 @@ pub(super) struct Messages {
 
 /// The messages of all ranks' plans.
 pub(super) fn messages(prepared: &Prepared, routes: Routes) -> Messages {
-    let matching = Matching::new(&prepared.plans);
+    let matching = PlanMatching::new(&prepared.plans);
     let mut found = Messages::default();
     for message in &matching.messages {
         found.pair(message, &prepared.plans, routes);
@@ -333,7 +333,7 @@ impl Messages {
                 self.reduce(members, rounds, CollectiveKind::ReduceScatter)?;
                 let team = team_transfers(CollectiveKind::Allgather, members);
                 self.round(members, rounds, |from, to| {
-                    let share = team.transfer(from, to)?.target;
+                    let share = team.transfer_between(from, to)?.target;
                     let source = members[from].collective.output.as_ref().filter(|_| from != to)?;
                     let target = members[to].collective.output.as_ref()?;
                     Some((Part::share(source, share), Part::share(target, share)))
@@ -381,7 +381,8 @@ impl Messages {
         let mut new = vec![Round { collective: true, ..Round::default() }; count];
         for to in 0..count {
             let Some(output) = &members[to].collective.output else { continue };
-            let Some(share) = team.incoming(to).next().map(|transfer| transfer.source) else {
+            let Some(share) = team.incoming_transfers(to).next().map(|transfer| transfer.source)
+            else {
                 return Err("a reduction that nobody sends to".to_owned());
             };
             let output = match members[to].collective.kind {
@@ -449,7 +450,7 @@ fn moved(
     from: usize,
     to: usize,
 ) -> Option<(Part, Part)> {
-    let transfer = team.transfer(from, to)?;
+    let transfer = team.transfer_between(from, to)?;
     let input = members[from].collective.input.as_ref()?;
     let output = members[to].collective.output.as_ref()?;
     Some((Part::share(input, transfer.source), Part::share(output, transfer.target)))
