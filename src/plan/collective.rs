@@ -79,8 +79,8 @@ impl CollectiveKind {
         match self {
             CollectiveKind::Allgather => Some(received) == sent.checked_mul(members),
             CollectiveKind::ReduceScatter => Some(sent) == received.checked_mul(members),
-            CollectiveKind::Gather => sent != 0 && received % sent == 0,
-            CollectiveKind::Scatter => received != 0 && sent % received == 0,
+            CollectiveKind::Gather => sent != 0 && received.is_multiple_of(sent),
+            CollectiveKind::Scatter => received != 0 && sent.is_multiple_of(received),
             CollectiveKind::Reduce
             | CollectiveKind::Allreduce
             | CollectiveKind::Broadcast

@@ -1,7 +1,7 @@
 //! Follows the plans of all ranks to their end.
 //!
 //! Each rank runs its streams until everything left of it is a communication; then the communications
-//! whose sides are all there (`plan::Matching`) are carried out, and so on. If nothing can go on and work is
+//! whose sides are all there (`plan::PlanMatching`) are carried out, and so on. If nothing can go on and work is
 //! left, `deadlock` reports the ranks that wait for each other.
 //!
 //! A walk brings order only. A [`RankExecutor`] does the work of the instructions, a [`RankClock`] observes

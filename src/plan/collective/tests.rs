@@ -150,10 +150,10 @@ fn reductions_sum_over_the_senders() {
 fn all_to_all_transposes() {
     let found = moved(CollectiveKind::AllToAll, &inputs(&[Some(6); 3]), &[Some(6); 3]);
     let mut expected = vec![vec![0; 6]; 3];
-    for from in 0..3 {
-        for to in 0..3 {
+    for (to, output) in expected.iter_mut().enumerate() {
+        for from in 0..3 {
             for index in 0..2 {
-                expected[to][from * 2 + index] = element(from, to * 2 + index);
+                output[from * 2 + index] = element(from, to * 2 + index);
             }
         }
     }
