@@ -1,4 +1,4 @@
-//! One process a rank, as a library: an [`Exchange`] of one's own, and runs with data that changes.
+//! One process a rank, as a library: a [`ControlPlane`] of one's own, and runs with data that changes.
 //!
 //! The first process starts one for each rank and passes their messages on, over pipes: a program under MPI or
 //! `torch.distributed` would use what it has. Each rank loads the same program, with its messages as
@@ -14,8 +14,8 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 
+use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use hostir::backend::cuda::{self, Bound, Cuda, Options, Route, Routes};
-use hostir::backend::exchange::{Exchange, ExchangeError};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::DType;
@@ -206,7 +206,7 @@ struct Pipes {
     silent: bool,
 }
 
-impl Exchange for Pipes {
+impl ControlPlane for Pipes {
     fn rank(&self) -> u32 {
         self.rank
     }
@@ -216,10 +216,10 @@ impl Exchange for Pipes {
     fn host(&self) -> String {
         "here".to_owned()
     }
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
+    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let lost =
-            |how: String| ExchangeError::Lost { rank: 0, how: format!("{how}, in `{what}`") };
+            |how: String| ControlPlaneError::Lost { rank: 0, how: format!("{how}, in `{what}`") };
         send(&mut std::io::stdout(), message).map_err(|error| lost(error.to_string()))?;
         let next = |_| match receive(&mut std::io::stdin()) {
             Ok(Some(message)) => Ok(message),
@@ -236,7 +236,7 @@ impl Exchange for Pipes {
         eprintln!("processes: rank {} gives up: {why}", self.rank);
         std::process::exit(1);
     }
-    fn failed(&self) -> Option<ExchangeError> {
+    fn failed(&self) -> Option<ControlPlaneError> {
         None
     }
 }
@@ -246,16 +246,21 @@ fn rank(place: &str) -> Done<()> {
     let mut next = || parts.next().ok_or("rank/world/mode");
     let (rank, world, mode) = (next()?.parse::<usize>()?, next()?.parse::<usize>()?, next()?);
     let (turn, silent) = (Mutex::new(()), !mode.is_empty());
-    let exchange: Arc<dyn Exchange> =
+    let control_plane: Arc<dyn ControlPlane> =
         Arc::new(Pipes { rank: rank as u32, world: world as u32, turn, silent });
     // Ranks may be more than GPUs.
     let device = Some(rank % cuda::devices()?);
     let routes = Routes { nccl: Route::Copies, ..Routes::default() };
     // Clones of these options share what takes long to make.
-    let common = Options { exchange: Some(exchange.clone()), device, routes, ..Options::default() };
+    let common = Options {
+        control_plane: Some(control_plane.clone()),
+        device,
+        routes,
+        ..Options::default()
+    };
     match mode {
-        "drops" => return failing::drops(rank, common, exchange.as_ref()),
-        "gives-up" => return failing::gives_up(rank, common, exchange.as_ref()),
+        "drops" => return failing::drops(rank, common, control_plane.as_ref()),
+        "gives-up" => return failing::gives_up(rank, common, control_plane.as_ref()),
         _ => {}
     }
     for graph in [false, true] {
@@ -316,7 +321,7 @@ fn runs(rank: usize, world: usize, count: usize, protocol: &str, options: Option
 
 /// How failures end. The processes hear nothing of each other's failures but what the library says on devices.
 mod failing {
-    use super::{Bound, Cuda, Done, Exchange, Options, told};
+    use super::{Bound, ControlPlane, Cuda, Done, Options, told};
     use hostir::data::HostTensor;
     use hostir::ir::DType;
     use hostir::lower::{Sizes, prepare};
@@ -353,7 +358,7 @@ mod failing {
         (text, shape): (&str, &[usize]),
         options: Options,
         (rank, runs): (usize, bool),
-        exchange: &dyn Exchange,
+        control_plane: &dyn ControlPlane,
     ) -> Done<(Result<(), String>, [Duration; 2])> {
         let (programs, _) = hostir::load(text);
         let prepared =
@@ -362,7 +367,7 @@ mod failing {
             Cuda { options }.load_unbound(&prepared).map_err(|diags| told(&diags))?;
         let input = HostTensor::zeros(DType::Float, shape);
         bound.upload(rank as u32, 0, &input).map_err(|diags| told(&diags))?;
-        exchange.gather("ready", &[]).map_err(|error| told(&[error.diag()]))?;
+        control_plane.gather("ready", &[]).map_err(|error| told(&[error.diag()]))?;
         let (start, mut done) = (Instant::now(), Ok(()));
         if runs {
             done = bound.run(&[]).and_then(|()| bound.wait()).map_err(|diags| told(&diags));
@@ -378,22 +383,27 @@ mod failing {
         if runs {
             drop(bound);
             let spent = [waited, start.elapsed()];
-            exchange.gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
+            control_plane.gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
             return Ok((done, spent));
         }
         // What others have open of its memory stays until they are done.
-        exchange.gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
+        control_plane.gather("dropped", &[]).map_err(|error| told(&[error.diag()]))?;
         Ok((done, [Duration::ZERO; 2]))
     }
 
     /// Rank 1 does not run, so rank 0's time is up: each time that is an error, and the program goes at once.
-    pub(super) fn drops(rank: usize, options: Options, exchange: &dyn Exchange) -> Done<()> {
+    pub(super) fn drops(
+        rank: usize,
+        options: Options,
+        control_plane: &dyn ControlPlane,
+    ) -> Done<()> {
         let mut longest = [Duration::ZERO; 2];
         for round in 0..ROUNDS {
             let graph = round % 2 == 1;
             let timeout = Duration::from_millis(if rank == 0 { 50 } else { 60_000 });
             let options = Options { graph, timeout, ..options.clone() };
-            let (done, spent) = tried((SEND, &[1, 1024]), options, (rank, rank == 0), exchange)?;
+            let (done, spent) =
+                tried((SEND, &[1, 1024]), options, (rank, rank == 0), control_plane)?;
             for (most, spent) in longest.iter_mut().zip(spent) {
                 *most = spent.max(*most);
             }
@@ -411,11 +421,15 @@ mod failing {
 
     /// Rank 2 does not run. Rank 0 gives up first and sends on what never came; rank 1, which waits longer, must not
     /// take that for a result.
-    pub(super) fn gives_up(rank: usize, options: Options, exchange: &dyn Exchange) -> Done<()> {
+    pub(super) fn gives_up(
+        rank: usize,
+        options: Options,
+        control_plane: &dyn ControlPlane,
+    ) -> Done<()> {
         for graph in [false, true] {
             let timeout = Duration::from_secs(if rank == 0 { 1 } else { 10 });
             let options = Options { graph, timeout, ..options.clone() };
-            let (done, spent) = tried((CHAIN, &[1024]), options, (rank, rank != 2), exchange)?;
+            let (done, spent) = tried((CHAIN, &[1024]), options, (rank, rank != 2), control_plane)?;
             let expected = match rank {
                 0 => "H0511: the run did not end within 1000 ms",
                 1 => "H0530: rank 0 gave up before the run of rank 1 had ended",

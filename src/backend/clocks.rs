@@ -1,7 +1,7 @@
 //! One clock for the processes of a run.
 //!
 //! Each process has a clock of its own; how far they are apart is found by what they tell each other in
-//! steps that all take ([`Exchange::gather`]). Nobody returns from a step before everybody has called, so
+//! steps that all take ([`ControlPlane::gather`]). Nobody returns from a step before everybody has called, so
 //! a rank's call at `t0` comes before rank 0's return at `t1`, and rank 0's call at `t2` before the rank's
 //! return at `t3`, as if messages went there and back. NTP's formula (RFC 5905, section 8) then says that
 //! rank 0's clock is ahead by `((t1 - t0) + (t2 - t3)) / 2`, give or take half of the way there and back,
@@ -16,7 +16,7 @@
 //! Clocks also run at different speeds, by some tens of microseconds a second. What lies between two
 //! comparisons is interpolated ([`Drift`]).
 
-use super::exchange::{Exchange, ExchangeError};
+use super::control_plane::{ControlPlane, ControlPlaneError};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
@@ -53,12 +53,17 @@ pub fn now() -> u64 {
     seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
 }
 
+/// From one time to another one.
+fn time_between(from: u64, to: u64) -> i128 {
+    i128::from(to) - i128::from(from)
+}
+
 /// By how much at least, and at most, a process's clock is ahead of rank 0's, from the same steps on both.
 fn bounds(first: &[Step], other: &[Step]) -> Option<(i128, i128)> {
-    let steps = || first.iter().zip(other);
-    let apart = |a: u64, b: u64| i128::from(a) - i128::from(b);
-    let least = steps().map(|(first, other)| apart(other.before, first.after)).max()?;
-    let most = steps().map(|(first, other)| apart(other.after, first.before)).min()?;
+    let steps = first.iter().zip(other);
+    let least =
+        steps.clone().map(|(first, other)| time_between(first.after, other.before)).max()?;
+    let most = steps.map(|(first, other)| time_between(first.before, other.after)).min()?;
     Some((least, most))
 }
 
@@ -71,6 +76,12 @@ pub fn offset(first: &[Step], other: &[Step]) -> Offset {
     Offset { ahead_ns: ahead, error_ns: error }
 }
 
+/// Whether the same steps on rank 0 and on another process allow an offset.
+fn is_possible(offset: Offset, first: &[Step], other: &[Step]) -> bool {
+    bounds(first, other)
+        .is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
+}
+
 /// What the same steps tell of all processes' clocks, by rank. Those of a host have one clock, as far as
 /// the steps allow that.
 fn offsets(all: &[(String, Vec<Step>)]) -> Vec<Offset> {
@@ -78,13 +89,12 @@ fn offsets(all: &[(String, Vec<Step>)]) -> Vec<Offset> {
     for (rank, (host, steps)) in all.iter().enumerate() {
         let first = &all[0].1;
         let same = all[..rank].iter().position(|(other, _)| other == host);
-        let allowed = |offset: &Offset| {
-            bounds(first, steps)
-                .is_none_or(|(least, most)| (least..=most).contains(&i128::from(offset.ahead_ns)))
-        };
-        let same = same.and_then(|rank| found.get(rank).copied()).filter(allowed);
-        let own = || if rank == 0 { Offset::default() } else { offset(first, steps) };
-        found.push(same.unwrap_or_else(own));
+        let same = same.and_then(|rank| found.get(rank).copied());
+        found.push(match same.filter(|offset| is_possible(*offset, first, steps)) {
+            Some(same) => same,
+            None if rank == 0 => Offset::default(),
+            None => offset(first, steps),
+        });
     }
     found
 }
@@ -93,24 +103,30 @@ fn offsets(all: &[(String, Vec<Step>)]) -> Vec<Offset> {
 /// the same. `now` is this process's clock in nanoseconds: [`now`], or one that a test made.
 ///
 /// # Errors
-/// Those of [`Exchange::gather`].
+/// Those of [`ControlPlane::gather`].
 pub fn compare(
-    exchange: &dyn Exchange,
+    control_plane: &dyn ControlPlane,
     now: &dyn Fn() -> u64,
-) -> Result<Vec<Offset>, ExchangeError> {
-    let own = steps(exchange, now)?;
+) -> Result<Vec<Offset>, ControlPlaneError> {
+    let own = steps(control_plane, now)?;
     let times = own.iter().flat_map(|step| [step.before, step.after]);
     let mut message: Vec<u8> = times.flat_map(u64::to_le_bytes).collect();
-    message.extend(exchange.host().as_bytes());
-    let all = exchange.gather("clocks", &message)?;
+    message.extend(control_plane.host().as_bytes());
+    let all = control_plane.gather("clocks", &message)?;
     let all: Option<Vec<_>> = all.iter().map(|bytes| read(bytes, own.len())).collect();
-    let broken = || ExchangeError::Broken { why: "`clocks` came in pieces".to_owned() };
-    all.map(|all| offsets(&all)).ok_or_else(broken)
+    let Some(all) = all else {
+        let why = "`clocks` came in pieces".to_owned();
+        return Err(ControlPlaneError::Broken { why });
+    };
+    Ok(offsets(&all))
 }
 
 /// Takes the steps of a comparison.
-fn steps(exchange: &dyn Exchange, now: &dyn Fn() -> u64) -> Result<Vec<Step>, ExchangeError> {
-    let (rank, world) = (exchange.rank(), exchange.world().max(1));
+fn steps(
+    control_plane: &dyn ControlPlane,
+    now: &dyn Fn() -> u64,
+) -> Result<Vec<Step>, ControlPlaneError> {
+    let (rank, world) = (control_plane.rank(), control_plane.world().max(1));
     let turns = (MOST / world).clamp(1, TURNS);
     let mut steps: Vec<Step> = Vec::new();
     for number in 0..FIRST + turns * world {
@@ -121,7 +137,7 @@ fn steps(exchange: &dyn Exchange, now: &dyn Fn() -> u64) -> Result<Vec<Step>, Ex
             std::thread::sleep(twice.clamp(LATE.0, LATE.1));
         }
         let before = now();
-        exchange.gather("clock", &[])?;
+        control_plane.gather("clock", &[])?;
         steps.push(Step { before, after: now() });
     }
     Ok(steps)
@@ -130,10 +146,15 @@ fn steps(exchange: &dyn Exchange, now: &dyn Fn() -> u64) -> Result<Vec<Step>, Ex
 /// A process's host and its steps, of which there are so many.
 fn read(bytes: &[u8], count: usize) -> Option<(String, Vec<Step>)> {
     let (steps, host) = bytes.split_at_checked(count * 16)?;
-    let half = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
-    let step = |bytes: &[u8]| Some(Step { before: half(&bytes[..8])?, after: half(&bytes[8..])? });
-    let steps = steps.chunks_exact(16).map(step).collect::<Option<_>>()?;
+    let steps = steps.chunks_exact(16).map(read_step).collect::<Option<_>>()?;
     Some((String::from_utf8_lossy(host).into_owned(), steps))
+}
+
+/// A step from its 16 bytes.
+fn read_step(bytes: &[u8]) -> Option<Step> {
+    let (before, after) = bytes.split_first_chunk()?;
+    let after = u64::from_le_bytes(after.try_into().ok()?);
+    Some(Step { before: u64::from_le_bytes(*before), after })
 }
 
 /// A process's clock between two comparisons.
@@ -165,7 +186,7 @@ impl Drift {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::exchange::Threads;
+    use crate::backend::control_plane::ThreadControlPlane;
     use std::time::Instant;
 
     fn step(before: u64, after: u64) -> Step {
@@ -201,12 +222,12 @@ mod tests {
         let skews = [5 * hour, 0, 9 * hour, 5 * hour];
         let start = Instant::now();
         let found = std::thread::scope(|scope| {
-            let one = |exchange: Threads| {
-                let skew = skews[exchange.rank() as usize];
+            let one = |control_plane: ThreadControlPlane| {
+                let skew = skews[control_plane.rank() as usize];
                 let now = move || start.elapsed().as_nanos() as u64 + skew;
-                scope.spawn(move || compare(&exchange, &now).unwrap())
+                scope.spawn(move || compare(&control_plane, &now).unwrap())
             };
-            let ranks = Threads::new(4, Duration::from_secs(30));
+            let ranks = ThreadControlPlane::new(4, Duration::from_secs(30));
             let threads: Vec<_> = ranks.into_iter().map(one).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
         });
@@ -260,10 +281,10 @@ mod tests {
 
     #[test]
     fn a_rank_that_fails_ends_the_comparison() {
-        let mut ranks = Threads::new(2, Duration::from_secs(30));
+        let mut ranks = ThreadControlPlane::new(2, Duration::from_secs(30));
         ranks.remove(1).fail("H0522\n\nno clock");
         let error = compare(&ranks[0], &|| 0).unwrap_err();
-        assert!(matches!(error, ExchangeError::Failed { rank: 1, .. }));
+        assert!(matches!(error, ControlPlaneError::Failed { rank: 1, .. }));
         let message = [vec![0; 32], b"host".to_vec()].concat();
         let (host, steps) = read(&message, 2).unwrap();
         assert_eq!((host.as_str(), steps), ("host", vec![step(0, 0); 2]));

@@ -2,9 +2,9 @@
 
 mod class;
 pub mod clocks;
+pub mod control_plane;
 pub mod cpu;
 pub mod cuda;
-pub mod exchange;
 pub mod null;
 mod recorder;
 pub mod simulation;

@@ -1,10 +1,10 @@
 //! The null backend: everything but the work.
 //!
 //! Programs are planned and followed to their end without data, memory or arithmetic, so deadlocks and
-//! members of a communication that do not agree are found, and outputs are absent. With an [`Exchange`]
+//! members of a communication that do not agree are found, and outputs are absent. With a [`ControlPlane`]
 //! it goes through the same steps as processes on GPUs do, which needs no GPU: a dry run of a launch.
 
-use super::exchange::{self, Exchange};
+use super::control_plane::{self, ControlPlane};
 use super::simulation::simulate_run;
 use super::trace::Trace;
 use super::{RunResult, Stats};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub struct Null {
     /// The other processes of the run, one a rank; without it this process has all ranks.
-    pub exchange: Option<Arc<dyn Exchange>>,
+    pub control_plane: Option<Arc<dyn ControlPlane>>,
 }
 
 impl std::fmt::Debug for Null {
@@ -28,12 +28,15 @@ impl std::fmt::Debug for Null {
 }
 
 impl Null {
-    /// Checks the plans of all ranks; with an exchange, in the steps of a run on GPUs.
+    /// Checks the plans of all ranks; with a control plane, in the steps of a run on GPUs.
     ///
     /// # Errors
     /// If the plans do not pass [`check_plans`], there is not one process a rank, or another process fails.
     pub fn run(&self, prepared: &Prepared) -> Result<RunResult, Vec<Diag>> {
-        self.step("load", exchange::check_process_count(prepared, self.exchange.as_deref()))?;
+        self.step(
+            "load",
+            control_plane::check_process_count(prepared, self.control_plane.as_deref()),
+        )?;
         self.step("run", check_plans(prepared))?;
         let absent = vec![None; prepared.outputs.len()];
         let outputs = vec![absent; prepared.plans.len()];
@@ -41,29 +44,29 @@ impl Null {
         Ok(RunResult { outputs, stats: Stats { instructions, ..Stats::default() } })
     }
 
-    /// [`Null::run`] with the timeline of the cost model; with an exchange, this process's part of it.
+    /// [`Null::run`] with the timeline of the cost model; with a control plane, this process's part of it.
     ///
     /// # Errors
     /// Those of [`Null::run`].
     pub fn run_traced(&self, prepared: &Prepared) -> Result<(RunResult, Trace), Vec<Diag>> {
         let result = self.run(prepared)?;
         let mut trace = simulate_run(prepared, &CostModel::default())?;
-        if let Some(exchange) = &self.exchange {
-            let own = trace.part(exchange.rank());
+        if let Some(control_plane) = &self.control_plane {
+            let own = trace.part(control_plane.rank());
             (trace.slices, trace.arrows) = (own.slices, own.arrows);
         }
         Ok((result, trace))
     }
 
     fn step<T>(&self, what: &str, result: Result<T, Vec<Diag>>) -> Result<T, Vec<Diag>> {
-        exchange::agree(self.exchange.as_deref(), what, result)
+        control_plane::agree_on_step(self.control_plane.as_deref(), what, result)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::exchange::Threads;
+    use crate::backend::control_plane::ThreadControlPlane;
     use crate::lower::{Sizes, prepare};
     use std::time::Duration;
 
@@ -81,11 +84,11 @@ mod tests {
     }
 
     fn on(world: u32, prepared: &Prepared) -> Vec<Result<RunResult, Vec<Diag>>> {
-        let ranks = Threads::new(world, Duration::from_secs(30));
+        let ranks = ThreadControlPlane::new(world, Duration::from_secs(30));
         std::thread::scope(|scope| {
-            let start = |exchange: Threads| {
-                let exchange: Option<Arc<dyn Exchange>> = Some(Arc::new(exchange));
-                scope.spawn(move || Null { exchange }.run(prepared))
+            let start = |control_plane: ThreadControlPlane| {
+                let control_plane: Option<Arc<dyn ControlPlane>> = Some(Arc::new(control_plane));
+                scope.spawn(move || Null { control_plane }.run(prepared))
             };
             let threads: Vec<_> = ranks.into_iter().map(start).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -107,11 +110,11 @@ mod tests {
     fn processes_have_parts_of_one_timeline() {
         let prepared = prepared(GATHER);
         let whole = Null::default().run_traced(&prepared).unwrap().1;
-        let ranks = Threads::new(2, Duration::from_secs(30));
+        let ranks = ThreadControlPlane::new(2, Duration::from_secs(30));
         let parts = std::thread::scope(|scope| {
-            let start = |exchange: Threads| {
-                let (rank, prepared) = (exchange.rank(), &prepared);
-                let null = Null { exchange: Some(Arc::new(exchange)) };
+            let start = |control_plane: ThreadControlPlane| {
+                let (rank, prepared) = (control_plane.rank(), &prepared);
+                let null = Null { control_plane: Some(Arc::new(control_plane)) };
                 scope.spawn(move || null.run_traced(prepared).unwrap().1.part(rank))
             };
             let threads: Vec<_> = ranks.into_iter().map(start).collect();

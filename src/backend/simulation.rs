@@ -14,8 +14,9 @@ use crate::plan_checks::walk::{OrderOnly, PlanWalk};
 /// If the ranks deadlock, or the sides of a communication do not agree, as
 /// [`crate::plan_checks::check_plans`] finds it.
 pub fn simulate_run(prepared: &Prepared, model: &CostModel) -> Result<Trace, Vec<Diag>> {
-    let recorder = |plan| RankRecorder::new(plan, TimeSource::Model(*model));
-    let ranks = prepared.plans.iter().map(|plan| (OrderOnly, recorder(plan))).collect();
+    let time = TimeSource::Model(*model);
+    let plans = prepared.plans.iter();
+    let ranks = plans.map(|plan| (OrderOnly, RankRecorder::new(plan, time))).collect();
     let mut walk = PlanWalk::new(prepared, ranks);
     walk.run_in_time_order()?;
     let recorders = walk.ranks.into_iter().map(|rank| rank.clock);

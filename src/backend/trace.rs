@@ -86,12 +86,15 @@ pub struct Track {
 
 /// The tracks of a plan: its streams, then its communicators.
 pub fn tracks(plan: &Plan) -> Vec<Track> {
-    let stream = |number| Track { name: format!("stream {number}"), stream: true };
     let queues = plan.communicators.iter().map(|(_, communicator)| {
         let name = format!("{} {}", communicator.backend, team(&communicator.team));
         Track { name, stream: false }
     });
-    (0..plan.streams).map(stream).chain(queues).collect()
+    (0..plan.streams).map(stream_track).chain(queues).collect()
+}
+
+fn stream_track(number: u32) -> Track {
+    Track { name: format!("stream {number}"), stream: true }
 }
 
 /// Ranks in order: a short list as the text has it (`0 1 2 3`), of a longer one three and more at one

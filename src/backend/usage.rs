@@ -1,6 +1,6 @@
 //! Where the time of a trace went: idle time of streams, communication that nothing hides.
 
-use super::trace::{Slice, SliceKind, Trace};
+use super::trace::{SliceKind, Trace};
 use crate::ir::OpId;
 use std::collections::BTreeMap;
 
@@ -118,8 +118,10 @@ pub struct OpUsage {
 /// The ops that took most time, waits left out; the longest total first.
 pub fn longest_ops(trace: &Trace) -> Vec<OpUsage> {
     let mut ops: BTreeMap<(OpId, SliceKind), OpUsage> = BTreeMap::new();
-    let works = |slice: &&Slice| !matches!(slice.kind, SliceKind::Wait | SliceKind::Mark);
-    for slice in trace.slices.iter().filter(works) {
+    for slice in &trace.slices {
+        if matches!(slice.kind, SliceKind::Wait | SliceKind::Mark) {
+            continue;
+        }
         let (op, kind) = (slice.origin.op, slice.kind);
         let none = OpUsage { op, kind, count: 0, total: 0, longest: 0 };
         let usage = ops.entry((op, kind)).or_insert(none);
@@ -135,7 +137,7 @@ pub fn longest_ops(trace: &Trace) -> Vec<OpUsage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::trace::{Clock, Part, Track};
+    use crate::backend::trace::{Clock, Part, Slice, Track};
     use crate::plan::{IterationId, Origin};
 
     fn slice(track: u32, kind: SliceKind, start_ns: u64, end_ns: u64) -> Slice {

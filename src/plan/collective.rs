@@ -79,8 +79,8 @@ impl CollectiveKind {
         match self {
             CollectiveKind::Allgather => Some(received) == sent.checked_mul(members),
             CollectiveKind::ReduceScatter => Some(sent) == received.checked_mul(members),
-            CollectiveKind::Gather => sent != 0 && received % sent == 0,
-            CollectiveKind::Scatter => received != 0 && sent % received == 0,
+            CollectiveKind::Gather => sent != 0 && received.is_multiple_of(sent),
+            CollectiveKind::Scatter => received != 0 && sent.is_multiple_of(received),
             CollectiveKind::Reduce
             | CollectiveKind::Allreduce
             | CollectiveKind::Broadcast
@@ -121,7 +121,7 @@ impl EqualShare {
     pub const WHOLE: EqualShare = EqualShare { index: 0, count: 1 };
 
     /// Its elements (or bytes) of so many.
-    pub fn range(self, length: usize) -> Range<usize> {
+    pub fn share_range(self, length: usize) -> Range<usize> {
         let share = length / self.count.max(1);
         self.index * share..(self.index + 1) * share
     }
@@ -129,7 +129,7 @@ impl EqualShare {
 
 /// What one member sends to another one, or keeps for itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Transfer {
+pub struct CollectiveTransfer {
     /// Position of the sender in the team.
     pub from: usize,
     /// Position of the receiver in the team.
@@ -176,7 +176,7 @@ impl TeamTransfers {
     }
 
     /// What a member sends to another one; `None` if nothing goes from one to the other.
-    pub fn transfer(&self, from: usize, to: usize) -> Option<Transfer> {
+    pub fn transfer_between(&self, from: usize, to: usize) -> Option<CollectiveTransfer> {
         let (sender, receiver) = (self.members.get(from)?, self.members.get(to)?);
         if !sender.role.sends || !receiver.role.receives {
             return None;
@@ -200,18 +200,18 @@ impl TeamTransfers {
             | CollectiveKind::Reduce
             | CollectiveKind::Allreduce => (whole, whole),
         };
-        Some(Transfer { from, to, source, target })
+        Some(CollectiveTransfer { from, to, source, target })
     }
 
     /// All that a member receives (from itself, too), in team order. Unless the collective reduces, the
     /// targets lie one behind the other and cover the output.
-    pub fn incoming(&self, to: usize) -> impl Iterator<Item = Transfer> {
-        (0..self.members.len()).filter_map(move |from| self.transfer(from, to))
+    pub fn incoming_transfers(&self, to: usize) -> impl Iterator<Item = CollectiveTransfer> {
+        (0..self.members.len()).filter_map(move |from| self.transfer_between(from, to))
     }
 
     /// All that a member sends (to itself, too), in team order.
-    pub fn outgoing(&self, from: usize) -> impl Iterator<Item = Transfer> {
-        (0..self.members.len()).filter_map(move |to| self.transfer(from, to))
+    pub fn outgoing_transfers(&self, from: usize) -> impl Iterator<Item = CollectiveTransfer> {
+        (0..self.members.len()).filter_map(move |to| self.transfer_between(from, to))
     }
 }
 

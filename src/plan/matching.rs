@@ -77,7 +77,7 @@ impl MatchedCommunicator<'_> {
 
 /// The communications of all ranks, matched.
 #[derive(Clone, Default, Debug)]
-pub struct Matching<'p> {
+pub struct PlanMatching<'p> {
     /// In the order of team and backend.
     pub communicators: Vec<MatchedCommunicator<'p>>,
     /// Messages on streams first, then those of each communicator; of each in the order of sender and
@@ -110,7 +110,7 @@ struct ChannelSides {
     receives: Vec<MessageSide>,
 }
 
-impl<'p> Matching<'p> {
+impl<'p> PlanMatching<'p> {
     /// Matches the communications of these plans, one a rank.
     pub fn new(plans: &'p [Plan]) -> Self {
         let mut matching = Self { communicators: communicators(plans), ..Self::default() };
@@ -120,7 +120,7 @@ impl<'p> Matching<'p> {
     }
 
     /// The other side of a send or receive, if there is one.
-    pub fn partner(&self, rank: u32, inst: InstId) -> Option<RankInst> {
+    pub fn message_partner(&self, rank: u32, inst: InstId) -> Option<RankInst> {
         let sides = self.sides.get(rank as usize)?;
         let place = sides.binary_search_by_key(&inst, |(inst, _)| *inst).ok()?;
         let message = self.messages.get(sides[place].1 as usize)?;

@@ -24,7 +24,9 @@ pub use axes::AxesTable;
 pub use budget::Limits;
 pub(crate) use budget::{Budget, Deadline};
 pub use builder::PlanBuilder;
-pub use collective::{EqualShare, MemberRole, MemberSeat, TeamTransfers, Transfer, WholeTensor};
+pub use collective::{
+    CollectiveTransfer, EqualShare, MemberRole, MemberSeat, TeamTransfers, WholeTensor,
+};
 pub(crate) use copies::{copy_into, emit_copy, expanded, stream_part};
 pub use cursor::{InstCursor, InstId};
 pub use debug_info::Labels;
@@ -37,7 +39,7 @@ pub use inst::{
     Gemm, Inst, InstKind, Iteration, IterationId, Kernel, Origin, RedOp, Step, StreamSlot,
     USER_STREAM, View, WorkSlot, row_major,
 };
-pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, Matching, RankInst};
+pub use matching::{CollectiveMember, MatchedCommunicator, MatchedMessage, PlanMatching, RankInst};
 pub use print::PlanText;
 pub use scalar::{EvalError, Scalar, apply};
 pub(crate) use scalar::{Locals, evaluate};
@@ -62,7 +64,7 @@ pub struct Plan {
     /// Its buffers.
     pub buffers: IdVec<BufferId, Buffer>,
     /// Its instructions in the order the host issues them.
-    pub insts: Vec<Inst>,
+    insts: Vec<Inst>,
     /// Loop indices by iteration; row 0 is empty.
     pub iterations: Vec<Iteration>,
     /// Communicators it is a member of.

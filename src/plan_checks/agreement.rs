@@ -43,9 +43,8 @@ pub(super) fn check_collective<E, C>(
     ends: &[CollectiveEnd<'_>],
 ) -> Result<(), Diag> {
     let Some((first, others)) = ends.split_first() else { return Ok(()) };
-    let meaning = |side: &Collective| (side.kind, side.root, side.red_op);
     for other in others {
-        if meaning(other.collective) != meaning(first.collective) {
+        if !is_same_collective(other.collective, first.collective) {
             let message = format!(
                 "members of one communication do not agree: rank {} starts {}, rank {} {}",
                 first.rank,
@@ -62,6 +61,11 @@ pub(super) fn check_collective<E, C>(
         }
     }
     Ok(())
+}
+
+/// Whether two members start the same collective.
+fn is_same_collective(a: &Collective, b: &Collective) -> bool {
+    (a.kind, a.root, a.red_op) == (b.kind, b.root, b.red_op)
 }
 
 fn collective_side(end: &CollectiveEnd<'_>) -> NamedSide {

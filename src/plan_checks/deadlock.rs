@@ -1,10 +1,10 @@
-//! The deadlock report: who waits for whom, with lines and iterations.
+//! The deadlock report: the ranks that wait for each other, with lines and iterations.
 
 use super::queues::{MessageDirection, RankQueues};
 use crate::diag::Diag;
 use crate::diag::codes::DEADLOCK;
 use crate::lower::Prepared;
-use crate::plan::{InstId, InstKind, MatchedCommunicator};
+use crate::plan::{InstId, InstKind, MatchedCommunicator, Origin};
 use std::collections::BTreeSet;
 
 /// Notes that are written out; the rest is counted.
@@ -32,18 +32,18 @@ pub(super) fn report_deadlock(
         communicators.flat_map(|of_all| on_communicator(of_all, ranks)).collect();
     blocked.extend(on_streams(ranks));
     blocked.sort_by_key(|entry| (entry.rank, entry.inst));
-    let origin = |entry: &Blocked| ranks[entry.rank].inst(entry.inst).origin;
     let Some(first) = blocked.first() else {
         return Diag::global(DEADLOCK, "deadlock: streams wait for each other and nothing can run");
     };
     let stuck: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
     let message =
         format!("deadlock: {} of {} ranks wait and nothing can run", stuck.len(), ranks.len());
-    let mut diag = Diag::error(DEADLOCK, prepared.labels.span(origin(first).op), message)
-        .here(format!("rank {} waits here", ranks[first.rank].plan.rank));
-    let mut shown = vec![origin(first).op];
+    let mut diag =
+        Diag::error(DEADLOCK, prepared.labels.span(blocked_origin(first, ranks).op), message)
+            .here(format!("rank {} waits here", ranks[first.rank].plan.rank));
+    let mut shown = vec![blocked_origin(first, ranks).op];
     for entry in &blocked {
-        let op = origin(entry).op;
+        let op = blocked_origin(entry, ranks).op;
         if !shown.contains(&op) && shown.len() < 4 {
             shown.push(op);
             let text = format!("rank {} waits here", ranks[entry.rank].plan.rank);
@@ -51,7 +51,7 @@ pub(super) fn report_deadlock(
         }
     }
     for entry in blocked.iter().take(MOST_NOTES) {
-        let place = prepared.labels.origin(ranks[entry.rank].plan, origin(entry));
+        let place = prepared.labels.origin(ranks[entry.rank].plan, blocked_origin(entry, ranks));
         diag = diag.note(format!("rank {} waits in {place} for {}", entry.rank, entry.text));
     }
     if blocked.len() > MOST_NOTES {
@@ -72,6 +72,11 @@ pub(super) fn report_deadlock(
             None => diag,
         },
     }
+}
+
+/// The origin of the instruction in which a rank waits.
+fn blocked_origin(entry: &Blocked, ranks: &[&RankQueues<'_>]) -> Origin {
+    ranks[entry.rank].inst(entry.inst).origin
 }
 
 /// Waits for the communications of a communicator.
@@ -139,13 +144,8 @@ fn stream_order(ranks: &[&RankQueues<'_>], entry: &Blocked) -> Option<String> {
         _ => return None,
     };
     let rank = u32::try_from(entry.rank).ok()?;
-    let answers = |kind: &InstKind| match kind {
-        InstKind::Send { comm: None, peer, .. } => !sends && *peer == rank,
-        InstKind::Recv { comm: None, peer, .. } => sends && *peer == rank,
-        _ => false,
-    };
-    let peers = || entry.others.iter().filter_map(|&other| ranks.get(other));
-    if !peers().any(|peer| peer.plan.iter().any(|inst| answers(&inst.kind))) {
+    let mut peers = entry.others.iter().filter_map(|&other| ranks.get(other));
+    if !peers.any(|peer| has_stream_message(peer, !sends, rank)) {
         return None;
     }
     let (protocol, first, second) =
@@ -153,6 +153,15 @@ fn stream_order(ranks: &[&RankQueues<'_>], entry: &Blocked) -> Option<String> {
     Some(format!(
         "`backend=CUDA`, `protocol={protocol}`: post the {first} before the {second}, in a group too"
     ))
+}
+
+/// Whether a plan sends to (or receives from) a rank on a stream.
+fn has_stream_message(queues: &RankQueues<'_>, sends: bool, rank: u32) -> bool {
+    queues.plan.iter().any(|inst| match &inst.kind {
+        InstKind::Send { comm: None, peer, .. } => sends && *peer == rank,
+        InstKind::Recv { comm: None, peer, .. } => !sends && *peer == rank,
+        _ => false,
+    })
 }
 
 fn rank_names(ranks: &[usize]) -> String {
@@ -166,20 +175,12 @@ fn rank_names(ranks: &[usize]) -> String {
 
 /// A circle of ranks that wait for each other, if there is one: the first found from the lowest rank.
 fn waiting_cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
-    let next = |rank: usize| {
-        blocked
-            .iter()
-            .filter(move |entry| entry.rank == rank)
-            .flat_map(|entry| &entry.others)
-            .copied()
-    };
     let first: BTreeSet<usize> = blocked.iter().map(|entry| entry.rank).collect();
     for &start in &first {
         let mut path = vec![start];
         let mut seen = BTreeSet::from([start]);
         while let Some(&last) = path.last() {
-            let mut candidates: Vec<usize> = next(last).collect();
-            candidates.sort_unstable();
+            let candidates = awaited_ranks(blocked, last);
             if path.len() > 1 && candidates.contains(&start) {
                 path.push(start);
                 return Some(path.iter().map(|rank| format!("rank {rank}")).collect());
@@ -193,6 +194,14 @@ fn waiting_cycle(blocked: &[Blocked]) -> Option<Vec<String>> {
         }
     }
     None
+}
+
+/// The ranks that a rank waits for, in order.
+fn awaited_ranks(blocked: &[Blocked], rank: usize) -> Vec<usize> {
+    let own = blocked.iter().filter(|entry| entry.rank == rank);
+    let mut ranks: Vec<usize> = own.flat_map(|entry| entry.others.iter().copied()).collect();
+    ranks.sort_unstable();
+    ranks
 }
 
 /// Ranks that others wait for and that have nothing left to do.

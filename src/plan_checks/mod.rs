@@ -5,7 +5,7 @@
 //! about plans belong beside these two, and [`check_plans`] calls them.
 //!
 //! The same walk carries out the runs of the CPU backend and the simulated runs of the cost model: they
-//! bring an [`walk::RankExecutor`] and a [`walk::RankClock`], and have no order of their own.
+//! bring a `RankExecutor` and a `RankClock`, and have no order of their own.
 
 pub(crate) mod agreement;
 mod deadlock;

@@ -60,7 +60,7 @@ impl<T> Default for ReadQueue<T> {
 }
 
 impl<T> ReadQueue<T> {
-    fn head(&self) -> Option<&T> {
+    fn head_item(&self) -> Option<&T> {
         self.items.get(self.position)
     }
 }
@@ -119,8 +119,8 @@ impl<'p> RankQueues<'p> {
         match &inst.kind {
             InstKind::GroupBegin => *group = Some(CommunicationUnit::empty_group(id)),
             InstKind::GroupEnd { comm, work } => {
-                let alone = || CommunicationUnit::of_inst(id, after, *work);
-                let mut unit = group.take().unwrap_or_else(alone);
+                let alone = CommunicationUnit::of_inst(id, after, *work);
+                let mut unit = group.take().unwrap_or(alone);
                 unit.label = id;
                 unit.after.push(after);
                 unit.works.push(*work);
@@ -169,8 +169,8 @@ impl<'p> RankQueues<'p> {
 
     /// Whether all queues are at their end.
     pub(crate) fn is_done(&self) -> bool {
-        self.streams.iter().all(|queue| queue.head().is_none())
-            && self.communicators.iter().all(|queue| queue.head().is_none())
+        self.streams.iter().all(|queue| queue.head_item().is_none())
+            && self.communicators.iter().all(|queue| queue.head_item().is_none())
     }
 
     // ---- streams ----
@@ -187,7 +187,7 @@ impl<'p> RankQueues<'p> {
 
     /// A stream's next instruction.
     pub(crate) fn stream_head(&self, stream: usize) -> Option<InstId> {
-        self.streams[stream].head().copied()
+        self.streams[stream].head_item().copied()
     }
 
     /// A stream is done with its next instruction.
@@ -218,7 +218,7 @@ impl<'p> RankQueues<'p> {
 
     /// The unit of a communicator that is next, started or not.
     pub(crate) fn next_unit(&self, comm: CommSlot) -> Option<&CommunicationUnit> {
-        self.communicators[comm.0 as usize].head()
+        self.communicators[comm.0 as usize].head_item()
     }
 
     /// The unit that a communicator's queue has started and not ended.
@@ -289,7 +289,7 @@ impl<'p> RankQueues<'p> {
     pub(crate) fn initiated_messages(&self) -> Vec<(usize, InstId)> {
         let mut found = Vec::new();
         for (stream, queue) in self.streams.iter().enumerate() {
-            if let Some(&inst) = queue.head()
+            if let Some(&inst) = queue.head_item()
                 && self.inst(inst).kind.initiates_transfer()
             {
                 found.push((stream, inst));
@@ -323,7 +323,7 @@ impl<'p> RankQueues<'p> {
     }
 
     fn is_awaited(&self, awaited: Option<WorkSlot>) -> bool {
-        let mut heads = self.streams.iter().filter_map(ReadQueue::head);
+        let mut heads = self.streams.iter().filter_map(ReadQueue::head_item);
         awaited.is_some_and(|awaited| {
             heads.any(|&head| matches!(self.inst(head).kind, InstKind::WaitWork { work } if work == awaited))
         })

@@ -1,7 +1,7 @@
 //! Follows the plans of all ranks to their end.
 //!
 //! Each rank runs its streams until everything left of it is a communication; then the communications
-//! whose sides are all there (`plan::Matching`) are carried out, and so on. If nothing can go on and work is
+//! whose sides are all there (`plan::PlanMatching`) are carried out, and so on. If nothing can go on and work is
 //! left, `deadlock` reports the ranks that wait for each other.
 //!
 //! A walk brings order only. A [`RankExecutor`] does the work of the instructions, a [`RankClock`] observes
@@ -13,8 +13,8 @@ use super::queues::{CommunicationUnit, MessageDirection, RankQueues};
 use crate::diag::{Diag, codes};
 use crate::lower::Prepared;
 use crate::plan::{
-    Collective, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator, Matching, Origin,
-    Plan, View, WorkSlot,
+    Collective, CommSlot, Deadline, Inst, InstId, InstKind, MatchedCommunicator, Origin, Plan,
+    PlanMatching, View, WorkSlot,
 };
 use rayon::prelude::*;
 
@@ -282,7 +282,7 @@ fn late_error(prepared: &Prepared, plan: &Plan, origin: Origin, note: String) ->
 pub(crate) struct PlanWalk<'p, E, C> {
     prepared: &'p Prepared,
     /// The communications of all ranks.
-    pub(super) matching: Matching<'p>,
+    pub(super) matching: PlanMatching<'p>,
     /// By communicator: the number of its collectives that are done.
     collectives_done: Vec<usize>,
     /// All ranks.
@@ -292,7 +292,7 @@ pub(crate) struct PlanWalk<'p, E, C> {
 impl<'p, E: RankExecutor, C: RankClock> PlanWalk<'p, E, C> {
     /// The start of a walk with an executor and a clock for each rank.
     pub(crate) fn new(prepared: &'p Prepared, ranks: Vec<(E, C)>) -> Self {
-        let matching = Matching::new(&prepared.plans);
+        let matching = PlanMatching::new(&prepared.plans);
         let ranks = prepared.plans.iter().zip(ranks).map(|(plan, (executor, clock))| RankWalk {
             queues: RankQueues::new(plan),
             executor,
@@ -432,7 +432,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
     fn run_messages(
         &mut self,
         of_all: &MatchedCommunicator<'_>,
-        matching: &Matching<'_>,
+        matching: &PlanMatching<'_>,
     ) -> Result<bool, Diag> {
         let team = &of_all.communicator.team;
         let mut progress = false;
@@ -460,10 +460,10 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
     fn receive_of(
         &self,
         of_all: &MatchedCommunicator<'_>,
-        matching: &Matching<'_>,
+        matching: &PlanMatching<'_>,
         send: &MessageEnd<'_>,
     ) -> Option<(CommSlot, MessageEnd<'p>)> {
-        let partner = matching.partner(send.rank as u32, send.inst)?;
+        let partner = matching.message_partner(send.rank as u32, send.inst)?;
         let position = of_all.communicator.team.iter().position(|&rank| rank == partner.rank)?;
         let slot = of_all.slots[position]?;
         let queues = &self.ranks.get(partner.rank as usize)?.queues;
@@ -481,7 +481,7 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
 
     /// Carries out the messages on streams whose initiator has come to them after its peer; whether that
     /// was any.
-    fn run_stream_messages(&mut self, matching: &Matching<'_>) -> Result<bool, Diag> {
+    fn run_stream_messages(&mut self, matching: &PlanMatching<'_>) -> Result<bool, Diag> {
         let mut progress = false;
         for initiator in 0..self.ranks.len() {
             for (stream, inst) in self.ranks[initiator].queues.initiated_messages() {
@@ -493,12 +493,12 @@ impl<'p, E: RankExecutor, C: RankClock> WalkRanks<'_, 'p, E, C> {
 
     fn run_stream_message(
         &mut self,
-        matching: &Matching<'_>,
+        matching: &PlanMatching<'_>,
         initiator: usize,
         stream: usize,
         inst: InstId,
     ) -> Result<bool, Diag> {
-        let partner = matching.partner(initiator as u32, inst);
+        let partner = matching.message_partner(initiator as u32, inst);
         let Some(partner) = partner.filter(|partner| self.is_announced(partner.rank, partner.inst))
         else {
             return Ok(false);

@@ -206,7 +206,7 @@ fn run(prepared: &Prepared) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
 
 fn joined_job(plan: &Plan, fused: Fused) -> Result<Job, String> {
     match fused {
-        Fused::Inst(position) => job(&plan.insts[position].kind),
+        Fused::Inst(position) => job(&plan.inst(position).kind),
         Fused::Gemm { gemm, .. } => codegen::gemm(&gemm),
         Fused::Kernel { kernel, .. } => codegen::pointwise(&kernel),
         Fused::Reduce { kernel, op, axes, output, .. } => {

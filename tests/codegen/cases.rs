@@ -121,7 +121,9 @@ impl Case {
     }
 
     fn plan(&self) -> Plan {
-        let mut plan = Plan { streams: 1, iterations: vec![Default::default()], ..Plan::default() };
+        let mut plan = Plan::default();
+        plan.streams = 1;
+        plan.iterations.push(Default::default());
         for (index, tensor) in self.buffers.iter().enumerate() {
             let (elements, dtype) = (tensor.len(), tensor.dtype());
             let kind = BufferKind::Input(index as u32);
@@ -132,7 +134,7 @@ impl Case {
             plan.outputs.push(view);
         }
         let origin = Origin { op: OpId(0), iteration: IterationId(0) };
-        plan.insts.push(Inst { kind: self.kind.clone(), stream: USER_STREAM, origin });
+        plan.push_inst(Inst { kind: self.kind.clone(), stream: USER_STREAM, origin });
         plan
     }
 }

@@ -10,8 +10,8 @@ use hostir::data::HostTensor;
 use hostir::ir::{DType, OpId, TensorId};
 use hostir::lower::{Prepared, Sizes};
 use hostir::plan::{
-    Arg, Buffer, BufferId, BufferKind, EventId, Function, Inst, InstKind, IterationId, Kernel,
-    Origin, Plan, Scalar, Step, StreamSlot, View, row_major,
+    Arg, Buffer, BufferId, BufferKind, EventId, Function, Inst, InstId, InstKind, IterationId,
+    Kernel, Origin, Plan, Scalar, Step, StreamSlot, View, row_major,
 };
 use smallvec::smallvec;
 
@@ -83,7 +83,7 @@ fn inputs(plan: &Plan) -> Vec<HostTensor> {
 fn launches(fused: &[Fused], plan: &Plan) -> usize {
     let runs = |fused: &&Fused| match fused {
         Fused::Inst(position) => {
-            !matches!(plan.insts[*position].kind, InstKind::Alloc { .. } | InstKind::Free { .. })
+            !matches!(plan.inst(*position).kind, InstKind::Alloc { .. } | InstKind::Free { .. })
         }
         Fused::Kernel { .. } | Fused::Reduce { .. } | Fused::Gemm { .. } => true,
     };
@@ -173,7 +173,7 @@ pub(crate) fn joined_random_chains_compute_the_same() {
         assert_eq!(run(&plain), run(&joined), "program {seed}\n{text}");
         job(&plain.plans[0]);
         let plan = &plain.plans[0];
-        let all: Vec<Fused> = (0..plan.insts.len()).map(Fused::Inst).collect();
+        let all: Vec<Fused> = plan.cursor().map(|(id, _)| Fused::Inst(id)).collect();
         before += launches(&all, plan);
         after += launches(&fuse(plan), plan);
     }
@@ -186,7 +186,7 @@ fn job(plan: &Plan) -> Job {
     let mut all = Job::default();
     for fused in fuse(plan) {
         let job = match fused {
-            Fused::Inst(position) => cases::job(&plan.insts[position].kind, SMS),
+            Fused::Inst(position) => cases::job(&plan.inst(position).kind, SMS),
             Fused::Gemm { gemm, .. } => codegen::gemm(&gemm),
             Fused::Kernel { kernel, .. } => codegen::pointwise(&kernel),
             Fused::Reduce { kernel, op, axes, output, .. } => {
@@ -239,7 +239,9 @@ pub(crate) fn joined_kernels_run_on_the_host() {
 
 /// `B = -A; <between>; C = -B`, where C is an output.
 fn chain(between: Vec<(InstKind, u32)>) -> Plan {
-    let mut plan = Plan { streams: 2, iterations: vec![Default::default()], ..Plan::default() };
+    let mut plan = Plan::default();
+    plan.streams = 2;
+    plan.iterations.push(Default::default());
     let view = |buffer: u32| View {
         buffer: BufferId(buffer),
         offset: 0,
@@ -260,8 +262,9 @@ fn chain(between: Vec<(InstKind, u32)>) -> Plan {
     };
     let ends = [(kernel(0, 1), 0)].into_iter().chain(between).chain([(kernel(1, 2), 0)]);
     let origin = Origin { op: OpId(0), iteration: IterationId(0) };
-    plan.insts =
-        ends.map(|(kind, stream)| Inst { kind, stream: StreamSlot(stream), origin }).collect();
+    for (kind, stream) in ends {
+        plan.push_inst(Inst { kind, stream: StreamSlot(stream), origin });
+    }
     plan
 }
 
@@ -289,5 +292,7 @@ pub(crate) fn nothing_moves_across_what_others_see() {
     assert_eq!(count(vec![(free(0), 1)]), 2);
     let plan = chain(vec![(free(0), 0), (free(1), 0)]);
     let fused = fuse(&plan);
-    assert!(matches!(&fused[..], [Fused::Kernel { of, .. }, Fused::Inst(1)] if of == &[0, 3]));
+    assert!(
+        matches!(&fused[..], [Fused::Kernel { of, .. }, Fused::Inst(InstId(1))] if of == &[InstId(0), InstId(3)])
+    );
 }

@@ -6,28 +6,30 @@ use hostir::plan::{Buffer, BufferKind, Inst, InstKind, Plan, View, row_major};
 
 /// The plan after fusion.
 pub(crate) fn applied(plan: &Plan) -> Plan {
-    let mut joined = Plan { insts: Vec::new(), ..plan.clone() };
+    let mut joined = plan.clone().with_insts(Vec::new());
     for fused in fuse(plan) {
         match fused {
-            Fused::Inst(position) => joined.insts.push(plan.insts[position].clone()),
+            Fused::Inst(position) => {
+                joined.push_inst(plan.inst(position).clone());
+            }
             Fused::Gemm { gemm, at, .. } => {
-                joined.insts.push(Inst { kind: InstKind::Gemm(gemm), ..plan.insts[at].clone() });
+                joined.push_inst(Inst { kind: InstKind::Gemm(gemm), ..plan.inst(at).clone() });
             }
             Fused::Kernel { kernel, of } => {
-                let last = &plan.insts[*of.last().unwrap()];
-                joined.insts.push(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });
+                let last = plan.inst(*of.last().unwrap());
+                joined.push_inst(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });
             }
             Fused::Reduce { mut kernel, op, axes, output, of } => {
-                let last = &plan.insts[*of.last().unwrap()];
+                let last = plan.inst(*of.last().unwrap());
                 let shape = kernel.output.shape();
                 let (elements, dtype) = (shape.iter().product(), kernel.output.dtype);
                 let (tensor, kind) = (TensorId(0), BufferKind::Temp);
                 let buffer = joined.buffers.push(Buffer { elements, dtype, tensor, kind });
                 let input = View { buffer, offset: 0, dims: row_major(&shape), dtype };
                 kernel.output = input.clone();
-                joined.insts.push(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });
+                joined.push_inst(Inst { kind: InstKind::Kernel(kernel), ..last.clone() });
                 let kind = InstKind::Reduce { op, axes, input, output };
-                joined.insts.push(Inst { kind, ..last.clone() });
+                joined.push_inst(Inst { kind, ..last.clone() });
             }
         }
     }

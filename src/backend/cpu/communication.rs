@@ -7,7 +7,7 @@ use super::reduce::combine;
 use crate::diag::Diag;
 use crate::ir::DType;
 use crate::lower::Prepared;
-use crate::plan::{EqualShare, InstId, MemberRole, TeamTransfers, Transfer, View};
+use crate::plan::{CollectiveTransfer, EqualShare, InstId, MemberRole, TeamTransfers, View};
 use crate::plan_checks::agreement::check_collective_sizes;
 use crate::plan_checks::walk::{CollectiveEnd, MessageEnd, RankClock, WalkRanks};
 
@@ -98,7 +98,7 @@ fn received_bytes(
             received.push(None);
             continue;
         }
-        let incoming: Vec<Transfer> = team.incoming(member).collect();
+        let incoming: Vec<CollectiveTransfer> = team.incoming_transfers(member).collect();
         let parts = incoming.iter().filter_map(|transfer| source_bytes(transfer, sent));
         received.push(Some(match incoming.first() {
             Some(transfer) if kind.reduces() => match &known {
@@ -116,9 +116,12 @@ fn received_bytes(
 }
 
 /// The bytes that a transfer reads of its sender's input.
-fn source_bytes<'s>(transfer: &Transfer, sent: &'s [Option<Vec<u8>>]) -> Option<&'s [u8]> {
+fn source_bytes<'s>(
+    transfer: &CollectiveTransfer,
+    sent: &'s [Option<Vec<u8>>],
+) -> Option<&'s [u8]> {
     let input = sent.get(transfer.from)?.as_deref()?;
-    input.get(transfer.source.range(input.len()))
+    input.get(transfer.source.share_range(input.len()))
 }
 
 /// The members' parts combined in team order, rounded to their type once.

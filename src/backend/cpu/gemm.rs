@@ -106,11 +106,11 @@ fn dense(memory: &Memory, plan: &Plan, view: &View) -> Result<(Lanes, Vec<Dim>),
     if transposed {
         dims.swap(rank - 2, rank - 1);
     }
-    let place = |(dim, full): (&Dim, &Dim)| {
+    for (dim, full) in dims.iter_mut().zip(&view.dims) {
         let stride = if full.stride == 0 { 0 } else { dim.stride };
-        Dim { extent: full.extent, stride }
-    };
-    Ok((lanes, dims.iter().zip(&view.dims).map(place).collect()))
+        *dim = Dim { extent: full.extent, stride };
+    }
+    Ok((lanes, dims.to_vec()))
 }
 
 type Matrix<T> =

@@ -94,8 +94,8 @@ fn zeros(words: usize) -> Result<Vec<u64>, Fault> {
 /// Room for this many values.
 fn room<T>(count: usize) -> Result<Vec<T>, Fault> {
     let mut room = Vec::new();
-    let bytes = || count.saturating_mul(size_of::<T>());
-    room.try_reserve_exact(count).map_err(|_| Fault::NoMemory(bytes()))?;
+    let bytes = count.saturating_mul(size_of::<T>());
+    room.try_reserve_exact(count).map_err(|_| Fault::NoMemory(bytes))?;
     Ok(room)
 }
 
@@ -295,12 +295,11 @@ impl Memory {
 
     /// The elements of a view as bytes.
     pub(super) fn read_bytes(&self, plan: &Plan, view: &View) -> Result<Vec<u8>, Fault> {
-        let bytes = |words: &[u8]| words.to_vec();
         Ok(match view.dtype.size() {
             1 => self.read::<u8>(plan, view)?,
-            2 => bytes(bytemuck::cast_slice(&self.read::<u16>(plan, view)?)),
-            4 => bytes(bytemuck::cast_slice(&self.read::<u32>(plan, view)?)),
-            8 => bytes(bytemuck::cast_slice(&self.read::<u64>(plan, view)?)),
+            2 => bytemuck::cast_slice(&self.read::<u16>(plan, view)?).to_vec(),
+            4 => bytemuck::cast_slice(&self.read::<u32>(plan, view)?).to_vec(),
+            8 => bytemuck::cast_slice(&self.read::<u64>(plan, view)?).to_vec(),
             _ => return Err(Fault::Type(view.dtype)),
         })
     }

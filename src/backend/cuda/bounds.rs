@@ -45,7 +45,7 @@ pub(super) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec
 /// Whether all its views are within their buffers.
 fn is_within(plan: &Plan) -> bool {
     let ports = plan.inputs.iter().chain(&plan.outputs).flatten();
-    let used = plan.insts.iter().flat_map(|inst| {
+    let used = plan.iter().flat_map(|inst| {
         let written = inst.kind.writes();
         inst.kind.reads().into_iter().chain(written)
     });

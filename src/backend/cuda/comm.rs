@@ -9,8 +9,8 @@ pub(super) mod gathered;
 use crate::ir::DType;
 use crate::lower::Prepared;
 use crate::plan::{
-    Collective, CollectiveKind, EqualShare, MatchedCommunicator, Matching, MemberRole, Plan, RedOp,
-    Scalar, TeamTransfers, View,
+    Collective, CollectiveKind, EqualShare, MatchedCommunicator, MemberRole, Plan, PlanMatching,
+    RedOp, Scalar, TeamTransfers, View,
 };
 use nccl_rs::DataType;
 
@@ -25,7 +25,7 @@ pub(super) struct Team {
 
 /// All teams of a program with their backends, in a fixed order.
 pub(super) fn teams(prepared: &Prepared) -> Vec<(String, Team)> {
-    let matching = Matching::new(&prepared.plans);
+    let matching = PlanMatching::new(&prepared.plans);
     let communicators = matching.communicators.iter();
     communicators
         .map(|of_all| {
@@ -250,13 +250,13 @@ fn point_to_point(collective: &Collective, place: usize, roles: &[MemberRole]) -
     let team = TeamTransfers::new(collective.kind, roles.iter().copied());
     let mut calls = Vec::new();
     if let Some(input) = &collective.input {
-        calls.extend(team.outgoing(place).map(|transfer| Call::Send {
+        calls.extend(team.outgoing_transfers(place).map(|transfer| Call::Send {
             part: Part::share(input, transfer.source),
             peer: transfer.to as u32,
         }));
     }
     if let Some(output) = &collective.output {
-        calls.extend(team.incoming(place).map(|transfer| Call::Recv {
+        calls.extend(team.incoming_transfers(place).map(|transfer| Call::Recv {
             part: Part::share(output, transfer.target),
             peer: transfer.from as u32,
         }));

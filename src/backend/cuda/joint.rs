@@ -1,6 +1,6 @@
 //! The prepare phase of several processes, one a rank: what they tell each other, and when.
 //!
-//! Without an exchange one process has all ranks and everything here is a no-op. With one, every process
+//! Without a control plane one process has all ranks and everything here is a no-op. With one, every process
 //! plans all ranks (that is cheap, and the same everywhere), but only its own rank is opened, tuned,
 //! joined, rehearsed and run. Each step ends on all processes by [`Joint::end`].
 
@@ -9,7 +9,7 @@ use super::sys::blas::Shape;
 use super::sys::driver::Device;
 use super::{Options, load};
 use crate::backend::clocks::{self, Offset};
-use crate::backend::exchange::{self, Exchange, ExchangeError};
+use crate::backend::control_plane::{self, ControlPlane, ControlPlaneError};
 use crate::diag::{Diag, codes};
 use crate::lower::Prepared;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// This process among those of the run.
 #[derive(Clone)]
 pub(super) struct Joint {
-    exchange: Option<Arc<dyn Exchange>>,
+    control_plane: Option<Arc<dyn ControlPlane>>,
     device: Option<usize>,
     /// Whether the others were told of a failure of this process.
     told: Arc<AtomicBool>,
@@ -44,25 +44,25 @@ pub(super) struct Placed {
 impl Joint {
     /// The processes of these options, whose number has to be the program's number of ranks.
     pub(super) fn new(prepared: &Prepared, options: &Options) -> Result<Self, Vec<Diag>> {
-        let (exchange, device) = (options.exchange.clone(), options.device);
-        let joint = Self { exchange, device, told: Arc::default() };
-        exchange::check_process_count(prepared, joint.exchange.as_deref())?;
+        let (control_plane, device) = (options.control_plane.clone(), options.device);
+        let joint = Self { control_plane, device, told: Arc::default() };
+        control_plane::check_process_count(prepared, joint.control_plane.as_deref())?;
         Ok(joint)
     }
 
     /// Whether the ranks are processes.
     pub(super) fn is_several(&self) -> bool {
-        self.exchange.is_some()
+        self.control_plane.is_some()
     }
 
     /// Whether a rank lives in this process.
     pub(super) fn owns(&self, rank: u32) -> bool {
-        self.exchange.as_ref().is_none_or(|exchange| exchange.rank() == rank)
+        self.control_plane.as_ref().is_none_or(|control_plane| control_plane.rank() == rank)
     }
 
     /// For ranks to look at while their device works.
-    pub(super) fn exchange(&self) -> Option<Arc<dyn Exchange>> {
-        self.exchange.clone()
+    pub(super) fn control_plane(&self) -> Option<Arc<dyn ControlPlane>> {
+        self.control_plane.clone()
     }
 
     /// Ends a step on all processes.
@@ -72,40 +72,41 @@ impl Joint {
                 self.tell(diags);
                 result
             }
-            Ok(_) => exchange::agree(self.exchange.as_deref(), what, result).map_err(waited),
+            Ok(_) => control_plane::agree_on_step(self.control_plane.as_deref(), what, result)
+                .map_err(waited),
         }
     }
 
     /// Tells the other processes, once, that this one gives up and why. What came from one of them is known to
     /// all already.
     pub(super) fn tell(&self, diags: &[Diag]) {
-        let ours = diags.first().is_some_and(|diag| !exchange::is_known_to_all(diag));
-        let Some(exchange) = self.exchange.as_ref().filter(|_| ours) else { return };
+        let ours = diags.first().is_some_and(|diag| !control_plane::is_known_to_all(diag));
+        let Some(control_plane) = self.control_plane.as_ref().filter(|_| ours) else { return };
         if !self.told.swap(true, Ordering::AcqRel) {
-            exchange.fail(&exchange::report(diags));
+            control_plane.fail(&control_plane::failure_report(diags));
         }
     }
 
-    /// Everybody's message in rank order; without an exchange the own one.
+    /// Everybody's message in rank order; without a control plane the own one.
     pub(super) fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, Vec<Diag>> {
-        match &self.exchange {
+        match &self.control_plane {
             None => Ok(vec![message.to_vec()]),
-            Some(exchange) => {
-                exchange.gather(what, message).map_err(|error| waited(vec![error.diag()]))
+            Some(control_plane) => {
+                control_plane.gather(what, message).map_err(|error| waited(vec![error.diag()]))
             }
         }
     }
 
     /// Waits until all processes are here.
-    pub(super) fn meet(&self) -> Result<(), ExchangeError> {
-        let Some(exchange) = &self.exchange else { return Ok(()) };
-        exchange.gather("meet", &[]).map(|_| ())
+    pub(super) fn meet(&self) -> Result<(), ControlPlaneError> {
+        let Some(control_plane) = &self.control_plane else { return Ok(()) };
+        control_plane.gather("meet", &[]).map(|_| ())
     }
 
     /// How far the processes' clocks are ahead of rank 0's, by rank; nothing if there is only one.
     pub(super) fn clocks(&self) -> Result<Vec<Offset>, Vec<Diag>> {
-        let Some(exchange) = &self.exchange else { return Ok(Vec::new()) };
-        clocks::compare(exchange.as_ref(), &clocks::now).map_err(|error| vec![error.diag()])
+        let Some(control_plane) = &self.control_plane else { return Ok(Vec::new()) };
+        clocks::compare(control_plane.as_ref(), &clocks::now).map_err(|error| vec![error.diag()])
     }
 
     /// Opens the device of this process: the one that was asked for, else the one whose number is this
@@ -152,15 +153,17 @@ impl Joint {
 
     /// The host of this process; empty if there is only one.
     pub(super) fn host(&self) -> String {
-        self.exchange.as_ref().map_or_else(String::new, |exchange| exchange.host().to_owned())
+        self.control_plane
+            .as_ref()
+            .map_or_else(String::new, |control_plane| control_plane.host().to_owned())
     }
 
     /// How many processes of lower rank share the host.
     fn place_on_host(&self) -> Result<usize, Vec<Diag>> {
-        let Some(exchange) = &self.exchange else { return Ok(0) };
-        let host = exchange.host();
+        let Some(control_plane) = &self.control_plane else { return Ok(0) };
+        let host = control_plane.host();
         let hosts = self.gather("hosts", host.as_bytes())?;
-        let before = hosts.iter().take(exchange.rank() as usize);
+        let before = hosts.iter().take(control_plane.rank() as usize);
         Ok(before.filter(|other| other.as_slice() == host.as_bytes()).count())
     }
 
@@ -179,7 +182,7 @@ impl Joint {
         &self,
         own: Vec<(Shape, usize)>,
     ) -> Result<Vec<(Shape, usize)>, Vec<Diag>> {
-        if self.exchange.is_none() {
+        if self.control_plane.is_none() {
             return Ok(own);
         }
         let lines = own.iter().map(|(shape, choice)| format!("{choice} {shape:?}\n"));
@@ -215,7 +218,7 @@ impl Joint {
 
 /// Errors of others, with where this process was.
 fn waited(mut diags: Vec<Diag>) -> Vec<Diag> {
-    if let Some(first) = diags.first_mut().filter(|first| exchange::is_known_to_all(first)) {
+    if let Some(first) = diags.first_mut().filter(|first| control_plane::is_known_to_all(first)) {
         let note = "this process had done its part of the step, and waited for the others";
         first.notes.push(note.to_owned());
     }
@@ -253,19 +256,19 @@ pub(super) fn senseless(what: &str) -> Diag {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::exchange::Threads;
+    use crate::backend::control_plane::ThreadControlPlane;
     use std::time::Duration;
 
     /// What each of so many processes gets of a step.
     fn on_all<T: Send>(world: u32, work: impl Fn(&Joint) -> T + Sync) -> Vec<T> {
         std::thread::scope(|scope| {
-            let start = |exchange: Threads| {
-                let exchange: Option<Arc<dyn Exchange>> = Some(Arc::new(exchange));
-                let joint = Joint { exchange, device: None, told: Arc::default() };
+            let start = |control_plane: ThreadControlPlane| {
+                let control_plane: Option<Arc<dyn ControlPlane>> = Some(Arc::new(control_plane));
+                let joint = Joint { control_plane, device: None, told: Arc::default() };
                 let work = &work;
                 scope.spawn(move || work(&joint))
             };
-            let ranks = Threads::new(world, Duration::from_secs(30));
+            let ranks = ThreadControlPlane::new(world, Duration::from_secs(30));
             let threads: Vec<_> = ranks.into_iter().map(start).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         })
@@ -274,7 +277,7 @@ mod tests {
     #[test]
     fn what_ranks_agree_on() {
         let found = on_all(3, |joint| {
-            let rank = joint.exchange.as_ref().unwrap().rank();
+            let rank = joint.control_plane.as_ref().unwrap().rank();
             let id = joint.of_first("id", || Ok(vec![rank as u8 + 5])).unwrap();
             let most = joint.most(vec![f64::from(rank), -f64::from(rank)]).unwrap();
             (joint.owns(rank), joint.owns(rank + 1), joint.place_on_host().unwrap(), id, most)
@@ -302,8 +305,9 @@ mod tests {
         );
         let prepared =
             crate::lower::prepare(&programs[0], &crate::lower::Sizes::default()).unwrap();
-        let exchange = Threads::new(2, Duration::from_secs(1)).remove(0);
-        let options = Options { exchange: Some(Arc::new(exchange)), ..Options::default() };
+        let control_plane = ThreadControlPlane::new(2, Duration::from_secs(1)).remove(0);
+        let options =
+            Options { control_plane: Some(Arc::new(control_plane)), ..Options::default() };
         let diags = Joint::new(&prepared, &options).err().unwrap();
         assert_eq!(diags[0].code, "H0533");
         assert_eq!(diags[0].message, "2 processes were started, the program has 1 rank");

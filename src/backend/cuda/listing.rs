@@ -60,8 +60,11 @@ pub fn list_calls(
             }
             Err(refusal) => {
                 let (rank, inst, what) = (plan.rank, refusal.inst, refusal.what);
-                let _ =
-                    writeln!(text, "rank {rank}: instruction {inst} is refused: cannot run {what}");
+                let _ = writeln!(
+                    text,
+                    "rank {rank}: instruction {} is refused: cannot run {what}",
+                    inst.0
+                );
                 return Ok(text);
             }
         }
@@ -106,7 +109,7 @@ fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut Schedule, messages:
     }
     for (number, step) in schedule.steps.iter().enumerate() {
         let Step { call, stream, inst } = step;
-        let _ = writeln!(text, "{number:>6}  s{stream} i{inst} {}", call_line(call));
+        let _ = writeln!(text, "{number:>6}  s{stream} i{} {}", inst.0, call_line(call));
     }
     for (number, source) in schedule.texts.iter().enumerate() {
         let _ = writeln!(text, "  kernel {number}:\n{source}");

@@ -146,7 +146,7 @@ fn opened<'p>(
     let program = options.watch.program();
     for rank in &mut ranks {
         rank.alarm = alarm.clone();
-        rank.peers = joint.exchange();
+        rank.peers = joint.control_plane();
         rank.watched = Some(options.watch.rank(program, rank.plan.rank));
     }
     // Processes have hardware queues of their own: they keep to the order, but need no turns.
@@ -357,7 +357,7 @@ fn schedules(
     let settings = Settings { tf32: options.tf32, fp8, multiprocessors, room, routes, apart, push };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
-        let origin = plan.insts[refusal.inst].origin;
+        let origin = plan.inst(refusal.inst).origin;
         let message = format!("the CUDA backend cannot run {}", refusal.what);
         let place = prepared.labels.origin(plan, origin);
         let diag = Diag::error(codes::BACKEND_TYPE, prepared.labels.span(origin.op), message);
@@ -602,7 +602,7 @@ impl Drop for Loaded<'_> {
 fn stats(prepared: &Prepared) -> Stats {
     let mut stats = Stats::default();
     for plan in &prepared.plans {
-        stats.instructions += plan.insts.len() as u64;
+        stats.instructions += plan.inst_count() as u64;
         for inst in plan.iter() {
             match &inst.kind {
                 InstKind::Collective(collective) => {

@@ -6,7 +6,7 @@
 //! place of their own.
 
 use super::codegen::Fused;
-use crate::plan::{BufferId, BufferKind, Inst, InstKind, Plan, StreamSlot, View, WorkSlot};
+use crate::plan::{BufferId, BufferKind, Inst, InstId, InstKind, Plan, StreamSlot, View, WorkSlot};
 use smallvec::SmallVec;
 
 /// Buffers start at multiples of this.
@@ -115,10 +115,12 @@ impl Region {
 }
 
 /// The instruction that an item stands at: its own, or the last one of a kernel.
-pub(super) fn place(item: &Fused) -> usize {
+pub(super) fn place(item: &Fused) -> InstId {
     match item {
         Fused::Inst(at) | Fused::Gemm { at, .. } => *at,
-        Fused::Kernel { of, .. } | Fused::Reduce { of, .. } => of.last().copied().unwrap_or(0),
+        Fused::Kernel { of, .. } | Fused::Reduce { of, .. } => {
+            of.last().copied().unwrap_or(InstId(0))
+        }
     }
 }
 
@@ -126,7 +128,7 @@ pub(super) fn place(item: &Fused) -> usize {
 fn views<'a>(plan: &'a Plan, item: &'a Fused) -> SmallVec<[&'a View; 4]> {
     match item {
         Fused::Inst(at) => {
-            let kind = &plan.insts[*at].kind;
+            let kind = &plan.inst(*at).kind;
             kind.reads().into_iter().chain(kind.writes()).collect()
         }
         Fused::Gemm { gemm, .. } => {
@@ -147,7 +149,7 @@ fn uses(plan: &Plan, items: &[Fused]) -> Vec<Option<Use>> {
     }
     let waits = waits(plan, items);
     for (at, item) in items.iter().enumerate() {
-        let Inst { kind, stream, .. } = &plan.insts[place(item)];
+        let Inst { kind, stream, .. } = plan.inst(place(item));
         let buffers = views(plan, item).into_iter().map(|view| view.buffer.0 as usize);
         match posted(kind) {
             // Its stream goes on when the communication is over: it is one more use of that stream.
@@ -183,7 +185,7 @@ fn waits(plan: &Plan, items: &[Fused]) -> Vec<Option<(usize, StreamSlot)>> {
     let mut groups: Vec<(Vec<WorkSlot>, WorkSlot)> = Vec::new();
     let mut open: Option<Vec<WorkSlot>> = None;
     for (at, item) in items.iter().enumerate() {
-        let inst = &plan.insts[place(item)];
+        let inst = plan.inst(place(item));
         match &inst.kind {
             InstKind::GroupBegin => open = Some(Vec::new()),
             InstKind::GroupEnd { work, .. } => groups.extend(open.take().map(|all| (all, *work))),
@@ -230,7 +232,7 @@ mod tests {
         assert!(diags.is_empty(), "{diags:?}");
         let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
         let plan = prepared.plans[0].clone();
-        let items: Vec<Fused> = (0..plan.insts.len()).map(Fused::Inst).collect();
+        let items: Vec<Fused> = plan.cursor().map(|(id, _)| Fused::Inst(id)).collect();
         let layout = assign(&plan, &items, &[], 0, &[]);
         (plan, layout)
     }
@@ -274,7 +276,7 @@ mod tests {
         assert!(diags.is_empty(), "{diags:?}");
         let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
         let plan = &prepared.plans[0];
-        let items: Vec<Fused> = (0..plan.insts.len()).map(Fused::Inst).collect();
+        let items: Vec<Fused> = plan.cursor().map(|(id, _)| Fused::Inst(id)).collect();
         let wait = plan.iter().position(|inst| matches!(inst.kind, InstKind::WaitWork { .. }));
         let copied = plan.iter().find_map(|inst| match &inst.kind {
             InstKind::Copy { dst, .. } => Some(dst.buffer.0 as usize),

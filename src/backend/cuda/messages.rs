@@ -22,11 +22,10 @@
 use super::codegen;
 use super::comm::{Part, Team};
 use super::memory::ALIGNMENT;
-use crate::ir::Id;
 use crate::lower::Prepared;
 use crate::plan::{
-    BufferId, CollectiveKind, CollectiveMember, InstKind, MatchedCommunicator, MatchedMessage,
-    Matching, MemberRole, Plan, RedOp, TeamTransfers, View,
+    BufferId, CollectiveKind, CollectiveMember, InstId, InstKind, MatchedCommunicator,
+    MatchedMessage, MemberRole, Plan, PlanMatching, RankInst, RedOp, TeamTransfers, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -168,16 +167,16 @@ impl Round {
 pub(super) struct Messages {
     pub(super) list: Vec<Message>,
     /// By rank and instruction.
-    rounds: BTreeMap<(u32, usize), Vec<Round>>,
+    rounds: BTreeMap<RankInst, Vec<Round>>,
     /// How many flags each rank has.
     flags: BTreeMap<u32, usize>,
     /// Why an instruction of a rank cannot be carried out.
-    refused: BTreeMap<(u32, usize), String>,
+    refused: BTreeMap<RankInst, String>,
 }
 
 /// The messages of all ranks' plans.
 pub(super) fn messages(prepared: &Prepared, routes: Routes) -> Messages {
-    let matching = Matching::new(&prepared.plans);
+    let matching = PlanMatching::new(&prepared.plans);
     let mut found = Messages::default();
     for message in &matching.messages {
         found.pair(message, &prepared.plans, routes);
@@ -192,10 +191,11 @@ pub(super) fn messages(prepared: &Prepared, routes: Routes) -> Messages {
 
 impl Messages {
     /// What a rank does for an instruction.
-    pub(super) fn rounds(&self, rank: u32, inst: usize) -> Result<&[Round], String> {
-        match self.refused.get(&(rank, inst)) {
+    pub(super) fn rounds(&self, rank: u32, inst: InstId) -> Result<&[Round], String> {
+        let at = RankInst { rank, inst };
+        match self.refused.get(&at) {
             Some(why) => Err(why.clone()),
-            None => Ok(self.rounds.get(&(rank, inst)).map_or(&[], Vec::as_slice)),
+            None => Ok(self.rounds.get(&at).map_or(&[], Vec::as_slice)),
         }
     }
 
@@ -243,7 +243,9 @@ impl Messages {
             };
             [(message.from == rank).then_some(message.source.view.buffer), target]
         });
-        let rounds = self.rounds.range((rank, 0)..=(rank, usize::MAX)).flat_map(|(_, all)| all);
+        let first = RankInst { rank, inst: InstId(0) };
+        let last = RankInst { rank, inst: InstId(u32::MAX) };
+        let rounds = self.rounds.range(first..=last).flat_map(|(_, all)| all);
         let local = rounds.filter_map(|round| round.local.as_ref());
         let local = local.flat_map(|(from, to)| [from.view.buffer, to.view.buffer]);
         ends.flatten().chain(local).collect()
@@ -262,8 +264,8 @@ impl Messages {
         self.list.len() - 1
     }
 
-    fn refuse(&mut self, rank: u32, inst: usize, why: &str) {
-        self.refused.insert((rank, inst), why.to_owned());
+    fn refuse(&mut self, member: &CollectiveMember<'_>, why: &str) {
+        self.refused.insert(member_inst(member), why.to_owned());
     }
 
     // ---- sends and receives ----
@@ -286,9 +288,9 @@ impl Messages {
         let message = self.message(send.rank, receive.rank, source, target, matched.put);
         let (copier, offerer) = if matched.put { (send, receive) } else { (receive, send) };
         let round = Round { copies: vec![message], ..Round::default() };
-        self.rounds.insert((copier.rank, copier.inst.index()), vec![round]);
+        self.rounds.insert(copier, vec![round]);
         let round = Round { offers: vec![message], ..Round::default() };
-        self.rounds.insert((offerer.rank, offerer.inst.index()), vec![round]);
+        self.rounds.insert(offerer, vec![round]);
     }
 
     // ---- collectives ----
@@ -301,13 +303,11 @@ impl Messages {
             match self.collective(&members, &mut rounds) {
                 Ok(()) => {
                     for (member, rounds) in members.iter().zip(rounds) {
-                        self.rounds.insert((member.rank, member.inst.index()), rounds);
+                        self.rounds.insert(member_inst(member), rounds);
                     }
                 }
                 Err(why) => {
-                    members
-                        .iter()
-                        .for_each(|member| self.refuse(member.rank, member.inst.index(), &why));
+                    members.iter().for_each(|member| self.refuse(member, &why));
                 }
             }
         }
@@ -334,7 +334,7 @@ impl Messages {
                 self.reduce(members, rounds, CollectiveKind::ReduceScatter)?;
                 let team = team_transfers(CollectiveKind::Allgather, members);
                 self.round(members, rounds, |from, to| {
-                    let share = team.transfer(from, to)?.target;
+                    let share = team.transfer_between(from, to)?.target;
                     let source = members[from].collective.output.as_ref().filter(|_| from != to)?;
                     let target = members[to].collective.output.as_ref()?;
                     Some((Part::share(source, share), Part::share(target, share)))
@@ -382,7 +382,8 @@ impl Messages {
         let mut new = vec![Round { collective: true, ..Round::default() }; count];
         for to in 0..count {
             let Some(output) = &members[to].collective.output else { continue };
-            let Some(share) = team.incoming(to).next().map(|transfer| transfer.source) else {
+            let Some(share) = team.incoming_transfers(to).next().map(|transfer| transfer.source)
+            else {
                 return Err("a reduction that nobody sends to".to_owned());
             };
             let output = match members[to].collective.kind {
@@ -422,6 +423,11 @@ impl Messages {
     }
 }
 
+/// The instruction of a member's side of a collective.
+fn member_inst(member: &CollectiveMember<'_>) -> RankInst {
+    RankInst { rank: member.rank, inst: member.inst }
+}
+
 /// Bytes of a flag.
 pub(super) const FLAG: usize = 4;
 
@@ -445,7 +451,7 @@ fn moved(
     from: usize,
     to: usize,
 ) -> Option<(Part, Part)> {
-    let transfer = team.transfer(from, to)?;
+    let transfer = team.transfer_between(from, to)?;
     let input = members[from].collective.input.as_ref()?;
     let output = members[to].collective.output.as_ref()?;
     Some((Part::share(input, transfer.source), Part::share(output, transfer.target)))

@@ -11,7 +11,7 @@
 //! use hostir::backend::cuda::sys::driver::Stream;
 //! ```
 //!
-//! Ranks are threads of one process, or, with an [`Exchange`], processes (`joint`).
+//! Ranks are threads of one process, or, with a [`ControlPlane`], processes (`joint`).
 
 mod alarm;
 mod bind;
@@ -46,10 +46,10 @@ pub use sys::context::CallerStream;
 pub use sys::{Error, nvrtc, nvtx};
 pub use watch::{Place, Watch};
 
-use super::exchange::{Exchange, ExchangeError};
+use super::control_plane::{ControlPlane, ControlPlaneError};
 use crate::diag::{Diag, codes};
 use crate::lower::Prepared;
-use crate::plan::Plan;
+use crate::plan::{InstId, Plan};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,12 +116,12 @@ pub struct Options {
     pub nccl: Option<NcclFile>,
     /// Where compiled kernels are kept.
     pub store: Option<Arc<dyn ImageStore>>,
-    /// Without an exchange: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
+    /// Without a control plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
     /// device 1, and so on.
     pub devices: Vec<usize>,
     /// The other processes of the run, one a rank; without it this process has all ranks.
-    pub exchange: Option<Arc<dyn Exchange>>,
-    /// With an exchange: the device of this process, by its number. `None`: the n-th process of a host
+    pub control_plane: Option<Arc<dyn ControlPlane>>,
+    /// With a control plane: the device of this process, by its number. `None`: the n-th process of a host
     /// takes its n-th device.
     pub device: Option<usize>,
     /// What programs leave behind for the next ones: communicators, memory, modules, handles, chosen
@@ -143,7 +143,7 @@ impl Default for Options {
             nccl: None,
             store: None,
             devices: Vec::new(),
-            exchange: None,
+            control_plane: None,
             device: None,
             pool: Arc::default(),
             watch: Arc::default(),
@@ -180,9 +180,9 @@ impl Cuda {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Failure {
     cause: Cause,
-    inst: Option<usize>,
+    inst: Option<InstId>,
     /// The last instruction that may be meant, if there are several.
-    until: Option<usize>,
+    until: Option<InstId>,
     /// Why the instruction is not known, where a caller can change that.
     hint: Option<&'static str>,
 }
@@ -191,9 +191,9 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reached {
     /// The first instruction that is not known to be done.
-    Inst(usize),
+    Inst(InstId),
     /// One of the instructions that wait for other ranks, from the first to the last of these.
-    Among(usize, usize),
+    Among(InstId, InstId),
     /// All that waits for other ranks is done; the rank's own work is not.
     Own,
     /// Nobody knows: several runs are under way, and marks are those of the last.
@@ -207,7 +207,7 @@ enum Cause {
     Cuda(Error),
     Nccl(nccl_rs::Error),
     Timeout,
-    Peer(ExchangeError),
+    Peer(ControlPlaneError),
     /// Another rank of this process failed.
     Sibling(u32),
     /// A rank of another process gave up while this one worked, and has not said why.
@@ -243,11 +243,11 @@ impl Failure {
         Self::of(Cause::Poisoned(rank))
     }
 
-    fn peer(error: ExchangeError) -> Self {
+    fn peer(error: ControlPlaneError) -> Self {
         Self::of(Cause::Peer(error))
     }
 
-    fn at(self, inst: usize) -> Self {
+    fn at(self, inst: InstId) -> Self {
         Self { inst: self.inst.or(Some(inst)), ..self }
     }
 
@@ -273,7 +273,7 @@ impl Failure {
     fn diag(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
         let mut diag = self.placed(prepared, plan, timeout);
         diag.notes.extend(self.hint.map(str::to_owned));
-        if let Some(last) = self.until.and_then(|inst| plan.insts.get(inst)) {
+        if let Some(last) = self.until.and_then(|inst| plan.find_inst(inst)) {
             let place = prepared.labels.origin(plan, last.origin);
             let note =
                 format!("or in a communication behind it, up to {place}: `graph` tells which");
@@ -315,7 +315,7 @@ impl Failure {
             }
         };
         let labels = &prepared.labels;
-        match self.inst.and_then(|inst| plan.insts.get(inst)) {
+        match self.inst.and_then(|inst| plan.find_inst(inst)) {
             None => Diag::global(code, format!("rank {}: {message}", plan.rank)),
             Some(inst) => {
                 let place = labels.origin(plan, inst.origin);
@@ -354,7 +354,8 @@ mod tests {
     /// Code, message and notes of a failure in the first instruction.
     fn told(failure: Failure) -> (&'static str, String, String) {
         let prepared = prepared();
-        let diag = failure.at(0).diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
+        let diag =
+            failure.at(InstId(0)).diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         (diag.code, diag.message, diag.notes.join("; "))
     }
 
@@ -391,14 +392,14 @@ mod tests {
         let queued = Failure::timeout().within(Reached::Queued);
         let diag = queued.diag(&prepared, plan, Duration::from_millis(1500));
         assert!(diag.notes[0].starts_with("several runs were enqueued"));
-        let failure = Failure::timeout().within(Reached::Inst(0));
+        let failure = Failure::timeout().within(Reached::Inst(InstId(0)));
         let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
         assert_eq!(diag.notes, ["rank 0, in `T1 = Set`"]);
     }
 
     #[test]
     fn failures_of_peers_name_both_places() {
-        let lost = ExchangeError::Lost { rank: 3, how: "its connection closed".to_owned() };
+        let lost = ControlPlaneError::Lost { rank: 3, how: "its connection closed".to_owned() };
         let (code, message, notes) = told(Failure::peer(lost));
         assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
         assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
@@ -418,7 +419,7 @@ mod tests {
     #[test]
     fn several_that_share_a_mark_are_told() {
         let prepared = prepared();
-        let failure = Failure::timeout().within(Reached::Among(0, 0));
+        let failure = Failure::timeout().within(Reached::Among(InstId(0), InstId(0)));
         let diag = failure.diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
         assert_eq!(diag.notes[0], "rank 0, in `T1 = Set`");
         assert!(diag.notes[1].starts_with("or in a communication behind it, up to `T1 = Set`"));

@@ -40,7 +40,7 @@ use super::sys::peer::WordOp;
 use super::teardown::{Ending, Recorded};
 use super::watch::Watched;
 use super::{Failure, Images};
-use crate::backend::exchange::Exchange;
+use crate::backend::control_plane::ControlPlane;
 use crate::data::HostTensor;
 use crate::plan::{Plan, View};
 use nccl_rs::{Communicator, DataType};
@@ -124,7 +124,7 @@ pub(super) struct Rank<'p> {
     /// Runs that were issued since the last wait.
     queued: usize,
     /// The other ranks, if they are processes.
-    pub(super) peers: Option<Arc<dyn Exchange>>,
+    pub(super) peers: Option<Arc<dyn ControlPlane>>,
     /// Which rank of this process failed first.
     pub(super) alarm: Arc<Alarm>,
     /// The end of what was under way when it failed.

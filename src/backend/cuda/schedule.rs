@@ -19,7 +19,7 @@ use super::comm::{self, Team};
 use super::memory;
 use super::messages::{Messages, Pace, Route, Routes};
 use super::sys::blas::Shape;
-use crate::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
+use crate::plan::{CommSlot, Inst, InstId, InstKind, Plan, View, WorkSlot};
 use std::collections::BTreeMap;
 
 /// What an address is relative to.
@@ -107,7 +107,7 @@ pub(super) enum Signal {
 pub(super) struct Step {
     pub(super) call: Call,
     pub(super) stream: usize,
-    pub(super) inst: usize,
+    pub(super) inst: InstId,
 }
 
 /// All calls of one rank.
@@ -134,7 +134,7 @@ pub(super) struct Schedule {
 
 /// What cannot run, and which instruction it is of.
 pub(super) struct Refusal {
-    pub(super) inst: usize,
+    pub(super) inst: InstId,
     pub(super) what: String,
     /// A way to run it after all, where that is not on the CPU alone.
     pub(super) instead: Option<&'static str>,
@@ -222,7 +222,7 @@ struct Mark {
 /// A send or receive of a group.
 struct Item {
     call: comm::Call,
-    inst: usize,
+    inst: InstId,
     work: WorkSlot,
 }
 
@@ -232,7 +232,7 @@ struct Builder<'p> {
     messages: &'p Messages,
     settings: Settings,
     schedule: Schedule,
-    at: usize,
+    at: InstId,
     marks: Vec<Mark>,
     marks_of: Vec<usize>,
     /// By stream and other stream: how many of its marks are known to be reached.
@@ -279,7 +279,7 @@ impl<'p> Builder<'p> {
             messages,
             settings,
             schedule,
-            at: 0,
+            at: InstId(0),
             marks: Vec::new(),
             marks_of: vec![0; streams],
             reached: vec![vec![0; streams]; streams],
@@ -354,7 +354,7 @@ impl<'p> Builder<'p> {
     // ---- instructions ----
 
     fn item(&mut self, item: &Fused) -> Result<(), String> {
-        let inst = &self.plan.insts[self.at];
+        let inst = self.plan.inst(self.at);
         let stream = inst.stream.0 as usize;
         match item {
             Fused::Inst(_) => self.inst(inst),
@@ -499,7 +499,7 @@ impl<'p> Builder<'p> {
     /// and there is no other stream whose work it should overlap with (a communicator's own stream goes
     /// first on the device).
     fn folds(&self, works: &[WorkSlot]) -> bool {
-        let mut next = self.plan.insts[self.at + 1..].iter();
+        let mut next = self.plan.cursor_after(self.at).map(|(_, inst)| inst);
         let next =
             next.find(|inst| !matches!(inst.kind, InstKind::Alloc { .. } | InstKind::Free { .. }));
         let waits = next.is_some_and(|inst| match inst.kind {
@@ -579,7 +579,7 @@ impl<'p> Builder<'p> {
         let group = self.group.take().unwrap_or_default();
         let works: Vec<WorkSlot> = group.iter().map(|item| item.work).chain([work]).collect();
         if self.route(slot)? == Route::Copies {
-            let insts: Vec<usize> = group.iter().map(|item| item.inst).collect();
+            let insts: Vec<InstId> = group.iter().map(|item| item.inst).collect();
             let round = self.together(&insts)?;
             return self.post(queue, stream, &works, |own, stream| own.rounds(&[round], stream));
         }

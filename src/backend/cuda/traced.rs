@@ -6,7 +6,7 @@ use super::memory;
 use super::schedule::{Call, START, Schedule, Step};
 use crate::backend::trace::{self, Arrow, Part, Slice, SliceKind};
 use crate::plan::cost::inst_flop;
-use crate::plan::{InstKind, Kernel, Origin, Plan, View};
+use crate::plan::{InstId, InstKind, Kernel, Origin, Plan, View};
 use std::collections::BTreeMap;
 
 /// How often a step is looked at.
@@ -27,7 +27,7 @@ pub(super) fn probes(plan: &Plan, schedule: &Schedule) -> Vec<Probe> {
     let mut aside = vec![false; schedule.events];
     let tracks = trace::tracks(plan).len();
     let probe = |step: &Step| {
-        let Some(inst) = plan.insts.get(step.inst) else { return Probe::None };
+        let Some(inst) = plan.find_inst(step.inst) else { return Probe::None };
         // Copies beside others of their communication have no track: it ends when its track's stream has waited
         // for them.
         if step.stream >= tracks {
@@ -73,10 +73,10 @@ pub(super) fn part(plan: &Plan, schedule: &Schedule, times: &[Option<(u64, u64)>
 
 struct Builder<'p> {
     plan: &'p Plan,
-    items: BTreeMap<usize, &'p Fused>,
+    items: BTreeMap<InstId, &'p Fused>,
     part: Part,
     /// The last slice of each stream, and its instruction.
-    last: Vec<Option<(usize, usize)>>,
+    last: Vec<Option<(usize, InstId)>>,
     /// When each stream's last slice ends.
     free: Vec<u64>,
     /// What each event marks.
@@ -106,7 +106,7 @@ impl Builder<'_> {
 
     fn add(&mut self, step: &Step, (start, end): (u64, u64)) -> Option<usize> {
         let (origin, kind) = {
-            let inst = self.plan.insts.get(step.inst)?;
+            let inst = self.plan.find_inst(step.inst)?;
             (inst.origin, SliceKind::of(&inst.kind)?)
         };
         let first = self.last[step.stream].is_none_or(|(_, inst)| inst != step.inst);
@@ -133,7 +133,7 @@ impl Builder<'_> {
     }
 
     /// What the calls of an instruction do together.
-    fn work(&self, at: usize) -> Work {
+    fn work(&self, at: InstId) -> Work {
         match self.items.get(&at) {
             Some(Fused::Kernel { kernel, of }) => {
                 self.fused(kernel, &kernel.output, of, kernel.steps.len())
@@ -142,28 +142,30 @@ impl Builder<'_> {
                 self.fused(kernel, output, of, kernel.steps.len() + 1)
             }
             Some(Fused::Gemm { of, .. }) => {
-                let copies = of.iter().filter_map(|&at| self.plan.insts.get(at));
+                let copies = of.iter().filter_map(|&at| self.plan.find_inst(at));
                 Work { more: copies.map(|inst| inst.origin).collect(), ..self.single(at) }
             }
             Some(Fused::Inst(_)) | None => self.single(at),
         }
     }
 
-    fn fused(&self, kernel: &Kernel, output: &View, of: &[usize], steps: usize) -> Work {
+    fn fused(&self, kernel: &Kernel, output: &View, of: &[InstId], steps: usize) -> Work {
         let views = kernel.inputs.iter().chain([output]);
         let bytes = views.map(|view| (view.len() * view.dtype.size()) as u64).sum();
-        let others = of.iter().rev().skip(1).rev().filter_map(|&at| self.plan.insts.get(at));
+        let others = of.iter().rev().skip(1).rev().filter_map(|&at| self.plan.find_inst(at));
         let more = others.map(|inst| inst.origin).collect();
         Work { more, bytes, flop: steps as u64 * kernel.output.len() as u64, computes: true }
     }
 
-    fn single(&self, at: usize) -> Work {
-        let Some(inst) = self.plan.insts.get(at) else { return Work::default() };
+    fn single(&self, at: InstId) -> Work {
+        let Some(inst) = self.plan.find_inst(at) else { return Work::default() };
         let mut work =
             Work { bytes: inst.kind.bytes(), flop: inst_flop(&inst.kind), ..Work::default() };
         if let InstKind::GroupEnd { .. } = inst.kind {
-            let group = self.plan.insts[..at].iter().rev();
-            let group = group.take_while(|inst| !matches!(inst.kind, InstKind::GroupBegin));
+            let group = self.plan.cursor_before(at).rev();
+            let group = group
+                .map(|(_, inst)| inst)
+                .take_while(|inst| !matches!(inst.kind, InstKind::GroupBegin));
             let mut more: Vec<Origin> = Vec::new();
             for member in group {
                 work.bytes += member.kind.bytes();

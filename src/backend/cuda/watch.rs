@@ -5,8 +5,9 @@
 //! began, and of where they are, where another thread reads it.
 
 use crate::diag::{Diag, Label};
+use crate::ir::Id;
 use crate::lower::Prepared;
-use crate::plan::Plan;
+use crate::plan::{InstId, Plan};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -57,8 +58,8 @@ impl Watch {
     pub fn places(&self) -> Vec<Place> {
         let place = |rank: &Arc<State>| {
             let inst = rank.inst.load(Ordering::Acquire);
-            let place = Place { program: rank.program, rank: rank.rank, inst };
-            (inst != UNKNOWN).then_some(place)
+            let known = (inst != UNKNOWN).then(|| InstId::new(inst))?;
+            Some(Place { program: rank.program, rank: rank.rank, inst: known })
         };
         let mut places: Vec<Place> = self.all().iter().filter_map(place).collect();
         places.sort_by_key(|place| (place.program, place.rank));
@@ -105,7 +106,7 @@ pub struct Place {
     pub program: usize,
     /// The rank.
     pub rank: u32,
-    inst: usize,
+    inst: InstId,
 }
 
 impl Place {
@@ -119,8 +120,8 @@ impl Place {
 }
 
 /// A diagnostic with the instruction in which a rank gave up.
-pub(super) fn gave_up(mut diag: Diag, inst: usize, prepared: &Prepared, plan: &Plan) -> Diag {
-    let Some(inst) = plan.insts.get(inst) else { return diag };
+pub(super) fn gave_up(mut diag: Diag, inst: InstId, prepared: &Prepared, plan: &Plan) -> Diag {
+    let Some(inst) = plan.find_inst(inst) else { return diag };
     let text = format!("rank {} was here", plan.rank);
     let span = prepared.labels.span(inst.origin.op);
     match &mut diag.primary {
@@ -145,8 +146,8 @@ impl Watched {
     }
 
     /// The rank issues an instruction or fails in it; nobody knows which without one.
-    pub(super) fn at(&self, inst: Option<usize>) {
-        self.state.inst.store(inst.unwrap_or(UNKNOWN), Ordering::Release);
+    pub(super) fn at(&self, inst: Option<InstId>) {
+        self.state.inst.store(inst.map_or(UNKNOWN, Id::index), Ordering::Release);
     }
 
     /// All runs have ended.
@@ -200,8 +201,8 @@ mod tests {
         assert!(!watch.is_open() && watch.places().is_empty(), "no run is under way");
         first.begin();
         second.begin();
-        first.at(Some(0));
-        let place = Place { program: 1, rank: 0, inst: 0 };
+        first.at(Some(InstId(0)));
+        let place = Place { program: 1, rank: 0, inst: InstId(0) };
         assert_eq!(watch.places(), [place], "one rank does not know");
         first.give_up();
         second.end();

@@ -28,13 +28,13 @@ fn moved(kind: CollectiveKind, inputs: &MemberData, outputs: &[Option<usize>]) -
     for (to, length) in outputs.iter().enumerate() {
         let mut output = length.map(|length| vec![0; length]);
         let mut covered = 0;
-        for transfer in team.incoming(to) {
-            assert_eq!(team.transfer(transfer.from, to), Some(transfer));
-            assert!(team.outgoing(transfer.from).any(|other| other == transfer));
+        for transfer in team.incoming_transfers(to) {
+            assert_eq!(team.transfer_between(transfer.from, to), Some(transfer));
+            assert!(team.outgoing_transfers(transfer.from).any(|other| other == transfer));
             let input = inputs[transfer.from].as_ref().expect("a sender has an input");
-            let source = &input[transfer.source.range(input.len())];
+            let source = &input[transfer.source.share_range(input.len())];
             let output = output.as_mut().expect("a receiver has an output");
-            let target = transfer.target.range(output.len());
+            let target = transfer.target.share_range(output.len());
             assert_eq!(source.len(), target.len());
             if !kind.reduces() {
                 assert_eq!(covered, target.start, "targets lie one behind the other");
@@ -150,10 +150,10 @@ fn reductions_sum_over_the_senders() {
 fn all_to_all_transposes() {
     let found = moved(CollectiveKind::AllToAll, &inputs(&[Some(6); 3]), &[Some(6); 3]);
     let mut expected = vec![vec![0; 6]; 3];
-    for from in 0..3 {
-        for to in 0..3 {
+    for (to, output) in expected.iter_mut().enumerate() {
+        for from in 0..3 {
             for index in 0..2 {
-                expected[to][from * 2 + index] = element(from, to * 2 + index);
+                output[from * 2 + index] = element(from, to * 2 + index);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Matching against a plain loop over all pairs of instructions, and tables written out by hand.
+//! PlanMatching against a plain loop over all pairs of instructions, and tables written out by hand.
 
 use super::*;
 use crate::ir::{DType, OpId};
@@ -75,7 +75,7 @@ fn messages_match_in_issue_order_for_each_pair_and_communicator() {
             ],
         ),
     ];
-    let matching = Matching::new(&plans);
+    let matching = PlanMatching::new(&plans);
     let found: Vec<(RankInst, RankInst, bool)> =
         matching.messages.iter().map(|one| (one.send, one.receive, one.put)).collect();
     // Those of streams first, by sender; rank 0's last send has no receive.
@@ -86,10 +86,10 @@ fn messages_match_in_issue_order_for_each_pair_and_communicator() {
         (at(0, 1), at(1, 3), false),
     ];
     assert_eq!(found, expected);
-    assert_eq!(matching.partner(1, InstId(2)), Some(at(0, 2)));
-    assert_eq!(matching.partner(0, InstId(3)), Some(at(1, 0)));
-    assert_eq!(matching.partner(0, InstId(4)), None);
-    assert_eq!(matching.partner(7, InstId(0)), None);
+    assert_eq!(matching.message_partner(1, InstId(2)), Some(at(0, 2)));
+    assert_eq!(matching.message_partner(0, InstId(3)), Some(at(1, 0)));
+    assert_eq!(matching.message_partner(0, InstId(4)), None);
+    assert_eq!(matching.message_partner(7, InstId(0)), None);
 }
 
 /// The next number of a linear congruential generator (Knuth's MMIX), below a bound.
@@ -116,12 +116,12 @@ fn any_messages_match_as_a_loop_counts_them() {
                 plan(rank, world, insts.collect())
             })
             .collect();
-        let matching = Matching::new(&plans);
+        let matching = PlanMatching::new(&plans);
         for (rank, plan) in plans.iter().enumerate() {
             for (inst, of_inst) in plan.cursor() {
                 let rank = rank as u32;
                 assert_eq!(
-                    matching.partner(rank, inst),
+                    matching.message_partner(rank, inst),
                     counted(&plans, rank, &of_inst.kind, inst)
                 );
             }
@@ -152,7 +152,7 @@ fn only_two_groups_push() {
     let grouped = |inst| vec![InstKind::GroupBegin, inst, end()];
     let put = |sender, receiver| {
         let plans = [plan(0, world, sender), plan(1, world, receiver)];
-        Matching::new(&plans).messages[0].put
+        PlanMatching::new(&plans).messages[0].put
     };
     assert!(put(grouped(send(Some(0), 1, false)), grouped(receive(Some(0), 0, false))));
     assert!(!put(grouped(send(Some(0), 1, false)), vec![receive(Some(0), 0, false)]));
@@ -172,7 +172,7 @@ fn collectives_match_by_team_and_order() {
             vec![collective(1), collective(0), collective(1)],
         ),
     ];
-    let matching = Matching::new(&plans);
+    let matching = PlanMatching::new(&plans);
     let teams: Vec<(&[u32], &str)> = matching
         .communicators
         .iter()

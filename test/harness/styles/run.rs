@@ -152,7 +152,7 @@ pub(crate) fn with(program: &Program, setting: &Setting) -> Result<Ran, String> 
 fn small(prepared: &Prepared) -> Result<(), String> {
     let ports = prepared.inputs.iter().chain(&prepared.outputs);
     let elements: usize = ports.map(|port| port.shape().iter().product::<usize>()).sum();
-    let instructions: usize = prepared.plans.iter().map(|plan| plan.insts.len()).sum();
+    let instructions: usize = prepared.plans.iter().map(|plan| plan.inst_count()).sum();
     if elements > ELEMENTS || instructions > INSTRUCTIONS {
         return Err(format!("{elements} elements and {instructions} instructions are too many"));
     }

@@ -6,7 +6,7 @@
 
 use super::peers::Peers;
 use crate::run::errors;
-use hostir::backend::exchange::{Exchange as _, ExchangeError};
+use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
 use std::io::Write as _;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -39,14 +39,14 @@ pub(super) fn watch(peers: &Arc<Peers>, status: i32) {
 }
 
 /// What a process exits with that failed itself.
-fn own_status(error: &ExchangeError, own: u32) -> Option<i32> {
-    let ExchangeError::Failed { rank, why } = error else { return None };
+fn own_status(error: &ControlPlaneError, own: u32) -> Option<i32> {
+    let ControlPlaneError::Failed { rank, why } = error else { return None };
     let code = why.lines().next().filter(|_| *rank == own)?;
     Some(errors::status(code) as i32)
 }
 
 /// Waits for a failure; `None` when the run is over.
-fn next_failure(peers: &Weak<Peers>) -> Option<ExchangeError> {
+fn next_failure(peers: &Weak<Peers>) -> Option<ControlPlaneError> {
     loop {
         if let Some(error) = peers.upgrade()?.failed() {
             return Some(error);
@@ -62,10 +62,12 @@ mod tests {
     /// A deadline that passed here is what the process exits with; what happened elsewhere is not.
     #[test]
     fn statuses() {
-        let error =
-            |rank| ExchangeError::Failed { rank, why: "H0511\n\nthe run did not end".to_owned() };
+        let error = |rank| ControlPlaneError::Failed {
+            rank,
+            why: "H0511\n\nthe run did not end".to_owned(),
+        };
         assert_eq!(own_status(&error(2), 2), Some(5));
         assert_eq!(own_status(&error(1), 2), None);
-        assert_eq!(own_status(&ExchangeError::Lost { rank: 2, how: String::new() }, 2), None);
+        assert_eq!(own_status(&ControlPlaneError::Lost { rank: 2, how: String::new() }, 2), None);
     }
 }

@@ -9,7 +9,7 @@ use super::token::Key;
 use super::wire::{Fault, Kind, Opener, Sealer};
 use super::{hosts, local};
 use crate::run::errors;
-use hostir::backend::exchange::Exchange as _;
+use hostir::backend::control_plane::ControlPlane as _;
 use hostir::diag::Diag;
 use std::io::{Error, ErrorKind, Read, Result as IoResult, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

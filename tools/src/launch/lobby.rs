@@ -13,7 +13,7 @@ use super::stream::{Listener, Stream};
 use super::token::Key;
 use super::wire::{self, Kind, Opener, Sealer};
 use crate::run::errors;
-use hostir::backend::exchange::{self, ExchangeError};
+use hostir::backend::control_plane::{self, ControlPlaneError};
 use hostir::diag::Diag;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeSet;
@@ -75,7 +75,7 @@ impl Refused {
             let ranks: Vec<u32> = ranks.iter().copied().collect();
             let said = match &ranks[..] {
                 [] => String::new(),
-                ranks => format!(" said to be {} and", exchange::names(ranks)),
+                ranks => format!(" said to be {} and", control_plane::rank_list(ranks)),
             };
             let who = connections(*count);
             all.push(format!("{who}{said} did not prove to know this run's token, or had no time to; if they were yours, give all ranks the same `HIR_TOKEN`"));
@@ -268,7 +268,7 @@ impl<'a> Lobby<'a> {
             if Instant::now() > deadline {
                 let what = STEP.to_owned();
                 self.guests.iter().for_each(|guest| guest.unproved(&mut self.refused));
-                self.core.fail(ExchangeError::Late { ranks: absent, what, timeout });
+                self.core.fail(ControlPlaneError::Late { ranks: absent, what, timeout });
                 break;
             }
             self.wait();
@@ -365,9 +365,9 @@ impl<'a> Lobby<'a> {
             format!("rank {rank} was started as one of {world} processes, rank 0 as one of {own}");
         let cause = Diag::global(errors::REFUSED, message)
             .note("say the same number of processes on all ranks");
-        let why = exchange::report(std::slice::from_ref(&cause));
+        let why = control_plane::failure_report(std::slice::from_ref(&cause));
         self.refused.cause = Some(cause);
-        self.core.fail(ExchangeError::Failed { rank: 0, why });
+        self.core.fail(ControlPlaneError::Failed { rank: 0, why });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Several processes, one a rank: who started them, how they meet, what they tell each other.
 //!
 //! [`detect`](mod@detect) reads a launcher's environment, `join` connects the processes, [`Peers`] is the
-//! connection, which the library sees as an [`Exchange`]. [`children`] is the launcher that hir-run brings.
+//! connection, which the library sees as a [`ControlPlane`]. [`children`] is the launcher that hir-run brings.
 //! docs/launch.md says all of it to users.
 //!
 //! What is sent is in layers: `token` is what all know, `handshake` the first bytes of a connection, which make
@@ -30,7 +30,7 @@ use crate::io::Io;
 use crate::os_text;
 use crate::run::errors;
 use hostir::backend::RunResult;
-use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
+use hostir::backend::control_plane::{self, ControlPlane as _, ControlPlaneError};
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::lower::Prepared;
@@ -119,7 +119,7 @@ impl Here {
     }
 
     /// Why the run of all processes failed, once it did.
-    pub(crate) fn failed(&self) -> Option<ExchangeError> {
+    pub(crate) fn failed(&self) -> Option<ControlPlaneError> {
         self.peers.failed()
     }
 
@@ -161,7 +161,7 @@ impl Here {
         prepared: &Prepared,
         run: RunResult,
     ) -> Result<Option<RunResult>, Vec<Diag>> {
-        let failed = |error: ExchangeError| vec![error.diag()];
+        let failed = |error: ControlPlaneError| vec![error.diag()];
         let own = run.outputs.get(self.place.rank as usize).map_or(&[][..], Vec::as_slice);
         let all = self.peers.collect("collect outputs", &outputs::pack(own)).map_err(failed)?;
         let Some(all) = all else { return Ok(None) };
@@ -193,14 +193,14 @@ impl Here {
         if self.peers.is_settled() {
             return self.peers.finish().map_err(|error| error.diag());
         }
-        if !diags.first().is_some_and(exchange::is_known_to_all) {
-            self.peers.fail(&exchange::report(diags));
+        if !diags.first().is_some_and(control_plane::is_known_to_all) {
+            self.peers.fail(&control_plane::failure_report(diags));
         }
         Ok(())
     }
 
     /// Whether rank 0 says the same: then nobody else needs to.
     pub(crate) fn is_told_by_first(&self, diags: &[Diag]) -> bool {
-        !self.is_first() && self.peers.is_told(0, &exchange::report(diags))
+        !self.is_first() && self.peers.is_told(0, &control_plane::failure_report(diags))
     }
 }

@@ -1,7 +1,7 @@
 //! A rank's outputs as one message, and back.
 
 use super::wire::{Put, Take};
-use hostir::backend::exchange::ExchangeError;
+use hostir::backend::control_plane::ControlPlaneError;
 use hostir::data::HostTensor;
 use hostir::lower::Prepared;
 
@@ -37,11 +37,11 @@ pub(super) fn unpack(
     prepared: &Prepared,
     rank: usize,
     message: &[u8],
-) -> Result<Vec<Option<HostTensor>>, ExchangeError> {
+) -> Result<Vec<Option<HostTensor>>, ControlPlaneError> {
     let mut take = Take(message);
     let outputs = prepared.outputs.iter().map(|port| output(&mut take, port));
     let outputs: Option<Vec<_>> = outputs.collect();
-    outputs.filter(|_| take.0.is_empty()).ok_or_else(|| ExchangeError::Broken {
+    outputs.filter(|_| take.0.is_empty()).ok_or_else(|| ControlPlaneError::Broken {
         why: format!("rank {rank} sent outputs that are none of this program"),
     })
 }

@@ -13,7 +13,7 @@
 
 use super::stream::Stream;
 use super::wire::{self, Fault, Kind, Opener, Put, Sealer, Take};
-use hostir::backend::exchange::{Exchange, ExchangeError};
+use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::net::Shutdown;
@@ -97,10 +97,10 @@ struct Step {
 #[derive(Default)]
 struct State {
     /// The first failure, from when the others are told of it; `failed` once they have been.
-    cause: Option<ExchangeError>,
-    failed: Option<ExchangeError>,
+    cause: Option<ControlPlaneError>,
+    failed: Option<ControlPlaneError>,
     /// What other processes failed with, in the order it was heard.
-    told: Vec<ExchangeError>,
+    told: Vec<ControlPlaneError>,
     /// Steps that ended and that this process has not looked at.
     results: BTreeMap<u64, Vec<Vec<u8>>>,
     /// On other ranks than 0: the step whose messages this process waits for.
@@ -210,7 +210,7 @@ impl Core {
 
     // ---- failing ----
 
-    pub(super) fn failed(&self) -> Option<ExchangeError> {
+    pub(super) fn failed(&self) -> Option<ControlPlaneError> {
         if !self.broken.load(Ordering::Acquire) {
             return None;
         }
@@ -218,9 +218,9 @@ impl Core {
     }
 
     /// The run cannot go on; rank 0 tells everybody, the others tell rank 0.
-    pub(super) fn fail(&self, error: ExchangeError) {
+    pub(super) fn fail(&self, error: ControlPlaneError) {
         let first = lock(&self.state).cause.get_or_insert_with(|| error.clone()).clone();
-        if first != error && !matches!(error, ExchangeError::Failed { .. }) {
+        if first != error && !matches!(error, ControlPlaneError::Failed { .. }) {
             // Processes that end since the run failed are no news.
             return;
         }
@@ -233,7 +233,7 @@ impl Core {
     }
 
     /// From here on this process knows.
-    fn note(&self, error: ExchangeError) {
+    fn note(&self, error: ControlPlaneError) {
         lock(&self.state).failed.get_or_insert(error);
         self.broken.store(true, Ordering::Release);
         self.changed.notify_all();
@@ -245,7 +245,7 @@ impl Core {
             || self.closed.load(Ordering::Acquire)
             || lock(&self.state).settled;
         if !unneeded {
-            self.fail(ExchangeError::Lost { rank: line.rank, how });
+            self.fail(ControlPlaneError::Lost { rank: line.rank, how });
         }
         let _ = line.stream.shutdown(Shutdown::Both);
     }
@@ -266,7 +266,7 @@ impl Core {
                 Ok(None) => break "its connection closed".to_owned(),
                 Err(Fault::Broken(error)) => break format!("its connection broke ({error})"),
                 Err(Fault::Altered(how)) => {
-                    self.fail(ExchangeError::Altered { rank: line.rank, how });
+                    self.fail(ControlPlaneError::Altered { rank: line.rank, how });
                     let _ = line.stream.shutdown(Shutdown::Both);
                     return;
                 }
@@ -363,7 +363,7 @@ impl Core {
     }
 
     /// A failure that another process told of: rank 0 passes it on, others must not send it back.
-    fn fail_from(&self, error: ExchangeError, open: &mut Open) {
+    fn fail_from(&self, error: ControlPlaneError, open: &mut Open) {
         let most = if self.rank == 0 { MOST_TOLD } else { MOST_PASSED_ON };
         let mut state = lock(&self.state);
         if open.told < most && !state.told.contains(&error) {
@@ -390,7 +390,7 @@ impl Core {
         if step.what != what || open > MOST_STEPS {
             let why = format!("rank {rank} is at `{what}`, others are at `{}`", step.what);
             drop(state);
-            return self.fail(ExchangeError::Broken { why });
+            return self.fail(ControlPlaneError::Broken { why });
         }
         if let Some(place) = step.messages.get_mut(rank as usize) {
             *place = Some(message);
@@ -453,7 +453,7 @@ impl Core {
     }
 
     /// A step that somebody does not come to.
-    fn late(&self) -> Option<ExchangeError> {
+    fn late(&self) -> Option<ControlPlaneError> {
         // As long as somebody has not joined the lobby looks at the clock, and knows who.
         let joining = !self.absent().is_empty();
         let state = lock(&self.state);
@@ -464,12 +464,15 @@ impl Core {
         let step = state.steps.values().find(|step| step.since.elapsed() > timeout)?;
         let absent = step.messages.iter().enumerate().filter(|(_, message)| message.is_none());
         let ranks = absent.map(|(rank, _)| rank as u32).collect();
-        Some(ExchangeError::Late { ranks, what: step.what.clone(), timeout })
+        Some(ControlPlaneError::Late { ranks, what: step.what.clone(), timeout })
     }
 
     /// Waits until `found` is something; without a deadline, since the monitor sees to an end. The time
     /// that rank 0 needs to say so comes on top.
-    fn wait<T>(&self, mut found: impl FnMut(&mut State) -> Option<T>) -> Result<T, ExchangeError> {
+    fn wait<T>(
+        &self,
+        mut found: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<T, ControlPlaneError> {
         let mut state = lock(&self.state);
         loop {
             if let Some(value) = found(&mut state) {
@@ -482,7 +485,7 @@ impl Core {
             }
             if state.over {
                 let how = "it ended before the others".to_owned();
-                return Err(ExchangeError::Lost { rank: 0, how });
+                return Err(ControlPlaneError::Lost { rank: 0, how });
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -532,7 +535,7 @@ impl Peers {
     }
 
     /// Sends a message of a step; its number.
-    fn send(&self, what: &str, message: &[u8], first_only: bool) -> Result<u64, ExchangeError> {
+    fn send(&self, what: &str, message: &[u8], first_only: bool) -> Result<u64, ControlPlaneError> {
         let mut next = lock(&self.next);
         let number = *next;
         *next += 1;
@@ -541,8 +544,8 @@ impl Peers {
         }
         if !first_only && message.len() > SMALL {
             let why = format!("`{what}` is {} bytes, and may be {SMALL}", message.len());
-            self.core.fail(ExchangeError::Broken { why: why.clone() });
-            return Err(ExchangeError::Broken { why });
+            self.core.fail(ControlPlaneError::Broken { why: why.clone() });
+            return Err(ControlPlaneError::Broken { why });
         }
         lock(&self.core.state).awaited = Some(number).filter(|_| !first_only);
         if self.core.rank == 0 {
@@ -562,12 +565,12 @@ impl Peers {
     /// Rank 0 gets the messages of all ranks in rank order; the others go on at once.
     ///
     /// # Errors
-    /// Those of [`Exchange::gather`].
+    /// Those of [`ControlPlane::gather`].
     pub(crate) fn collect(
         &self,
         what: &str,
         message: &[u8],
-    ) -> Result<Option<Vec<Vec<u8>>>, ExchangeError> {
+    ) -> Result<Option<Vec<Vec<u8>>>, ControlPlaneError> {
         let number = self.send(what, message, true)?;
         if self.core.rank != 0 {
             return Ok(None);
@@ -589,7 +592,7 @@ impl Peers {
     pub(crate) fn is_told(&self, rank: u32, why: &str) -> bool {
         let why = wire::cut(why);
         let told = |state: &State| {
-            let same = |error: &ExchangeError| matches!(error, ExchangeError::Failed { rank: other, why: words } if *other == rank && words == why);
+            let same = |error: &ControlPlaneError| matches!(error, ControlPlaneError::Failed { rank: other, why: words } if *other == rank && words == why);
             state.told.iter().any(same)
         };
         let state = lock(&self.core.state);
@@ -605,7 +608,7 @@ impl Peers {
     ///
     /// # Errors
     /// A failure of rank 0.
-    pub(crate) fn finish(&self) -> Result<(), ExchangeError> {
+    pub(crate) fn finish(&self) -> Result<(), ControlPlaneError> {
         let result = if self.core.rank == 0 {
             self.settle();
             Ok(())
@@ -620,7 +623,7 @@ impl Peers {
     }
 }
 
-impl Exchange for Peers {
+impl ControlPlane for Peers {
     fn rank(&self) -> u32 {
         self.core.rank
     }
@@ -630,14 +633,14 @@ impl Exchange for Peers {
     fn host(&self) -> String {
         self.host.clone()
     }
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
+    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
         let number = self.send(what, message, false)?;
         self.core.wait(|state| state.results.remove(&number))
     }
     fn fail(&self, why: &str) {
-        self.core.fail(ExchangeError::Failed { rank: self.core.rank, why: why.to_owned() });
+        self.core.fail(ControlPlaneError::Failed { rank: self.core.rank, why: why.to_owned() });
     }
-    fn failed(&self) -> Option<ExchangeError> {
+    fn failed(&self) -> Option<ControlPlaneError> {
         self.core.failed()
     }
 }

@@ -6,7 +6,7 @@
 
 use super::peers::Peers;
 use super::wire::{Put, Take};
-use hostir::backend::exchange::{Exchange as _, ExchangeError};
+use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
 use hostir::backend::trace::{self, Arrow, Part, Slice, SliceKind, Trace};
 use hostir::ir::OpId;
 use hostir::lower::Prepared;
@@ -23,7 +23,7 @@ pub(super) fn collect(
     peers: &Peers,
     prepared: &Prepared,
     trace: &Trace,
-) -> Result<Option<Trace>, ExchangeError> {
+) -> Result<Option<Trace>, ControlPlaneError> {
     let own = pack(&trace.part(peers.rank()));
     let pieces: Vec<&[u8]> = own.chunks(PIECE).collect();
     let counts = peers.gather("timeline", &(pieces.len() as u64).to_le_bytes())?;
@@ -33,7 +33,7 @@ pub(super) fn collect(
         .map(|(bytes, plan)| Take(bytes).number().filter(|count| *count <= most_pieces(plan)));
     let Some(counts) = counts.collect::<Option<Vec<u64>>>() else {
         let why = "a rank's timeline is longer than its plan can make it".to_owned();
-        return Err(ExchangeError::Broken { why });
+        return Err(ControlPlaneError::Broken { why });
     };
     let mut all = vec![Vec::new(); counts.len()];
     for number in 0..counts.into_iter().max().unwrap_or(0) as usize {
@@ -46,7 +46,7 @@ pub(super) fn collect(
         return Ok(None);
     }
     let part = |(plan, message): (&Plan, &Vec<u8>)| {
-        let broken = || ExchangeError::Broken {
+        let broken = || ControlPlaneError::Broken {
             why: format!("rank {} handed over a timeline that is none of its plan's", plan.rank),
         };
         unpack(plan, message).ok_or_else(broken)

@@ -13,7 +13,7 @@
 //!
 //! A reader takes no more memory than the largest frame before it has opened one.
 
-use hostir::backend::exchange::ExchangeError;
+use hostir::backend::control_plane::ControlPlaneError;
 use snow::StatelessTransportState;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::Arc;
@@ -249,22 +249,22 @@ pub(super) fn cut(text: &str) -> &str {
 }
 
 /// A reason as the payload of a frame.
-pub(super) fn put_error(error: &ExchangeError) -> Vec<u8> {
+pub(super) fn put_error(error: &ControlPlaneError) -> Vec<u8> {
     let cut = |text: &str| cut(text).as_bytes().to_vec();
     match error {
-        ExchangeError::Late { ranks, what, timeout } => {
+        ControlPlaneError::Late { ranks, what, timeout } => {
             let head = Put::default().number(0).number(timeout.as_millis() as u64);
             let head = head.bytes(&cut(what)).number(ranks.len() as u64);
             ranks.iter().fold(head, |put, rank| put.number(u64::from(*rank)))
         }
-        ExchangeError::Lost { rank, how } => {
+        ControlPlaneError::Lost { rank, how } => {
             Put::default().number(1).number(u64::from(*rank)).bytes(&cut(how))
         }
-        ExchangeError::Failed { rank, why } => {
+        ControlPlaneError::Failed { rank, why } => {
             Put::default().number(2).number(u64::from(*rank)).bytes(&cut(why))
         }
-        ExchangeError::Broken { why } => Put::default().number(3).bytes(&cut(why)),
-        ExchangeError::Altered { rank, how } => {
+        ControlPlaneError::Broken { why } => Put::default().number(3).bytes(&cut(why)),
+        ControlPlaneError::Altered { rank, how } => {
             Put::default().number(4).number(u64::from(*rank)).bytes(&cut(how))
         }
     }
@@ -272,7 +272,7 @@ pub(super) fn put_error(error: &ExchangeError) -> Vec<u8> {
 }
 
 /// The reason in a payload.
-pub(super) fn take_error(payload: &[u8]) -> Option<ExchangeError> {
+pub(super) fn take_error(payload: &[u8]) -> Option<ControlPlaneError> {
     let mut take = Take(payload);
     let rank = |take: &mut Take<'_>| u32::try_from(take.number()?).ok();
     let text = |take: &mut Take<'_>| Some(cut(&take.text()?).to_owned());
@@ -282,12 +282,12 @@ pub(super) fn take_error(payload: &[u8]) -> Option<ExchangeError> {
             let what = text(&mut take)?;
             let count = usize::try_from(take.number()?).ok()?.min(MOST_NAMED);
             let ranks = (0..count).map(|_| rank(&mut take)).collect::<Option<_>>()?;
-            ExchangeError::Late { ranks, what, timeout }
+            ControlPlaneError::Late { ranks, what, timeout }
         }
-        1 => ExchangeError::Lost { rank: rank(&mut take)?, how: text(&mut take)? },
-        2 => ExchangeError::Failed { rank: rank(&mut take)?, why: text(&mut take)? },
-        3 => ExchangeError::Broken { why: text(&mut take)? },
-        4 => ExchangeError::Altered { rank: rank(&mut take)?, how: text(&mut take)? },
+        1 => ControlPlaneError::Lost { rank: rank(&mut take)?, how: text(&mut take)? },
+        2 => ControlPlaneError::Failed { rank: rank(&mut take)?, why: text(&mut take)? },
+        3 => ControlPlaneError::Broken { why: text(&mut take)? },
+        4 => ControlPlaneError::Altered { rank: rank(&mut take)?, how: text(&mut take)? },
         _ => return None,
     })
 }
@@ -377,17 +377,17 @@ mod tests {
 
     #[test]
     fn reasons_come_back() {
-        let late = ExchangeError::Late {
+        let late = ControlPlaneError::Late {
             ranks: vec![1, 3],
             what: "join".to_owned(),
             timeout: Duration::from_millis(70),
         };
         let text = || "x\ny".to_owned();
         let others = [
-            ExchangeError::Lost { rank: 2, how: text() },
-            ExchangeError::Failed { rank: 7, why: text() },
-            ExchangeError::Broken { why: text() },
-            ExchangeError::Altered { rank: 5, how: text() },
+            ControlPlaneError::Lost { rank: 2, how: text() },
+            ControlPlaneError::Failed { rank: 7, why: text() },
+            ControlPlaneError::Broken { why: text() },
+            ControlPlaneError::Altered { rank: 5, how: text() },
         ];
         for error in others.into_iter().chain([late]) {
             let payload = put_error(&error);
@@ -400,9 +400,11 @@ mod tests {
         // Long texts are cut between two letters, by who sends them and by who gets them.
         let why = format!("x{}", "ü".repeat(20_000));
         let long = Put::default().number(3).bytes(why.as_bytes()).0;
-        let sent = put_error(&ExchangeError::Broken { why: why.clone() });
+        let sent = put_error(&ControlPlaneError::Broken { why: why.clone() });
         for payload in [long, sent] {
-            let Some(ExchangeError::Broken { why: kept }) = take_error(&payload) else { panic!() };
+            let Some(ControlPlaneError::Broken { why: kept }) = take_error(&payload) else {
+                panic!()
+            };
             assert_eq!((kept.len(), kept.as_str()), (8191, cut(&why)));
         }
     }

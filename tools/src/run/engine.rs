@@ -5,8 +5,8 @@ use super::errors;
 use super::store::KernelCache;
 use crate::io::Io;
 use crate::launch::Here;
+use hostir::backend::control_plane::ControlPlane;
 use hostir::backend::cuda::{self, Cuda, NcclFile, Routes};
-use hostir::backend::exchange::Exchange;
 use hostir::backend::null::Null;
 use hostir::diag::{Diag, codes};
 use std::ffi::OsString;
@@ -59,7 +59,7 @@ impl Engine {
     }
 
     fn null(here: Option<&Here>, asked: bool) -> Self {
-        Engine::Null { null: Null { exchange: here.map(exchange) }, asked }
+        Engine::Null { null: Null { control_plane: here.map(control_plane) }, asked }
     }
 
     fn cuda(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
@@ -73,7 +73,7 @@ impl Engine {
             nccl: (io.env)("HIR_NCCL_LIB").map(nccl),
             store,
             devices: Vec::new(),
-            exchange: here.map(exchange),
+            control_plane: here.map(control_plane),
             device: here.and_then(|here| here.place.local_rank).map(|rank| rank as usize),
             pool: io.gpus.clone(),
             watch: Arc::default(),
@@ -138,7 +138,7 @@ fn no_device(error: &cuda::Error) -> Diag {
         .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
 }
 
-fn exchange(here: &Here) -> Arc<dyn Exchange> {
+fn control_plane(here: &Here) -> Arc<dyn ControlPlane> {
     here.peers.clone()
 }
 

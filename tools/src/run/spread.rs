@@ -9,7 +9,7 @@ use crate::launch::{self, Here, Source, children};
 use crate::render::{self, Format, Look};
 use exec::Prepared;
 use hostir::backend::RunResult;
-use hostir::backend::exchange::is_known_to_all;
+use hostir::backend::control_plane::is_known_to_all;
 use hostir::backend::trace::Trace;
 use hostir::diag::{Diag, visible};
 use std::ffi::OsString;

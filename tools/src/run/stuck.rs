@@ -15,8 +15,8 @@ use crate::launch::Here;
 use crate::render::Format;
 use crate::source::Source;
 use crate::staged::end_process;
+use hostir::backend::control_plane::ControlPlaneError;
 use hostir::backend::cuda::Watch;
-use hostir::backend::exchange::ExchangeError;
 use hostir::diag::{Diag, codes};
 use std::io::Write as _;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -66,9 +66,9 @@ pub(super) fn watched<T>(
 }
 
 /// The failure of another process. What failed here the work itself comes back with.
-fn failed(here: Option<&Here>) -> Option<ExchangeError> {
+fn failed(here: Option<&Here>) -> Option<ControlPlaneError> {
     let error = here?.failed()?;
-    let own = matches!(error, ExchangeError::Failed { rank, .. } if here?.place.rank == rank);
+    let own = matches!(error, ControlPlaneError::Failed { rank, .. } if here?.place.rank == rank);
     (!own).then_some(error)
 }
 
@@ -83,7 +83,11 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Why the process has to be ended now. `since` is when the failure of another process was seen first.
-    fn cause(&self, lost: Option<ExchangeError>, since: &mut Option<Instant>) -> Option<Failure> {
+    fn cause(
+        &self,
+        lost: Option<ControlPlaneError>,
+        since: &mut Option<Instant>,
+    ) -> Option<Failure> {
         if let Some(error) = lost
             && since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
         {
@@ -161,8 +165,8 @@ mod tests {
 } // %HostIrContainer
 ";
 
-    fn lost() -> Option<ExchangeError> {
-        Some(ExchangeError::Lost { rank: 1, how: "it broke".to_owned() })
+    fn lost() -> Option<ControlPlaneError> {
+        Some(ControlPlaneError::Lost { rank: 1, how: "it broke".to_owned() })
     }
 
     /// After a moment, in the words of the failure, with a note that says why the process ends.

@@ -30,7 +30,7 @@ pub(in crate::backend::cuda) fn gathered(
     let team = TeamTransfers::new(collective.kind, roles.iter().copied());
     let mut calls = Vec::new();
     if let Some(input) = &collective.input {
-        let others = team.outgoing(place).filter(|transfer| transfer.to != place);
+        let others = team.outgoing_transfers(place).filter(|transfer| transfer.to != place);
         calls.extend(others.map(|transfer| Call::Send {
             part: Part::share(input, transfer.source),
             peer: transfer.to as u32,
@@ -40,7 +40,7 @@ pub(in crate::backend::cuda) fn gathered(
     let combine = output.map(|output| {
         let size = (output.count * any.dtype.size()).next_multiple_of(ALIGNMENT);
         let mut inputs = Vec::new();
-        for transfer in team.incoming(place) {
+        for transfer in team.incoming_transfers(place) {
             if let Some(input) = collective.input.as_ref().filter(|_| transfer.from == place) {
                 inputs.push(Target::Part(Part::share(input, transfer.source)));
                 continue;

@@ -2,7 +2,7 @@
 //!
 //! Making one takes every rank, so one that fails would be waited for until the time is up. Whoever waits
 //! looks at what the others came to: the threads of this process by their alarm, other processes by
-//! [`Exchange::failed`](crate::backend::exchange::Exchange::failed).
+//! [`ControlPlane::failed`](crate::backend::control_plane::ControlPlane::failed).
 //!
 //! A communicator belongs to one program until that is dropped. It is left for the next one if all its
 //! members are of this process (other processes would have to take theirs too) and if it was never

@@ -9,6 +9,7 @@ use crate::backend::cuda::sys::driver::{Event, Memory, Stream};
 use crate::backend::cuda::sys::peer::WordOp;
 use crate::backend::cuda::teardown::{self, Belongings, Estate};
 use crate::backend::cuda::{Failure, Reached};
+use crate::plan::InstId;
 use nccl_rs::Communicator;
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,7 @@ impl Rank<'_> {
     }
 
     /// Lets others see where the run is.
-    pub(super) fn is_at(&self, inst: Option<usize>) {
+    pub(super) fn is_at(&self, inst: Option<InstId>) {
         if let Some(watched) = &self.watched {
             watched.at(inst);
         }

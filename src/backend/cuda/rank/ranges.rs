@@ -20,7 +20,7 @@ impl Rank<'_> {
         name: impl Fn(Origin) -> String,
     ) {
         let names = self.schedule.steps.iter().map(|step| {
-            let inst = self.plan.insts.get(step.inst);
+            let inst = self.plan.find_inst(step.inst);
             CString::new(inst.map_or_else(String::new, |inst| name(inst.origin)))
                 .unwrap_or_default()
         });

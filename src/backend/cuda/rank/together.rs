@@ -6,9 +6,9 @@
 
 use super::super::{Cause, Failure, Reached};
 use super::Rank;
+use crate::backend::control_plane::ControlPlane;
 use crate::backend::cuda::sys::Error;
 use crate::backend::cuda::sys::driver::Memory;
-use crate::backend::exchange::Exchange;
 use nccl_rs::{Communicator, Config, DataType, Patience, RedOp};
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ impl Rank<'_> {
 
 /// NCCL notices too when a process is gone, but not which one, and why it went; poison is there before the words of
 /// whoever set it. The other processes may say so in a moment.
-fn blamed(peers: Option<&dyn Exchange>, failure: Failure) -> Failure {
+fn blamed(peers: Option<&dyn ControlPlane>, failure: Failure) -> Failure {
     let hearsay = matches!(failure.cause, Cause::Nccl(_) | Cause::Poisoned(_));
     let Some(peers) = peers.filter(|_| hearsay) else {
         return failure;
@@ -81,11 +81,11 @@ fn blamed(peers: Option<&dyn Exchange>, failure: Failure) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::exchange::Threads;
+    use crate::backend::control_plane::ThreadControlPlane;
 
     #[test]
     fn a_peer_that_failed_is_named_instead_of_what_nccl_says() {
-        let ranks = Threads::new(2, Duration::from_secs(1));
+        let ranks = ThreadControlPlane::new(2, Duration::from_secs(1));
         let given_up = || Failure::from(nccl_rs::Error::GivenUp { call: "ncclCommSplit" });
         assert_eq!(blamed(None, given_up()), given_up());
         ranks[1].fail("H0521\n\nno device memory");

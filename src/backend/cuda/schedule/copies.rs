@@ -3,7 +3,7 @@
 use super::super::messages::{self, Message, Round};
 use super::{Builder, Exchange, Move, Pace};
 use crate::backend::cuda::comm::Part;
-use crate::plan::WorkSlot;
+use crate::plan::{InstId, WorkSlot};
 
 /// Own parts of so many bytes are copied beside what comes from others, on a stream of their own.
 const ASIDE: usize = 4 << 20;
@@ -101,7 +101,7 @@ impl Builder<'_> {
     }
 
     /// The sends and receives of a group as one round.
-    pub(super) fn together(&self, insts: &[usize]) -> Result<Round, String> {
+    pub(super) fn together(&self, insts: &[InstId]) -> Result<Round, String> {
         let mut all = Round::default();
         for &inst in insts {
             for round in self.messages.rounds(self.plan.rank, inst)? {

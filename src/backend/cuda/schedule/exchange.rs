@@ -10,6 +10,7 @@
 use super::super::messages;
 use super::{Builder, Call, Exchange, Move, Pace, Refusal, Signal, Step};
 use crate::backend::cuda::codegen;
+use crate::plan::InstId;
 use std::collections::BTreeMap;
 
 /// Bytes of the largest message that a kernel copies.
@@ -49,7 +50,7 @@ impl Exchange {
 }
 
 /// More pulls at the same time than may wait on the device.
-fn too_many(count: usize, inst: usize) -> Refusal {
+fn too_many(count: usize, inst: InstId) -> Refusal {
     let what = format!(
         "{count} messages at the same time that read other GPUs, in one CUDA graph of several GPUs, where each takes a part of the GPU while it waits and other sessions may have taken theirs"
     );
@@ -79,7 +80,7 @@ impl Builder<'_> {
         let blocks = if self.settings.apart { self.share(&steps) } else { 0 };
         // By stream: the most blocks of one of its exchanges.
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut last_pull = 0;
+        let mut last_pull = InstId(0);
         for step in self.joined(steps, blocks) {
             let Step { call: Call::Exchange(mut exchange), stream, inst } = step else {
                 self.schedule.steps.push(step);

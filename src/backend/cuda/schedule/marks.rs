@@ -8,13 +8,14 @@
 
 use super::{Call, Move, Schedule, Step};
 use crate::backend::cuda::comm;
+use crate::plan::InstId;
 use std::collections::BTreeMap;
 
 /// An instruction that waits for other ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::backend::cuda) struct WaitMark {
     /// Index of the instruction in the plan.
-    pub(in crate::backend::cuda) inst: usize,
+    pub(in crate::backend::cuda) inst: InstId,
     /// Index in [`Schedule::steps`] of the first call of it that waits.
     pub(in crate::backend::cuda) first: usize,
     /// Index of the last one.
@@ -117,17 +118,21 @@ mod tests {
     use super::super::Signal;
     use super::*;
 
-    fn awaits(stream: usize, inst: usize) -> Step {
-        Step { call: Call::Signal { signals: vec![Signal::Await { flag: 0 }] }, stream, inst }
+    fn awaits(stream: usize, inst: u32) -> Step {
+        Step {
+            call: Call::Signal { signals: vec![Signal::Await { flag: 0 }] },
+            stream,
+            inst: InstId(inst),
+        }
     }
 
-    fn raises(stream: usize, inst: usize) -> Step {
+    fn raises(stream: usize, inst: u32) -> Step {
         let signals = vec![Signal::Raise { rank: 1, flag: 0 }];
-        Step { call: Call::Signal { signals }, stream, inst }
+        Step { call: Call::Signal { signals }, stream, inst: InstId(inst) }
     }
 
-    fn record(event: usize, stream: usize, inst: usize) -> Step {
-        Step { call: Call::Record { event }, stream, inst }
+    fn record(event: usize, stream: usize, inst: u32) -> Step {
+        Step { call: Call::Record { event }, stream, inst: InstId(inst) }
     }
 
     fn marked(steps: Vec<Step>, events: usize, every: usize) -> Schedule {
@@ -141,7 +146,10 @@ mod tests {
         let steps = vec![record(0, 0, 0), awaits(1, 4), record(1, 1, 5), raises(0, 6)];
         let found = marked(steps.clone(), 2, 1);
         assert_eq!((&found.steps, found.events), (&steps, 2));
-        assert_eq!(waits(&steps), [WaitMark { inst: 4, first: 1, last: 1, event: Some(1) }]);
+        assert_eq!(
+            waits(&steps),
+            [WaitMark { inst: InstId(4), first: 1, last: 1, event: Some(1) }]
+        );
     }
 
     #[test]
@@ -160,9 +168,9 @@ mod tests {
         expected.insert(5, record(8, 1, 3));
         assert_eq!((&found.steps, found.events), (&expected, 9));
         let expected = [
-            WaitMark { inst: 1, first: 0, last: 1, event: Some(7) },
-            WaitMark { inst: 3, first: 4, last: 4, event: Some(8) },
-            WaitMark { inst: 4, first: 6, last: 6, event: None },
+            WaitMark { inst: InstId(1), first: 0, last: 1, event: Some(7) },
+            WaitMark { inst: InstId(3), first: 4, last: 4, event: Some(8) },
+            WaitMark { inst: InstId(4), first: 6, last: 6, event: None },
         ];
         assert_eq!(waits(&found.steps), expected);
     }

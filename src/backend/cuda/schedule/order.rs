@@ -127,9 +127,10 @@ impl<'s> Followed<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::InstId;
 
     fn schedule(steps: Vec<(Call, usize)>) -> Schedule {
-        let step = |(call, stream)| Step { call, stream, inst: 0 };
+        let step = |(call, stream)| Step { call, stream, inst: InstId(0) };
         let steps = steps.into_iter().map(step).collect();
         Schedule { steps, streams: 2, events: 1, ..Schedule::default() }
     }
@@ -143,8 +144,8 @@ mod tests {
         let raise = Signal::Raise { rank: 1, flag: 0 };
         let (wait, lower) = (Signal::Await { flag: 3 }, Signal::Lower { flag: 3 });
         let steps = vec![
-            Step { call: signals([raise, raise, wait, lower, wait]), stream: 1, inst: 7 },
-            Step { call: Call::Record { event: 0 }, stream: 0, inst: 8 },
+            Step { call: signals([raise, raise, wait, lower, wait]), stream: 1, inst: InstId(7) },
+            Step { call: Call::Record { event: 0 }, stream: 0, inst: InstId(8) },
         ];
         let calls: Vec<Call> = split(steps).into_iter().map(|step| step.call).collect();
         let parts = [signals([raise, raise]), signals([wait, lower]), signals([wait])];

@@ -82,8 +82,8 @@ fn messages_have_a_largest_size() {
         peers.gather("start", &vec![0; size]).unwrap_err()
     });
     let why = format!("`start` is {} bytes, and may be {SMALL}", SMALL + 1);
-    assert_eq!(results[1], ExchangeError::Broken { why: why.clone() });
-    assert_eq!(results[0], ExchangeError::Broken { why });
+    assert_eq!(results[1], ControlPlaneError::Broken { why: why.clone() });
+    assert_eq!(results[0], ControlPlaneError::Broken { why });
 }
 
 /// Rank 0, or another rank, as one sees it that sends frames of its own choice: how that one is refused.
@@ -107,7 +107,7 @@ fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(Kind, &[u
     let until = Instant::now() + LONG;
     loop {
         match peers.failed() {
-            Some(ExchangeError::Lost { how, .. }) => return how,
+            Some(ControlPlaneError::Lost { how, .. }) => return how,
             Some(other) => panic!("{other:?}"),
             None => assert!(Instant::now() < until, "not refused"),
         }
@@ -182,7 +182,9 @@ fn relays_that_alter_are_found_out() {
             None
         });
         for error in results {
-            let Some(ExchangeError::Altered { rank: 1, how }) = &error else { panic!("{error:?}") };
+            let Some(ControlPlaneError::Altered { rank: 1, how }) = &error else {
+                panic!("{error:?}")
+            };
             assert!(how.contains(expected), "{how}");
             assert_eq!(error.as_ref().unwrap().diag().code, "H0670");
         }
@@ -247,7 +249,7 @@ fn a_failure_is_heard_by_all() {
         _ => Some(peers.gather("step", &[]).unwrap_err()),
     });
     let why = "H0601\n\nno file".to_owned();
-    let expected = Some(ExchangeError::Failed { rank: 2, why });
+    let expected = Some(ControlPlaneError::Failed { rank: 2, why });
     assert_eq!(results, [expected.clone(), expected.clone(), None, expected]);
 }
 
@@ -260,7 +262,10 @@ fn a_rank_that_is_gone_is_named_by_all() {
             (peers.rank() != gone).then(|| peers.gather("step", &[]).unwrap_err())
         });
         for error in results.into_iter().flatten() {
-            assert!(matches!(error, ExchangeError::Lost { rank, .. } if rank == gone), "{error:?}");
+            assert!(
+                matches!(error, ControlPlaneError::Lost { rank, .. } if rank == gone),
+                "{error:?}"
+            );
         }
     }
 }
@@ -278,7 +283,7 @@ fn a_rank_that_does_not_come_is_named_by_all() {
         peers.gather("tune", &[]).unwrap_err()
     });
     let what = "tune".to_owned();
-    let late = ExchangeError::Late { ranks: vec![1], what, timeout };
+    let late = ControlPlaneError::Late { ranks: vec![1], what, timeout };
     assert!(results.iter().all(|error| *error == late), "{results:?}");
 }
 
@@ -288,7 +293,7 @@ fn ranks_at_different_steps() {
         let what = if peers.rank() == 0 { "load" } else { "tune" };
         peers.gather(what, &[]).unwrap_err()
     });
-    assert!(results.iter().all(|error| matches!(error, ExchangeError::Broken { .. })));
+    assert!(results.iter().all(|error| matches!(error, ControlPlaneError::Broken { .. })));
 }
 
 /// What rank 0 has, it has: a process that ends afterwards is no failure.

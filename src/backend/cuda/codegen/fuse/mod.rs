@@ -11,7 +11,10 @@ mod redirect;
 
 use super::alias;
 use super::types::{Class, class};
-use crate::plan::{BufferId, BufferKind, Fold, Function, Gemm, InstKind, Kernel, Plan, Step, View};
+use crate::ir::IdVec;
+use crate::plan::{
+    BufferId, BufferKind, Fold, Function, Gemm, InstId, InstKind, Kernel, Plan, Step, View,
+};
 use absorb::absorb;
 use redirect::{Redirected, redirect};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,13 +24,13 @@ use smallvec::{SmallVec, smallvec};
 #[derive(Clone, PartialEq, Debug)]
 pub enum Fused {
     /// The instruction at this position.
-    Inst(usize),
+    Inst(InstId),
     /// A pointwise kernel.
     Kernel {
         /// What it computes.
         kernel: Box<Kernel>,
         /// Positions of the instructions in it; it has the stream and the origin of the last one.
-        of: Vec<usize>,
+        of: Vec<InstId>,
     },
     /// A reduction of a pointwise kernel's results, which are not stored ([`super::reduce_of`]).
     Reduce {
@@ -40,16 +43,16 @@ pub enum Fused {
         /// Where to.
         output: View,
         /// Positions of the instructions in it; it has the stream and the origin of the last one.
-        of: Vec<usize>,
+        of: Vec<InstId>,
     },
     /// A product that reads or writes elsewhere than in the plan, so that copies are not needed.
     Gemm {
         /// The product.
         gemm: Box<Gemm>,
         /// Its position, which gives stream and origin.
-        at: usize,
+        at: InstId,
         /// Positions of the copies.
-        of: Vec<usize>,
+        of: Vec<InstId>,
     },
 }
 
@@ -58,7 +61,7 @@ struct Item {
     /// What it computes for each element; `None` for what takes no part.
     kernel: Option<Kernel>,
     /// The instructions in it.
-    of: Vec<usize>,
+    of: Vec<InstId>,
     /// Whether it has moved into others.
     gone: bool,
 }
@@ -67,7 +70,7 @@ struct Item {
 /// longer needed are left out.
 pub fn fuse(plan: &Plan) -> Vec<Fused> {
     let mut fusion = Fusion::new(plan);
-    for position in 0..plan.insts.len() {
+    for (position, _) in plan.cursor() {
         fusion.disperse(position);
     }
     fusion.finish()
@@ -75,25 +78,25 @@ pub fn fuse(plan: &Plan) -> Vec<Fused> {
 
 struct Fusion<'p> {
     plan: &'p Plan,
-    items: Vec<Item>,
+    items: IdVec<InstId, Item>,
     /// Positions that read or write each buffer.
-    readers: FxHashMap<BufferId, Vec<usize>>,
+    readers: FxHashMap<BufferId, Vec<InstId>>,
     writers: FxHashMap<BufferId, usize>,
     outputs: FxHashSet<BufferId>,
     /// Buffers that nothing touches any more.
     dead: FxHashSet<BufferId>,
     /// Where a buffer is read last, if that is later than in the plan.
-    needed: FxHashMap<BufferId, usize>,
+    needed: FxHashMap<BufferId, InstId>,
     redirected: Redirected,
 }
 
 impl<'p> Fusion<'p> {
     fn new(plan: &'p Plan) -> Self {
         let redirected = redirect(plan);
-        let mut readers: FxHashMap<BufferId, Vec<usize>> = FxHashMap::default();
+        let mut readers: FxHashMap<BufferId, Vec<InstId>> = FxHashMap::default();
         let mut writers: FxHashMap<BufferId, usize> = FxHashMap::default();
-        let mut items = Vec::new();
-        for (position, inst) in plan.insts.iter().enumerate() {
+        let mut items = IdVec::default();
+        for (position, inst) in plan.cursor() {
             if redirected.gone.contains(&position) {
                 items.push(Item { kernel: None, of: Vec::new(), gone: true });
                 continue;
@@ -118,14 +121,14 @@ impl<'p> Fusion<'p> {
     }
 
     /// Moves a kernel into all that read its result, if they can take it.
-    fn disperse(&mut self, position: usize) {
+    fn disperse(&mut self, position: InstId) {
         let Some((kernel, readers)) = self.movable(position) else { return };
         let repeats = readers.len() > 1 && !is_cheap(&kernel);
         let mut taken = Vec::new();
         for &reader in &readers {
             let consumer = self.items[reader].kernel.as_ref();
             let merged = consumer.and_then(|consumer| absorb(consumer, &kernel));
-            let written = self.plan.insts[reader].kind.writes();
+            let written = self.plan.inst(reader).kind.writes();
             match merged {
                 Some(merged) if !repeats && fits(&merged, written) => taken.push(merged),
                 _ => return,
@@ -146,7 +149,7 @@ impl<'p> Fusion<'p> {
             list.sort_unstable();
             list.dedup();
             let last = readers.last().copied().unwrap_or(position);
-            let needed = self.needed.entry(view.buffer).or_default();
+            let needed = self.needed.entry(view.buffer).or_insert(last);
             *needed = last.max(*needed);
         }
         self.items[position].gone = true;
@@ -154,10 +157,10 @@ impl<'p> Fusion<'p> {
     }
 
     /// The kernel at a position and the positions that read its result, if it may move to all of them.
-    fn movable(&self, position: usize) -> Option<(Kernel, Vec<usize>)> {
+    fn movable(&self, position: InstId) -> Option<(Kernel, Vec<InstId>)> {
         let (plan, item) = (self.plan, &self.items[position]);
         let stores =
-            matches!(plan.insts[position].kind, InstKind::Kernel(_) | InstKind::Copy { .. });
+            matches!(plan.inst(position).kind, InstKind::Kernel(_) | InstKind::Copy { .. });
         let kernel = item.kernel.as_ref().filter(|_| stores)?;
         let buffer = kernel.output.buffer;
         let private = !matches!(plan.buffers[buffer].kind, BufferKind::Input(_))
@@ -165,17 +168,19 @@ impl<'p> Fusion<'p> {
             && self.writers.get(&buffer) == Some(&1);
         let readers = self.readers.get(&buffer).filter(|_| private)?.clone();
         let (&first, &last) = (readers.first()?, readers.last()?);
-        let stream = plan.insts[position].stream;
-        let here = |&reader: &usize| plan.insts[reader].stream == stream;
+        let stream = plan.inst(position).stream;
+        let here = |&reader: &InstId| plan.inst(reader).stream == stream;
         let moves = first > position
             && readers.iter().all(here)
-            && (position + 1..last).all(|between| self.passes(kernel, position, between));
+            && plan
+                .cursor_between(position, last)
+                .all(|(between, _)| self.passes(kernel, position, between));
         moves.then(|| (kernel.clone(), readers))
     }
 
     /// Whether a kernel may move across the instruction at a position.
-    fn passes(&self, kernel: &Kernel, position: usize, between: usize) -> bool {
-        let (own, inst) = (self.plan.insts[position].stream, &self.plan.insts[between]);
+    fn passes(&self, kernel: &Kernel, position: InstId, between: InstId) -> bool {
+        let (own, inst) = (self.plan.inst(position).stream, self.plan.inst(between));
         let reads = |buffer: BufferId| kernel.inputs.iter().any(|view| view.buffer == buffer);
         match &inst.kind {
             InstKind::Free { buffer } => inst.stream == own || !reads(*buffer),
@@ -188,19 +193,19 @@ impl<'p> Fusion<'p> {
     }
 
     /// What the instruction at a position writes by now.
-    fn written(&self, position: usize) -> Option<&View> {
+    fn written(&self, position: InstId) -> Option<&View> {
         match self.redirected.products.get(&position) {
             Some((gemm, _)) => Some(&gemm.out),
             None if self.redirected.gone.contains(&position) => None,
-            None => self.plan.insts[position].kind.writes(),
+            None => self.plan.inst(position).kind.writes(),
         }
     }
 
     /// What is left, in order.
     fn finish(mut self) -> Vec<Fused> {
-        let mut later: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        let mut later: FxHashMap<InstId, Vec<InstId>> = FxHashMap::default();
         let mut fused = Vec::new();
-        for (position, inst) in self.plan.insts.iter().enumerate() {
+        for (position, inst) in self.plan.cursor() {
             match inst.kind {
                 InstKind::Alloc { buffer } | InstKind::Free { buffer }
                     if self.dead.contains(&buffer) => {}
@@ -217,7 +222,7 @@ impl<'p> Fusion<'p> {
         fused
     }
 
-    fn item(&mut self, position: usize) -> Option<Fused> {
+    fn item(&mut self, position: InstId) -> Option<Fused> {
         let item = &mut self.items[position];
         let of = std::mem::take(&mut item.of);
         if item.gone {
@@ -230,7 +235,7 @@ impl<'p> Fusion<'p> {
             return Some(Fused::Inst(position));
         };
         let kernel = Box::new(kernel);
-        Some(match &self.plan.insts[position].kind {
+        Some(match &self.plan.inst(position).kind {
             InstKind::Reduce { op, axes, output, .. } => {
                 Fused::Reduce { kernel, op: *op, axes: axes.clone(), output: output.clone(), of }
             }

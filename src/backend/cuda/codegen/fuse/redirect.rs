@@ -12,21 +12,21 @@
 //! and nothing writes what was copied from after the copy.
 
 use super::alias::{self, same};
-use crate::plan::{BufferId, BufferKind, Dim, Gemm, InstKind, Plan, View};
+use crate::plan::{BufferId, BufferKind, Dim, Gemm, InstId, InstKind, Plan, View};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What changes.
 #[derive(Default)]
 pub(super) struct Redirected {
     /// Products with their new operands, and the positions of the copies that they replace.
-    pub(super) products: FxHashMap<usize, (Gemm, Vec<usize>)>,
+    pub(super) products: FxHashMap<InstId, (Gemm, Vec<InstId>)>,
     /// Copies that are not made.
-    pub(super) gone: FxHashSet<usize>,
+    pub(super) gone: FxHashSet<InstId>,
 }
 
 /// One look at a buffer.
 struct Access<'p> {
-    position: usize,
+    position: InstId,
     view: &'p View,
     writes: bool,
 }
@@ -40,14 +40,14 @@ struct Redirect<'p> {
 /// Finds the copies of a plan that need not be made.
 pub(super) fn redirect(plan: &Plan) -> Redirected {
     let mut accesses: FxHashMap<BufferId, Vec<Access<'_>>> = FxHashMap::default();
-    for (position, inst) in plan.insts.iter().enumerate() {
+    for (position, inst) in plan.cursor() {
         let reads = inst.kind.reads().into_iter().map(|view| (view, false));
         for (view, writes) in reads.chain(inst.kind.writes().map(|view| (view, true))) {
             accesses.entry(view.buffer).or_default().push(Access { position, view, writes });
         }
     }
     let mut redirect = Redirect { plan, accesses, found: Redirected::default() };
-    for (position, inst) in plan.insts.iter().enumerate() {
+    for (position, inst) in plan.cursor() {
         if let InstKind::Copy { src, dst } = &inst.kind
             && src.is_contiguous()
             && dst.is_contiguous()
@@ -61,7 +61,7 @@ pub(super) fn redirect(plan: &Plan) -> Redirected {
 
 impl Redirect<'_> {
     /// Lets the product whose result is copied write to the copy's place.
-    fn result(&mut self, copy: usize, src: &View, dst: &View) -> bool {
+    fn result(&mut self, copy: InstId, src: &View, dst: &View) -> bool {
         let Some([made, read]) = self.touching(src).and_then(|all| <[_; 2]>::try_from(all).ok())
         else {
             return false;
@@ -71,8 +71,11 @@ impl Redirect<'_> {
         let Some(gemm) = self.product(product).filter(|_| private && product < copy) else {
             return false;
         };
-        let straight = self.plan.insts[product].stream == self.plan.insts[copy].stream
-            && (product + 1..copy).all(|between| self.is_apart(between, copy, dst));
+        let straight = self.plan.inst(product).stream == self.plan.inst(copy).stream
+            && self
+                .plan
+                .cursor_between(product, copy)
+                .all(|(between, _)| self.is_apart(between, copy, dst));
         let Some(out) = moved(&gemm.out, src, dst).filter(|_| straight) else { return false };
         let apart = [&gemm.a, &gemm.b]
             .into_iter()
@@ -86,8 +89,8 @@ impl Redirect<'_> {
     }
 
     /// Lets the products that read a copy, and nothing else does, read what it is a copy of.
-    fn factor(&mut self, copy: usize, src: &View, dst: &View) {
-        let stream = self.plan.insts[copy].stream;
+    fn factor(&mut self, copy: InstId, src: &View, dst: &View) {
+        let stream = self.plan.inst(copy).stream;
         let Some(all) = self.touching(dst).filter(|_| self.is_private(dst.buffer)) else { return };
         let stays = self.accesses.get(&src.buffer).is_none_or(|all| {
             let mut after = all.iter().filter(|access| access.writes && access.position > copy);
@@ -96,12 +99,12 @@ impl Redirect<'_> {
         if !stays || all.len() < 2 {
             return;
         }
-        let mut changed: Vec<(usize, Gemm)> = Vec::new();
+        let mut changed: Vec<(InstId, Gemm)> = Vec::new();
         for (position, writes) in all {
             if position == copy && writes {
                 continue;
             }
-            let here = !writes && position > copy && self.plan.insts[position].stream == stream;
+            let here = !writes && position > copy && self.plan.inst(position).stream == stream;
             let known = changed.iter().position(|(other, _)| *other == position);
             let gemm = match known {
                 Some(at) => Some(changed.swap_remove(at).1),
@@ -118,7 +121,7 @@ impl Redirect<'_> {
         }
     }
 
-    fn replace(&mut self, product: usize, gemm: Gemm, copy: usize) {
+    fn replace(&mut self, product: InstId, gemm: Gemm, copy: InstId) {
         let entry =
             self.found.products.entry(product).or_insert_with(|| (gemm.clone(), Vec::new()));
         entry.0 = gemm;
@@ -127,8 +130,8 @@ impl Redirect<'_> {
     }
 
     /// A product as it is by now.
-    fn product(&self, position: usize) -> Option<Gemm> {
-        match (self.found.products.get(&position), &self.plan.insts[position].kind) {
+    fn product(&self, position: InstId) -> Option<Gemm> {
+        match (self.found.products.get(&position), &self.plan.inst(position).kind) {
             (Some((gemm, _)), _) => Some(gemm.clone()),
             (None, InstKind::Gemm(gemm)) => Some((**gemm).clone()),
             (None, _) => None,
@@ -142,7 +145,7 @@ impl Redirect<'_> {
 
     /// Positions that touch any element of a view, and whether they write; `None` if one of them touches
     /// other elements too.
-    fn touching(&self, view: &View) -> Option<Vec<(usize, bool)>> {
+    fn touching(&self, view: &View) -> Option<Vec<(InstId, bool)>> {
         let all = self.accesses.get(&view.buffer)?.iter();
         let near = all.filter(|access| !alias::disjoint(access.view, view));
         near.map(|access| same(access.view, view).then_some((access.position, access.writes)))
@@ -151,9 +154,9 @@ impl Redirect<'_> {
 
     /// Whether an instruction between a product and the copy of its result keeps off the copy's stream,
     /// or at least off its place and off other streams.
-    fn is_apart(&self, between: usize, copy: usize, dst: &View) -> bool {
-        let inst = &self.plan.insts[between];
-        if inst.stream != self.plan.insts[copy].stream {
+    fn is_apart(&self, between: InstId, copy: InstId, dst: &View) -> bool {
+        let inst = self.plan.inst(between);
+        if inst.stream != self.plan.inst(copy).stream {
             return true;
         }
         let mut views = inst.kind.reads().into_iter().chain(inst.kind.writes());

@@ -1,12 +1,12 @@
-//! What the processes of a run tell each other, outside of the hot loop.
+//! The control plane: what the processes of a run tell each other, outside of the hot loop.
 //!
 //! A program may run with all ranks in one process, or with one process a rank. In the second case the
-//! caller brings an [`Exchange`]: the library opens no connection itself. `hir-run` has one over TCP, a
+//! caller brings a [`ControlPlane`]: the library opens no connection itself. `hir-run` has one over TCP, a
 //! program that lives under MPI or `torch.distributed` can wrap what it has.
 //!
 //! The rule that keeps everybody from waiting for the dead: a process that fails calls
-//! [`Exchange::fail`] before it gives up, and whoever waits in [`Exchange::gather`], or looks at
-//! [`Exchange::failed`] while its device works, ends with that.
+//! [`ControlPlane::fail`] before it gives up, and whoever waits in [`ControlPlane::gather`], or looks at
+//! [`ControlPlane::failed`] while its device works, ends with that.
 
 use crate::diag::{Diag, Label, Span, codes};
 use crate::lower::Prepared;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Talks to the other processes of a run, one a rank.
-pub trait Exchange: Send + Sync {
+pub trait ControlPlane: Send + Sync {
     /// The rank of this process.
     fn rank(&self) -> u32;
     /// Number of processes.
@@ -26,17 +26,17 @@ pub trait Exchange: Send + Sync {
     ///
     /// # Errors
     /// Within the time limit, if a process does not come, fails or is lost.
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError>;
-    /// Tells the others that this process gives up, and why ([`report`] makes the text).
+    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError>;
+    /// Tells the others that this process gives up, and why ([`failure_report`] makes the text).
     fn fail(&self, why: &str);
     /// What was first heard of a process that failed or was lost. Asked in a spinning loop, so it has
     /// to be cheap while the answer is `None`.
-    fn failed(&self) -> Option<ExchangeError>;
+    fn failed(&self) -> Option<ControlPlaneError>;
 }
 
 /// Why the processes cannot go on together.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ExchangeError {
+pub enum ControlPlaneError {
     /// Ranks that did not come to a step in time.
     Late {
         /// Who.
@@ -64,7 +64,7 @@ pub enum ExchangeError {
     Failed {
         /// Its rank.
         rank: u32,
-        /// What it handed to [`Exchange::fail`].
+        /// What it handed to [`ControlPlane::fail`].
         why: String,
     },
     /// Processes at different steps, or messages that make no sense.
@@ -74,26 +74,26 @@ pub enum ExchangeError {
     },
 }
 
-impl ExchangeError {
+impl ControlPlaneError {
     /// As a diagnostic; with the place of another process's error if that told one.
     pub fn diag(&self) -> Diag {
         match self {
-            ExchangeError::Late { ranks, what, timeout } => Diag::global(
+            ControlPlaneError::Late { ranks, what, timeout } => Diag::global(
                 codes::PROCESS_LATE,
-                format!("{} did not come to `{what}` within {} ms", names(ranks), timeout.as_millis()),
+                format!("{} did not come to `{what}` within {} ms", rank_list(ranks), timeout.as_millis()),
             )
             .note("look at what these ranks printed last; `--timeout-ms` sets how long they are waited for"),
-            ExchangeError::Lost { rank, how } => {
+            ControlPlaneError::Lost { rank, how } => {
                 Diag::global(codes::PROCESS, format!("rank {rank} is lost: {how}"))
                     .note("look at what this rank printed last, and whether its host or the launcher ended it")
             }
-            ExchangeError::Altered { rank, how } => {
+            ControlPlaneError::Altered { rank, how } => {
                 let message = format!("messages of rank {rank} were changed on the way: {how}");
                 Diag::global(codes::ALTERED, message)
                     .note("somebody between the hosts alters what the processes send; nothing of it was used, and the run ends without results")
             }
-            ExchangeError::Failed { rank, why } => reported(*rank, why),
-            ExchangeError::Broken { why } => Diag::global(codes::EXCHANGE, why.clone())
+            ControlPlaneError::Failed { rank, why } => reported_failure(*rank, why),
+            ControlPlaneError::Broken { why } => Diag::global(codes::EXCHANGE, why.clone())
                 .note("start the same version of the program on all ranks"),
         }
     }
@@ -105,7 +105,7 @@ pub fn is_known_to_all(diag: &Diag) -> bool {
 }
 
 /// `rank 2`, `ranks 1, 2 and 3`.
-pub fn names(ranks: &[u32]) -> String {
+pub fn rank_list(ranks: &[u32]) -> String {
     let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
     match list.split_last() {
         None => "no rank".to_owned(),
@@ -114,21 +114,24 @@ pub fn names(ranks: &[u32]) -> String {
     }
 }
 
-/// The first of these errors as a text for [`Exchange::fail`]: lines of code, place, message and notes.
-pub fn report(diags: &[Diag]) -> String {
+/// The first of these errors as a text for [`ControlPlane::fail`]: lines of code, place, message and notes.
+pub fn failure_report(diags: &[Diag]) -> String {
     let Some(diag) = diags.first() else { return String::new() };
-    let line = |text: &str| text.replace('\n', " ");
     let place = diag
         .primary
         .as_ref()
         .map_or_else(String::new, |label| format!("{}-{}", label.span.start, label.span.end));
-    let mut lines = vec![diag.code.to_owned(), place, line(&diag.message)];
-    lines.extend(diag.notes.iter().map(|note| line(note)));
+    let mut lines = vec![diag.code.to_owned(), place, one_line(&diag.message)];
+    lines.extend(diag.notes.iter().map(|note| one_line(note)));
     lines.join("\n")
 }
 
-/// What another process reported; all processes have the same text, so its place is a place here.
-fn reported(rank: u32, why: &str) -> Diag {
+fn one_line(text: &str) -> String {
+    text.replace('\n', " ")
+}
+
+/// The failure that another process reported; all processes have the same text, so its place is a place here.
+fn reported_failure(rank: u32, why: &str) -> Diag {
     let mut lines = why.lines();
     let (code, place) = (lines.next().unwrap_or("?"), lines.next().unwrap_or(""));
     let message = lines.next().unwrap_or("it gave up");
@@ -143,25 +146,25 @@ fn reported(rank: u32, why: &str) -> Diag {
 }
 
 /// Ends a step on all processes: what failed here is told to the others, what failed there comes back.
-/// Without an exchange this process is alone and the result stays as it is.
+/// Without a control plane this process is alone and the result stays as it is.
 ///
 /// # Errors
 /// This process's own, or one ([`codes::PROCESS`] or [`codes::PROCESS_LATE`]) about the others.
-pub fn agree<T>(
-    exchange: Option<&dyn Exchange>,
+pub fn agree_on_step<T>(
+    control_plane: Option<&dyn ControlPlane>,
     what: &str,
     result: Result<T, Vec<Diag>>,
 ) -> Result<T, Vec<Diag>> {
-    let Some(exchange) = exchange else { return result };
+    let Some(control_plane) = control_plane else { return result };
     match result {
         Ok(value) => {
-            exchange.gather(what, &[]).map_err(|error| vec![error.diag()])?;
+            control_plane.gather(what, &[]).map_err(|error| vec![error.diag()])?;
             Ok(value)
         }
         Err(diags) => {
             // What came from a peer is known to all already.
             if !diags.first().is_some_and(is_known_to_all) {
-                exchange.fail(&report(&diags));
+                control_plane.fail(&failure_report(&diags));
             }
             Err(diags)
         }
@@ -171,13 +174,13 @@ pub fn agree<T>(
 /// Refuses another number of processes than the program has ranks.
 ///
 /// # Errors
-/// If there is an exchange, and not one process a rank.
+/// If there is a control plane, and not one process a rank.
 pub fn check_process_count(
     prepared: &Prepared,
-    exchange: Option<&dyn Exchange>,
+    control_plane: Option<&dyn ControlPlane>,
 ) -> Result<(), Vec<Diag>> {
-    let Some(exchange) = exchange else { return Ok(()) };
-    let (world, ranks) = (exchange.world(), prepared.plans.len());
+    let Some(control_plane) = control_plane else { return Ok(()) };
+    let (world, ranks) = (control_plane.world(), prepared.plans.len());
     if world as usize == ranks {
         return Ok(());
     }
@@ -198,7 +201,7 @@ pub fn check_process_count(
 }
 
 /// Ranks as threads of one process: for tests, and for callers that start a thread a rank themselves.
-pub struct Threads {
+pub struct ThreadControlPlane {
     rank: u32,
     world: u32,
     timeout: Duration,
@@ -218,10 +221,10 @@ struct Meeting {
     messages: Vec<Option<Vec<u8>>>,
     rounds: u64,
     ended: Vec<Vec<u8>>,
-    failed: Option<ExchangeError>,
+    failed: Option<ControlPlaneError>,
 }
 
-impl Threads {
+impl ThreadControlPlane {
     /// One for each of `world` ranks, which wait up to `timeout` for each other.
     pub fn new(world: u32, timeout: Duration) -> Vec<Self> {
         let shared = Arc::new(Shared::default());
@@ -239,13 +242,13 @@ impl Shared {
 
 impl Meeting {
     /// Adds a message; the last of a step ends it.
-    fn add(&mut self, rank: u32, what: &str, message: &[u8]) -> Result<(), ExchangeError> {
+    fn add(&mut self, rank: u32, what: &str, message: &[u8]) -> Result<(), ControlPlaneError> {
         if self.messages.iter().all(Option::is_none) {
             what.clone_into(&mut self.what);
         }
         if self.what != what {
             let why = format!("rank {rank} is at `{what}`, others are at `{}`", self.what);
-            return Err(ExchangeError::Broken { why });
+            return Err(ControlPlaneError::Broken { why });
         }
         if let Some(place) = self.messages.get_mut(rank as usize) {
             *place = Some(message.to_vec());
@@ -263,7 +266,7 @@ impl Meeting {
     }
 }
 
-impl Exchange for Threads {
+impl ControlPlane for ThreadControlPlane {
     fn rank(&self) -> u32 {
         self.rank
     }
@@ -273,7 +276,7 @@ impl Exchange for Threads {
     fn host(&self) -> String {
         "this process".to_owned()
     }
-    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
+    fn gather(&self, what: &str, message: &[u8]) -> Result<Vec<Vec<u8>>, ControlPlaneError> {
         let deadline = Instant::now() + self.timeout;
         let mut state = self.shared.lock();
         let round = state.rounds;
@@ -286,7 +289,7 @@ impl Exchange for Threads {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let (ranks, timeout) = (state.absent(), self.timeout);
-                return Err(ExchangeError::Late { ranks, what: what.to_owned(), timeout });
+                return Err(ControlPlaneError::Late { ranks, what: what.to_owned(), timeout });
             }
             let waited = self.shared.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
@@ -294,11 +297,11 @@ impl Exchange for Threads {
         Ok(state.ended.clone())
     }
     fn fail(&self, why: &str) {
-        let error = ExchangeError::Failed { rank: self.rank, why: why.to_owned() };
+        let error = ControlPlaneError::Failed { rank: self.rank, why: why.to_owned() };
         self.shared.lock().failed.get_or_insert(error);
         self.shared.changed.notify_all();
     }
-    fn failed(&self) -> Option<ExchangeError> {
+    fn failed(&self) -> Option<ControlPlaneError> {
         self.shared.lock().failed.clone()
     }
 }
@@ -313,9 +316,9 @@ mod tests {
     fn on_all<T: Send>(
         world: u32,
         timeout: Duration,
-        work: impl Fn(&Threads) -> T + Sync,
+        work: impl Fn(&ThreadControlPlane) -> T + Sync,
     ) -> Vec<T> {
-        let ranks = Threads::new(world, timeout);
+        let ranks = ThreadControlPlane::new(world, timeout);
         std::thread::scope(|scope| {
             let threads: Vec<_> = ranks.iter().map(|rank| scope.spawn(|| work(rank))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -342,7 +345,7 @@ mod tests {
             let span = Span { start: 7, end: 9 };
             let full = || Diag::error("H0521", span, "no device memory").note("rank 1, in `Set`");
             let result = if rank.rank() == 1 { Err(vec![full()]) } else { Ok(()) };
-            agree(Some(rank), "load", result).unwrap_err().remove(0)
+            agree_on_step(Some(rank), "load", result).unwrap_err().remove(0)
         });
         assert_eq!((found[1].code, found[1].message.as_str()), ("H0521", "no device memory"));
         for other in [&found[0], &found[2]] {
@@ -369,27 +372,27 @@ mod tests {
         let found = on_all(2, LONG, |rank| {
             let what = if rank.rank() == 0 { "load" } else { "tune" };
             rank.gather(what, &[])
-                .inspect_err(|error| rank.fail(&report(&[error.diag()])))
+                .inspect_err(|error| rank.fail(&failure_report(&[error.diag()])))
                 .unwrap_err()
         });
-        let broken = found.iter().find(|error| matches!(error, ExchangeError::Broken { .. }));
+        let broken = found.iter().find(|error| matches!(error, ControlPlaneError::Broken { .. }));
         assert_eq!(broken.unwrap().diag().code, "H0532");
-        assert!(found.iter().any(|error| matches!(error, ExchangeError::Failed { .. })));
+        assert!(found.iter().any(|error| matches!(error, ControlPlaneError::Failed { .. })));
     }
 
     #[test]
     fn reports_of_others_may_be_anything() {
         for why in ["", "\n\n\n", "H0521", "H0521\n3-x\nfull", "H0521\n99999999999-4"] {
-            let diag = ExchangeError::Failed { rank: 3, why: why.to_owned() }.diag();
+            let diag = ControlPlaneError::Failed { rank: 3, why: why.to_owned() }.diag();
             assert!(diag.message.starts_with("rank 3 failed"), "{}", diag.message);
             assert_eq!(diag.primary, None);
         }
-        let lost = ExchangeError::Lost { rank: 2, how: "its connection closed".to_owned() };
+        let lost = ControlPlaneError::Lost { rank: 2, how: "its connection closed".to_owned() };
         assert_eq!(lost.diag().message, "rank 2 is lost: its connection closed");
     }
 
     #[test]
     fn alone_nothing_is_asked() {
-        assert_eq!(agree(None, "load", Ok(1)), Ok(1));
+        assert_eq!(agree_on_step(None, "load", Ok(1)), Ok(1));
     }
 }
