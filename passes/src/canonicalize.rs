@@ -3,11 +3,10 @@
 //! Four steps: fold scalar expressions, take constant branches and drop loops that never run
 //! ([`Regions`] says what may go), drop stream changes and waits without effect, drop what is empty.
 
-use crate::codes;
-use crate::fold::Folder;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::rewrite;
-use crate::storage::{Access, accesses, described, interface, walk_all};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::fold::Folder;
+use crate::support::rewrite;
+use crate::support::storage::{Access, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
@@ -16,6 +15,11 @@ use hostir::ir::{
 };
 use hostir::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// canonicalize: what it simplified.
+const SIMPLIFIED: &str = "H0311";
+/// canonicalize: what it had to leave.
+const NOT_SIMPLIFIED: &str = "H0312";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -32,7 +36,7 @@ pub(crate) const PASS: PassInfo = PassInfo {
 
 What a removed branch alone defines or posts and something else needs keeps the branch. Extents of tensors
 are left as they are.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "ops-folded", help: "ops with a scalar that became simpler" },
@@ -94,7 +98,7 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
             cx.remark(|| {
                 let program = edit.program();
                 let text = format!("folded a scalar of `{}`", program.op(id).kind.spec().name);
-                Diag::error(codes::SIMPLIFIED, program.op_span(id), text)
+                Diag::error(SIMPLIFIED, program.op_span(id), text)
             });
         }
     }
@@ -305,7 +309,7 @@ fn removal(program: &Program, op: OpId) -> Diag {
         "`{}` was simplified: its bounds or condition are constant",
         program.op(op).kind.spec().name
     );
-    Diag::error(codes::SIMPLIFIED, program.op_span(op), text)
+    Diag::error(SIMPLIFIED, program.op_span(op), text)
 }
 
 fn obstacle(program: &Program, op: OpId) -> Diag {
@@ -313,7 +317,7 @@ fn obstacle(program: &Program, op: OpId) -> Diag {
     let text = format!(
         "`{name}` stays although part of it never runs: that part defines what is used elsewhere"
     );
-    Diag::error(codes::NOT_SIMPLIFIED, program.op_span(op), text)
+    Diag::error(NOT_SIMPLIFIED, program.op_span(op), text)
 }
 
 /// Something that ops define and others name.

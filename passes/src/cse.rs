@@ -4,10 +4,9 @@
 //! enough. One forward walk keeps, for each block, the ops whose results still hold, and when each
 //! tensor was last written and bound; [`Facts`] answers what needs the whole program.
 
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::rewrite;
-use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::rewrite;
+use crate::support::storage::{Access, Storage, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
@@ -17,6 +16,11 @@ use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
+
+/// cse: an op was replaced by an earlier equal one.
+const REPLACED: &str = "H0313";
+/// cse: two equal ops had to stay.
+const NOT_REPLACED: &str = "H0314";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -29,7 +33,7 @@ of one type) is removed and its result replaced by the earlier one; so is a view
 Both results must be written once and only there, must not be freed, and nothing in between may write an
 operand, change the stream, communicate or launch a kernel. What the caller sees is never replaced. The
 allocation of a replaced result stays; `dce` removes it.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "ops-replaced", help: "compute ops replaced by an earlier one" },
@@ -263,7 +267,7 @@ impl Walk {
                 Some(why) => cx.remark(|| {
                     let text =
                         format!("`{}` equals an earlier op but stays: {why}", op.kind.spec().name);
-                    Diag::error(codes::NOT_REPLACED, program.op_span(id), text)
+                    Diag::error(NOT_REPLACED, program.op_span(id), text)
                         .label(program.op_span(earlier.op), "the earlier op")
                 }),
             }
@@ -277,7 +281,7 @@ impl Walk {
         cx.count(if is_view { "views-replaced" } else { "ops-replaced" }, 1);
         cx.remark(|| {
             let text = format!("`{}` was replaced by an equal earlier op", spec.name);
-            Diag::error(codes::REPLACED, program.op_span(id), text)
+            Diag::error(REPLACED, program.op_span(id), text)
                 .label(program.op_span(earlier), "the earlier op")
         });
     }

@@ -3,10 +3,9 @@
 //! Liveness is by storage class and ignores order: a write stays if anything, anywhere, reads memory
 //! that it may have written. That keeps writes through views and across loop iterations.
 
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::rewrite;
-use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::rewrite;
+use crate::support::storage::{Access, Storage, accesses, described, interface, walk_all};
 use hostir::analysis::names::loop_index;
 use hostir::analysis::renewed::{Renewed, Touches};
 use hostir::diag::{Diag, Diags};
@@ -14,6 +13,9 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, Id, IdVec, Op, OpId, Program, TensorId};
 use hostir::ops::Effect;
 use rustc_hash::FxHashSet;
+
+/// dce: an op was removed.
+const REMOVED: &str = "H0315";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -26,7 +28,7 @@ no longer allocated, and loops and branches that are empty then.
 A write into a view is a write into the tensor behind it, and inputs and outputs are always read by the
 caller. Communications, waits, streams and kernels are never removed, nor what they read. Order is
 ignored: a value that is read somewhere is live everywhere.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "ops-removed", help: "ops removed" }],
     action: Action::Rewrite(run),
@@ -137,7 +139,7 @@ fn removal_remark(program: &Program, id: OpId) -> Diag {
         .map(|tensor| program.tensor_name(tensor))
         .collect();
     let message = format!("removed `{}`: nobody reads {}", op.kind.spec().name, tensors.join(""));
-    Diag::error(codes::REMOVED, program.op_span(id), message)
+    Diag::error(REMOVED, program.op_span(id), message)
 }
 
 /// Which ops have to stay.

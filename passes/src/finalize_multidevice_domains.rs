@@ -1,8 +1,8 @@
 //! finalize-multidevice-domains: device axes to the front of what no communication touches.
 
-use crate::build::Build;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{Moved, is_tensor_op, mixed_meshes};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::reshard::{Moved, is_tensor_op, mixed_meshes};
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -22,7 +22,7 @@ Either all tensors have a mesh or none has; else this is an error.
 
 Results of permuting ops keep their order, because it is the order of their axes. Contiguity, which nvFuser
 checks here, is not part of the text.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "tensors-reordered", help: "tensors with moved axes" }],
     action: Action::Rewrite(run),

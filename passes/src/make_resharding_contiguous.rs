@@ -1,14 +1,16 @@
 //! make-resharding-contiguous: what moves between devices lies in one piece.
 
-use crate::build::Build;
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::stored_copy;
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::reshard::stored_copy;
 use hostir::analysis::{Axis, is_resharding, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId, Value};
 use hostir::ops::Effect;
+
+/// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
+const STRIDED_RESULT: &str = "H0365";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -19,7 +21,7 @@ Communications read and write one piece of memory. All tensors are contiguous bu
 not the outermost one that is stored. Where an op that moves data between devices reads such a slice, it reads
 a copy instead; where it would write into one, that is an error. nvFuser marks the tensors contiguous here,
 which needs no text.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "sets-inserted", help: "copies inserted" }],
     action: Action::Rewrite(run),
@@ -91,7 +93,7 @@ fn find(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags>
             let note =
                 "receive into a tensor of its own and copy from there, or slice the outermost axis";
             let span = program.op_span(id);
-            diags.push(Diag::error(codes::STRIDED_RESULT, span, message).note(note));
+            diags.push(Diag::error(STRIDED_RESULT, span, message).note(note));
         }
         let mut operands: Vec<TensorId> = op.input_tensors().collect();
         operands.dedup();

@@ -1,16 +1,18 @@
 //! pipeline-gemm-comm: an allgather and a matrix product as one loop over streams, as nvFuser did it
 //! before it streamed every op.
 
-use crate::build::{Build, Collective, domain_id};
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{Links, axes_with_domains, local_tensor, stored_copy};
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::{Build, Collective, domain_id};
+use crate::support::reshard::{Links, axes_with_domains, local_tensor, stored_copy};
 use hostir::analysis::{is_resharding, logical_axes, sharding};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
 use hostir::ops::OpKind;
+
+/// pipeline-gemm-comm: a product that cannot be pipelined with an allgather.
+const PIPELINE_PRODUCT: &str = "H0366";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -24,7 +26,7 @@ stream `i % numberOfStreams`. This is the lowering of January to April 2025;
 
 The second operand and the bias have to lie whole on every device, the result too, and all on one mesh of one
 axis. A product that needs data of other devices and is not of this form is an error.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "initial_sync",
@@ -131,7 +133,7 @@ fn check(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
         return Ok(());
     };
     let error = |message: String, note: &str| {
-        let diag = Diag::error(codes::PIPELINE_PRODUCT, program.op_span(id), message).note(note);
+        let diag = Diag::error(PIPELINE_PRODUCT, program.op_span(id), message).note(note);
         Err(Box::new(diag))
     };
     let other = "use --pass=host-ir-lower, which streams other programs too";

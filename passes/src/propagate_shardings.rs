@@ -3,16 +3,18 @@
 //! Once forward, from operands to results, then once backward. A tensor with a mesh is annotated, and
 //! is left alone.
 
-use crate::build::domain_id;
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{Links, is_tensor_op, refuse_splits};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::domain_id;
+use crate::support::reshard::{Links, is_tensor_op, refuse_splits};
 use hostir::analysis::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Id, IterDomain, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId};
 use hostir::ops::OpKind;
 use hostir::print::domain_text;
+
+/// propagate-shardings: a view that splits or merges a sharded axis.
+const SHARDED_VIEW: &str = "H0361";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -31,7 +33,7 @@ Tensors with a mesh are annotated and stay as they are. Streams are not handed o
 Deviations from nvFuser: an operand on another mesh than the first one hands nothing on. Device axes are
 axes of their own here, never parts of one, so a view that splits or merges a sharded axis is an error where
 nvFuser replays outer splits.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "tensors-sharded", help: "tensors that got a mesh" }],
     action: Action::Rewrite(run),
@@ -216,7 +218,7 @@ fn refuse_view(
                 program.tensor_name(reference)
             );
             let note = "leave the device axis alone in the view, or write mesh and parallel types of its result";
-            return Err(Diag::error(codes::SHARDED_VIEW, program.op_span(id), message).note(note));
+            return Err(Diag::error(SHARDED_VIEW, program.op_span(id), message).note(note));
         }
     }
     Ok(())

@@ -1,15 +1,17 @@
 //! reorder-sharded-axis: brings the axis that is gathered or scattered to the front and back.
 
-use crate::build::Build;
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{Links, Moved, axes_with_domains, local_tensor, refuse_splits};
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::reshard::{Links, Moved, axes_with_domains, local_tensor, refuse_splits};
 use hostir::analysis::{Axis, is_resharding, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, Value};
 use hostir::ops::OpKind;
+
+/// reorder-sharded-axis: an op moves more than one axis between devices.
+const SEVERAL_AXES: &str = "H0364";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -26,7 +28,7 @@ the axis do not count: a device stores one slice of them.
 One op moves one axis: an axis that is gathered while another one is scattered, or a scattered reduction of
 several axes, is an error. Streams count as stored axes; programs that are cut into streams first do not need
 the pass, and nvFuser's lowering of June 2025 does without it.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "only_where_needed",
         ty: OptionType::Bool,
@@ -130,7 +132,7 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
         }
     }
     let error = |message: String, note: &str| {
-        Err(Diag::error(codes::SEVERAL_AXES, program.op_span(id), message).note(note))
+        Err(Diag::error(SEVERAL_AXES, program.op_span(id), message).note(note))
     };
     let name = hostir::ops::name_of(program, id);
     match (gathered.as_slice(), scattered.as_slice()) {

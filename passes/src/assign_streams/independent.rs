@@ -1,13 +1,15 @@
 //! Whether the iterations of a loop may run at the same time.
 
-use crate::codes;
-use crate::lifetime::{Depth, releases};
-use crate::storage::{Access, Storage, accesses, interface, walk_all};
+use crate::support::lifetime::{Depth, releases};
+use crate::support::storage::{Access, Storage, accesses, interface, walk_all};
 use hostir::analysis::Definitions;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
 use hostir::ops::Effect;
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// assign-streams: iterations that touch each other's memory.
+const ITERATIONS_DEPEND: &str = "H0381";
 
 /// What a tensor is to the iterations of a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -214,7 +216,7 @@ fn report(
 ) {
     let mut error = |(op, tensor): (OpId, TensorId), what: &str, note: &str| {
         let message = format!("{} {what}", program.tensor_name(tensor));
-        let diag = Diag::error(codes::ITERATIONS_DEPEND, program.op_span(op), message);
+        let diag = Diag::error(ITERATIONS_DEPEND, program.op_span(op), message);
         diags.push(diag.note(note));
     };
     if let Some(at) = found.shared_write {

@@ -1,12 +1,26 @@
 //! The axes that are one, and whether every tensor and op can be cut along them.
 
-use super::Config;
-use crate::codes;
 use hostir::analysis::{AxisMap, logical_axes};
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId};
 use hostir::ops::{AxisLink, Effect, OpKind};
 use hostir::print::domain_text;
+
+/// chunk: an op that cannot work on chunks.
+const CHUNK_OP: &str = "H0387";
+/// chunk: an extent that does not split into so many chunks.
+const CHUNK_FACTOR: &str = "H0388";
+/// chunk: a tensor that cannot be cut along the axis.
+const CHUNK_TENSOR: &str = "H0389";
+
+/// The options of the pass.
+#[derive(Clone, Copy)]
+pub(super) struct ChunkOptions {
+    /// The number of chunks.
+    pub(super) factor: i64,
+    /// Whether the chunk axis of results is stream-parallel.
+    pub(super) stream: bool,
+}
 
 /// The axis of a tensor that is cut.
 #[derive(Clone, Copy)]
@@ -41,7 +55,7 @@ impl Class {
     pub(super) fn new(
         program: &Program,
         named: (TensorId, u32),
-        config: Config,
+        config: ChunkOptions,
     ) -> Result<Self, Diags> {
         let mut ops = Vec::new();
         program.walk(program.body(), &mut |op| ops.push(op));
@@ -87,7 +101,7 @@ impl Class {
         program: &Program,
         map: &AxisMap,
         (tensor, root): (TensorId, u32),
-        config: Config,
+        config: ChunkOptions,
     ) -> Result<(), Box<Diag>> {
         let mut hits = map.of_class(tensor, root);
         let Some(first) = hits.next() else { return Ok(()) };
@@ -138,7 +152,7 @@ impl Class {
             let message =
                 format!("`{text}` of {name} does not split into {} chunks", config.factor);
             let note = "choose a factor that divides the extent";
-            return Err(Box::new(Diag::error(codes::CHUNK_FACTOR, span, message).note(note)));
+            return Err(Box::new(Diag::error(CHUNK_FACTOR, span, message).note(note)));
         }
         self.cuts[tensor] = Some(Cut { axis: first.axis, reduced: axis.is_reduction() });
         if literal.is_some() || program.inputs().iter().any(|i| i.tensor() == Some(tensor)) {
@@ -158,7 +172,7 @@ impl Class {
         let name = hostir::ops::name_of(program, id);
         let fail = |why: &str, note: &str| {
             let message = format!("`{name}` cannot work on chunks: {why}");
-            Err(Box::new(Diag::error(codes::CHUNK_OP, program.op_span(id), message).note(note)))
+            Err(Box::new(Diag::error(CHUNK_OP, program.op_span(id), message).note(note)))
         };
         if op.kind.spec().effect != Effect::Pure || !top {
             return fail("it is part of a lowered program", "cut the axis before lowering");
@@ -234,5 +248,5 @@ pub(super) fn contracts(program: &Program, id: OpId, class: &Class) -> bool {
 }
 
 fn refusal(span: Span, message: String, note: &str) -> Box<Diag> {
-    Box::new(Diag::error(codes::CHUNK_TENSOR, span, message).note(note))
+    Box::new(Diag::error(CHUNK_TENSOR, span, message).note(note))
 }

@@ -1,9 +1,8 @@
 //! Tensors with a chunk axis in the place of those without.
 
-use super::Config;
-use super::class::{Class, contracts};
-use crate::build::{Build, domain_id};
-use crate::reshard::Moved;
+use super::class::{ChunkOptions, Class, contracts};
+use crate::support::builder::{Build, domain_id};
+use crate::support::reshard::Moved;
 use hostir::analysis::{is_standalone, logical_axes};
 use hostir::ir::{
     AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, IterType, MemoryType, Op, OpId,
@@ -16,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(super) struct Rewriter<'b, 'e, 'p> {
     build: &'b mut Build<'e, 'p>,
     class: &'b Class,
-    config: Config,
+    config: ChunkOptions,
     /// The tensor with chunks for each tensor of the class: itself where it is declared anew.
     chunked: FxHashMap<TensorId, TensorId>,
     /// Operands with more broadcast axes, by what was added: (before which axis, how many).
@@ -40,7 +39,11 @@ pub(super) struct Done {
 }
 
 impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
-    pub(super) fn new(build: &'b mut Build<'e, 'p>, class: &'b Class, config: Config) -> Self {
+    pub(super) fn new(
+        build: &'b mut Build<'e, 'p>,
+        class: &'b Class,
+        config: ChunkOptions,
+    ) -> Self {
         Self {
             build,
             class,

@@ -4,12 +4,14 @@
 //! become one only if the rank decides the same for all members.
 
 use super::table::Decision;
-use crate::codes;
-use crate::fold;
+use crate::support::fold;
 use hostir::analysis::Definitions;
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, BlockId, Expr, ExprId, OpId, Program, Symbol, UnaryOp};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// convert-op-to-communication: a branch that not all devices of a communication take.
+const CONVERT_BRANCH: &str = "H0395";
 
 /// The branches and loops around ops that depend on the rank.
 #[derive(Default)]
@@ -42,7 +44,7 @@ impl Branches {
             program.tensor_name(decision.output)
         );
         let note = "take the op out of the branch or loop, or give its tensors a mesh of the ranks that come here";
-        let diag = Diag::error(codes::CONVERT_BRANCH, program.op_span(id), message);
+        let diag = Diag::error(CONVERT_BRANCH, program.op_span(id), message);
         Some(diag.label(program.op_span(control), "depends on the rank").note(note))
     }
 }

@@ -5,7 +5,7 @@
 //! has to say what those are: their slices and allocations stay too, and an op that would have computed
 //! one becomes an allocation, which does nothing on a rank outside of the tensor's mesh.
 
-use crate::build::Build;
+use crate::support::builder::Build;
 use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
 use hostir::ops::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,13 +1,35 @@
 //! Which communications an op becomes: nvFuser's decision table.
 
 use super::change::{Change, changes, links, outer_axis};
-use crate::codes;
 use hostir::analysis::{logical_axes, sharding};
 use hostir::diag::Diag;
 use hostir::ir::{AttrKey, Mesh, OpId, ParallelType, Program, TensorId};
 use hostir::ops::{OpKind, name_of};
 use hostir::plan::starts_from_identity;
 use hostir::print::{domain_text, expr_text, mesh_text};
+
+/// convert-op-to-communication: an op with several operands that needs data of other devices.
+const CONVERT_OPERANDS: &str = "H0340";
+/// convert-op-to-communication: an op that is neither a copy nor a reduction.
+const CONVERT_OP: &str = "H0341";
+/// convert-op-to-communication: a gathered or scattered axis that is not the outermost one.
+pub(super) const CONVERT_INNER: &str = "H0342";
+/// convert-op-to-communication: more than one axis changes its sharding.
+const CONVERT_AXES: &str = "H0343";
+/// convert-op-to-communication: what is reduced is not exactly one sharded axis.
+const CONVERT_REDUCED: &str = "H0344";
+/// convert-op-to-communication: a ReduceScatter between different meshes.
+const CONVERT_MESHES: &str = "H0345";
+/// convert-op-to-communication: a mesh of several dimensions where one is needed.
+const CONVERT_DIMENSIONS: &str = "H0346";
+/// convert-op-to-communication: devices that do not pair off.
+const CONVERT_SIZES: &str = "H0348";
+/// convert-op-to-communication: a reduce operation that communications do not have.
+const CONVERT_RED_OP: &str = "H0349";
+/// convert-op-to-communication: a reduction across devices that starts from a value.
+const CONVERT_INITIAL: &str = "H0240";
+/// convert-op-to-communication: a tensor without a mesh where the other side has one.
+const CONVERT_NO_MESH: &str = "H0350";
 
 /// What an op becomes.
 #[derive(Debug)]
@@ -55,7 +77,7 @@ pub(super) fn decide(program: &Program, id: OpId) -> Found<Decision> {
         OpKind::Set => question.set(),
         OpKind::Reduction => question.reduction(),
         _ => Err(question.error(
-            codes::CONVERT_OP,
+            CONVERT_OP,
             format!(
                 "`{}` needs data of other devices; only `Set` and `reduction` can become communications",
                 name_of(program, id)
@@ -79,7 +101,7 @@ fn single_tensors(program: &Program, id: OpId) -> Found<(TensorId, TensorId)> {
         op.operands.len()
     );
     let note = "move the data of each operand with a `Set` before it: --pass=insert-reshardings";
-    Err(Box::new(Diag::error(codes::CONVERT_OPERANDS, program.op_span(id), message).note(note)))
+    Err(Box::new(Diag::error(CONVERT_OPERANDS, program.op_span(id), message).note(note)))
 }
 
 fn mesh(program: &Program, id: OpId, tensor: TensorId) -> Found<&Mesh> {
@@ -89,7 +111,7 @@ fn mesh(program: &Program, id: OpId, tensor: TensorId) -> Found<&Mesh> {
             program.tensor_name(tensor)
         );
         let note = "give both tensors a mesh: `(DeviceMesh{0 1})` behind the domains";
-        Box::new(Diag::error(codes::CONVERT_NO_MESH, program.op_span(id), message).note(note))
+        Box::new(Diag::error(CONVERT_NO_MESH, program.op_span(id), message).note(note))
     })
 }
 
@@ -163,7 +185,7 @@ impl Question<'_> {
             expr_text(self.program, initial)
         );
         let note = "join the value with the result in an op of its own: --pass=insert-reshardings";
-        Err(self.error(codes::CONVERT_INITIAL, message, note))
+        Err(self.error(CONVERT_INITIAL, message, note))
     }
 
     fn also_gathers(&self, lost: Change) -> Box<Diag> {
@@ -176,7 +198,7 @@ impl Question<'_> {
         );
         let note =
             "keep the axis sharded in the result, and gather it with a `Set` after the reduction";
-        self.error(codes::CONVERT_AXES, message, note)
+        self.error(CONVERT_AXES, message, note)
     }
 
     /// The one axis that changes its device type, if there is one. It must be the outermost one.
@@ -190,7 +212,7 @@ impl Question<'_> {
                 self.program.tensor_name(self.output)
             );
             let note = "replicate the tensor with one `Set` and shard the result with another";
-            return Err(self.error(codes::CONVERT_AXES, message, note));
+            return Err(self.error(CONVERT_AXES, message, note));
         }
         let Some(change) = found.first().copied() else { return Ok(None) };
         for (tensor, axis) in std::iter::once(change.sharded).chain(change.whole) {
@@ -211,7 +233,7 @@ impl Question<'_> {
         let note = "permute the axis to the front, move the data, and permute back: \
                     --pass=reorder-sharded-axis; or spread the outer axis over streams: \
                     --pass=stream-parallel-type";
-        self.error(codes::CONVERT_INNER, message, note)
+        self.error(CONVERT_INNER, message, note)
     }
 
     /// The device type of the one axis that a reduction reduces.
@@ -225,7 +247,7 @@ impl Question<'_> {
                 format!("the reduction needs data of other devices and reduces {reduced} axes");
             let note =
                 "reduce what a device holds by itself first, and the sharded axis in a second op";
-            return Err(self.error(codes::CONVERT_REDUCED, message, note));
+            return Err(self.error(CONVERT_REDUCED, message, note));
         }
         let links = links(self.program, self.id);
         let link = links.iter().find(|link| to.axes[link.to.1 as usize].is_reduction());
@@ -245,7 +267,7 @@ impl Question<'_> {
             let message = format!("the reduced axis of {name} is not sharded");
             let note = "insert a `Set` before the reduction that shards the axis, or one after it \
                         that moves the result: --pass=insert-reshardings";
-            self.error(codes::CONVERT_REDUCED, message, note)
+            self.error(CONVERT_REDUCED, message, note)
         })
     }
 
@@ -264,7 +286,7 @@ impl Question<'_> {
                 let message = format!("communications cannot reduce with `{word}`");
                 let note = "they have add, mul, min, max, bitwise_and, bitwise_or and bitwise_xor; \
                             gather the operand with a `Set` and reduce it on each device";
-                return Err(self.error(codes::CONVERT_RED_OP, message, note));
+                return Err(self.error(CONVERT_RED_OP, message, note));
             }
         })
     }
@@ -301,7 +323,7 @@ impl Question<'_> {
                 self.mesh_text(self.input)
             );
             let note = "insert a `Set` before or after the reduction that moves to the other mesh";
-            return Err(self.error(codes::CONVERT_MESHES, message, note));
+            return Err(self.error(CONVERT_MESHES, message, note));
         }
         if let Some(change) = change.filter(|change| change.device != device) {
             let message = format!(
@@ -310,7 +332,7 @@ impl Question<'_> {
                 change.device.name()
             );
             let note = "reduce with one op and shard the result with a `Set`";
-            return Err(self.error(codes::CONVERT_AXES, message, note));
+            return Err(self.error(CONVERT_AXES, message, note));
         }
         Ok(self.rows("ReduceScatter", red_op, device))
     }
@@ -353,7 +375,7 @@ impl Question<'_> {
                 receivers.len()
             );
             let note = "use meshes of one size, or replicate the tensor in between with a `Set`";
-            return Err(self.error(codes::CONVERT_SIZES, message, note));
+            return Err(self.error(CONVERT_SIZES, message, note));
         }
         let pair = |(&from, &to): (&u32, &u32)| {
             let team = if from == to { vec![from] } else { vec![from, to] };
@@ -380,7 +402,7 @@ impl Question<'_> {
                 );
                 let note =
                     "gather and reduce within the mesh first, or write the mesh with one dimension";
-                return Err(self.error(codes::CONVERT_DIMENSIONS, message, note));
+                return Err(self.error(CONVERT_DIMENSIONS, message, note));
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Products that are contracted across devices.
 
-use crate::build::{Build, domain_id};
-use crate::reshard::{
+use crate::support::builder::{Build, domain_id};
+use crate::support::reshard::{
     Links, Moved, axes_with_domains, local_tensor, refuse_mixed_meshes, refuse_splits,
 };
 use hostir::analysis::{is_resharding, logical_axes};

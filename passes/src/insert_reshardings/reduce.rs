@@ -1,7 +1,7 @@
 //! Reductions of several axes, one step after the other.
 
-use crate::build::Build;
-use crate::reshard::{Links, Moved, axes_with_domains, local_tensor};
+use crate::support::builder::Build;
+use crate::support::reshard::{Links, Moved, axes_with_domains, local_tensor};
 use hostir::analysis::{Axis, logical_axes};
 use hostir::ir::{
     AttrKey, AttrValue, ExprId, IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program,

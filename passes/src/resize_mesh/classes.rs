@@ -4,8 +4,7 @@
 //! is in the axis's class. A class counts devices if one of its axes lies across them, if `rank` picks its
 //! slices, or if a loop's index is a peer, a root, or compared with what is one.
 
-use super::Devices;
-use super::uses::{Kind, Use, Walked};
+use super::uses::{Devices, Kind, Use, Walked};
 use hostir::analysis::logical_axes;
 use hostir::analysis::names::parts;
 use hostir::ir::{AttrKey, BinaryOp, Expr, ExprId, ParallelType, Program, Symbol, TensorId};

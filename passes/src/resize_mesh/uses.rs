@@ -1,6 +1,7 @@
 //! The scalars of a program with their places and the loops around them.
 
 use hostir::analysis::names::loop_index;
+use hostir::diag::Span;
 use hostir::ir::{
     AttrKey, AttrValue, BlockId, ExprId, Op, OpId, ParallelType, Program, Symbol, TensorId, Value,
 };
@@ -226,4 +227,15 @@ fn streamed(program: &Program, op: &Op) -> Option<u32> {
     let domains = program.domains(op.output_tensors().next()?);
     let at = domains.iter().position(|domain| domain.parallel == ParallelType::Stream)?;
     u32::try_from(at).ok()
+}
+
+/// From how many devices to how many.
+#[derive(Clone, Copy)]
+pub(super) struct Devices {
+    pub(super) old: i64,
+    pub(super) new: i64,
+}
+
+pub(super) fn span_of(program: &Program, tensor: TensorId) -> Span {
+    program.source().tensors.get(tensor).copied().unwrap_or_default()
 }

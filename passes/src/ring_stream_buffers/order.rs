@@ -3,8 +3,8 @@
 //! One walk over the body of each loop follows the current stream, what is written, and messages that are
 //! under way, for all buffers that the loop slices.
 
-use super::{Buffer, Reason, Uses, is_slot};
-use crate::storage::{Access, accesses};
+use super::buffers::{Buffer, Reason, Uses, is_slot};
+use crate::support::storage::{Access, accesses};
 use hostir::analysis::names::loop_index;
 use hostir::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
 use hostir::ops::{Effect, OpKind};

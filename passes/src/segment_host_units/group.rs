@@ -6,9 +6,9 @@
 //! those that feed each other share a unit. A group whose consumers are all of a higher level moves up
 //! to the first that is fused. All of it is linear.
 
-use super::goes_into_unit;
-use crate::reshard::is_tensor_op;
-use crate::storage::Storage;
+use crate::support::reshard::is_tensor_op;
+use crate::support::storage::Storage;
+use hostir::analysis::is_standalone;
 use hostir::ir::{OpId, Program};
 use hostir::ops::Effect;
 
@@ -272,4 +272,10 @@ impl<'a> Classes<'a> {
             _ => Group::Fused(members.iter().map(|&at| ops[at as usize]).collect()),
         }
     }
+}
+
+/// Whether an op is a tensor op that does not stand by itself.
+pub(super) fn goes_into_unit(program: &Program, op: OpId) -> bool {
+    let pure = program.op(op).kind.spec().effect == Effect::Pure;
+    pure && is_tensor_op(program, op) && !is_standalone(program, op)
 }

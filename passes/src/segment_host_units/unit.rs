@@ -1,7 +1,7 @@
 //! A HostUnit from a group of ops.
 
-use crate::build::Build;
-use crate::storage::{Storage, interface, walk_all};
+use crate::support::builder::Build;
+use crate::support::storage::{Storage, interface, walk_all};
 use hostir::analysis::names::{RUNTIME, parts};
 use hostir::ir::{
     AttrValue, DomainId, Expr, ExprId, HostUnit, Id, IterDomain, Op, OpId, Program, Tensor,

@@ -1,35 +1,25 @@
 //! The ops of a loop on slices of one iteration.
 
 use super::config::Config;
-use super::group::{Loop, Role};
+use super::loops::{Loop, Role};
+use super::slices::{Slices, slice};
 use super::{exchange, scatter};
-use crate::build::{Build, domain_id};
-use crate::codes;
+use crate::support::builder::{Build, domain_id};
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::{
-    AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value,
-};
+use hostir::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, Value};
 use hostir::ops::AxisLink;
 use hostir::print::domain_text;
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// What one loop has made beside its ops.
-pub(super) struct Slices {
-    /// Which part of each tensor the loop slices.
-    pub(super) index: ExprId,
-    made: FxHashMap<TensorId, TensorId>,
-    /// Ops for the end of the iteration.
-    pub(super) epilogue: Vec<OpId>,
-}
-
-impl Slices {
-    /// None yet; they will be parts `index`.
-    pub(super) fn new(index: ExprId) -> Self {
-        Self { index, made: FxHashMap::default(), epilogue: Vec::new() }
-    }
-}
+/// stream-parallel-type: a tensor with two axes that are the loop's.
+const STREAM_TWICE: &str = "H0327";
+/// stream-parallel-type: an op that needs other iterations' slices.
+const STREAM_LINK: &str = "H0328";
+/// stream-parallel-type: a collective in a loop whose ranks work on different parts.
+const STREAM_RING: &str = "H0331";
+/// stream-parallel-type: an op that would pair other axes on slices.
+const STREAM_PAIRS: &str = "H0392";
 
 /// The axis of a tensor that is the loop's.
 pub(super) fn mapped_axis(
@@ -79,7 +69,7 @@ pub(super) fn op(
         let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
             let note =
                 "a loop slices one axis of a tensor; write the result without the stream type";
-            Diag::error(codes::STREAM_TWICE, program.op_span(id), message).note(note)
+            Diag::error(STREAM_TWICE, program.op_span(id), message).note(note)
         })?;
         if let Some(axis) = axis
             && !mapped.iter().any(|(known, _)| *known == tensor)
@@ -173,7 +163,7 @@ fn other_axes(program: &Program, id: OpId, cuts: &Cuts) -> Diag {
     let message =
         format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
     let note = "spread another axis over the streams, such as the outermost batch axis, or write the result without the stream type";
-    Diag::error(codes::STREAM_PAIRS, program.op_span(id), message).note(note)
+    Diag::error(STREAM_PAIRS, program.op_span(id), message).note(note)
 }
 
 /// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
@@ -183,7 +173,7 @@ fn collective_on_ring(program: &Program, id: OpId) -> Diag {
         "`{name}` moves data between devices in a loop whose ranks work on different parts"
     );
     let note = "leave `allgather=ring` out, or write the result of the op without the stream type";
-    Diag::error(codes::STREAM_RING, program.op_span(id), message).note(note)
+    Diag::error(STREAM_RING, program.op_span(id), message).note(note)
 }
 
 fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
@@ -212,41 +202,10 @@ fn check_links(
                 program.tensor_name(*tensor)
             );
             let note = "put the op in another loop: write its result without the stream type";
-            return Err(Diag::error(codes::STREAM_LINK, program.op_span(id), message).note(note));
+            return Err(Diag::error(STREAM_LINK, program.op_span(id), message).note(note));
         }
     }
     Ok(())
-}
-
-/// The slice of a tensor in this iteration; the op that makes it is appended where it is new.
-pub(super) fn slice(
-    build: &mut Build<'_, '_>,
-    tensor: TensorId,
-    axis: MappedAxis,
-    slices: &mut Slices,
-    out: &mut Vec<OpId>,
-) -> TensorId {
-    if let Some(&slice) = slices.made.get(&tensor) {
-        return slice;
-    }
-    let index = slices.index;
-    let slice = new_slice(build, tensor, axis);
-    let domain = domain_id(build.program(), tensor, axis.printed);
-    out.push(build.select(slice, tensor, domain, index));
-    slices.made.insert(tensor, slice);
-    slice
-}
-
-/// A tensor without one axis, its domains in logical order.
-pub(super) fn new_slice(build: &mut Build<'_, '_>, tensor: TensorId, axis: MappedAxis) -> TensorId {
-    let program = build.program();
-    let domains: Vec<IterDomain> = program
-        .logical_axes(tensor)
-        .iter()
-        .filter(|&&printed| printed != axis.printed)
-        .map(|&printed| program.domains(tensor)[printed as usize])
-        .collect();
-    build.tensor(tensor, MemoryType::Local, &domains)
 }
 
 /// Puts a slice in the place of a tensor.

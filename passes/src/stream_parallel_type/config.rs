@@ -1,10 +1,14 @@
 //! The options of the pass.
 
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::PassCx;
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::PassCx;
 use hostir::diag::{Diag, Diags};
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};
+
+/// stream-parallel-type: options that contradict each other.
+const STREAM_OPTIONS: &str = "H0330";
+/// An option that has no effect without another one (warning).
+const OPTION_UNUSED: &str = "H0396";
 
 /// How a sharded axis is gathered.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,7 +165,7 @@ impl Config {
             let message =
                 format!("`{OWN}={}` has no effect: no loop has an offset", options.word(OWN));
             let note = "loops start at another part on each rank with `allgather=ring` or `matmul_reduce_scatter=p2p`";
-            cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
+            cx.warn(Diag::global(OPTION_UNUSED, message).note(note));
         }
         Ok(Self {
             split_initial_sync: options.bool("split_initial_sync"),
@@ -190,7 +194,7 @@ fn without_messages(option: &str, word: &str, backend: &str) -> Diag {
         ),
     };
     let message = format!("`{option}={word}` has no effect{why}");
-    Diag::global(codes::OPTION_UNUSED, message).note(note)
+    Diag::global(OPTION_UNUSED, message).note(note)
 }
 
 /// How to gather: `allgather`, or nvFuser's name for a ring. The offset of a loop that scatters is said by
@@ -203,7 +207,7 @@ fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
     let mut contradicts = |options: &'static [&'static str], word: &str, note: &str| {
         failed = true;
         let message = format!("`{}={word}` contradicts `{OFFSET}={offset}`", options[0]);
-        cx.wrong_option(options, Diag::global(codes::STREAM_OPTIONS, message).note(note));
+        cx.wrong_option(options, Diag::global(STREAM_OPTIONS, message).note(note));
     };
     if options.is_given("allgather") && options.is_given(OFFSET) && offset != (gather == "ring") {
         let note = "both say the order in which parts are gathered: leave one out";

@@ -1,13 +1,17 @@
 //! A sharded axis that becomes the stream axis: what other devices hold is moved in the loop.
 
-use super::body::{self, Slices};
 use super::config::{Allgather, Config, Messages};
-use crate::build::{Build, Collective, domain_id};
-use crate::codes;
+use super::slices::{Slices, new_slice, slice};
+use crate::support::builder::{Build, Collective, domain_id};
 use hostir::analysis::{Axis, MappedAxis, logical_axes};
 use hostir::diag::Diag;
 use hostir::ir::{BinaryOp, DomainId, ExprId, Mesh, OpId, ParallelType, Program, TensorId};
 use hostir::ops::OpKind;
+
+/// stream-parallel-type: a sharded axis that cannot become the stream axis.
+const STREAM_EXCHANGE: &str = "H0329";
+/// stream-parallel-type: a backend that cannot carry the messages of a loop.
+const STREAM_BACKEND: &str = "H0332";
 
 /// Gathers one part in each iteration.
 pub(super) fn gather(
@@ -23,7 +27,7 @@ pub(super) fn gather(
         check_messages(build.program(), config, id)?;
     }
     let stream = first_axis(build.program(), output);
-    let part = body::slice(build, output, stream, slices, out);
+    let part = slice(build, output, stream, slices, out);
     let (index, rank) = (build.stream_index(), build.name("rank"));
     match config.allgather {
         Allgather::Pairwise => {
@@ -58,7 +62,7 @@ fn exchange(
     own: (ExprId, ExprId),
 ) -> Exchanged {
     let zero = build.int(0);
-    let mine = body::new_slice(build, input, axis);
+    let mine = new_slice(build, input, axis);
     let domain = domain_id(build.program(), input, axis.printed);
     let copy = vec![build.select(mine, input, domain, zero), build.set(part, mine)];
     messages(build, config, (part, input), peers, own, copy)
@@ -194,7 +198,7 @@ pub(super) fn shards(
 fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Result<TensorId, Diag> {
     let op = program.op(id);
     let error = |message: String, note: &str| {
-        Err(Diag::error(codes::STREAM_EXCHANGE, program.op_span(id), message).note(note))
+        Err(Diag::error(STREAM_EXCHANGE, program.op_span(id), message).note(note))
     };
     let name = program.tensor_name(input);
     if op.kind != OpKind::Set {
@@ -255,7 +259,7 @@ pub(super) fn check_devices(
 ) -> Result<(), Diag> {
     let name = program.tensor_name(input);
     let error = |message: String, note: &str| {
-        Err(Diag::error(codes::STREAM_EXCHANGE, program.op_span(id), message).note(note))
+        Err(Diag::error(STREAM_EXCHANGE, program.op_span(id), message).note(note))
     };
     if program.tensor(input).mesh != program.tensor(output).mesh {
         let message =
@@ -290,5 +294,5 @@ pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Re
         hostir::ops::name_of(program, id)
     );
     let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";
-    Err(Diag::error(codes::STREAM_BACKEND, program.op_span(id), message).note(note))
+    Err(Diag::error(STREAM_BACKEND, program.op_span(id), message).note(note))
 }

@@ -4,8 +4,8 @@
 //! opens and takes every op of its axis that waits for nothing else, those included that wait for members
 //! only. The next loop is the one that the longest chain of loops waits for.
 
-use super::group::{Item, Loop, Node};
-use crate::storage::Storage;
+use super::loops::{Item, Loop, Node};
+use crate::support::storage::Storage;
 use hostir::ir::{ExprId, OpId, Program, TensorId, Value};
 use hostir::ops::Effect;
 use rustc_hash::FxHashMap;

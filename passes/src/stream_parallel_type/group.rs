@@ -1,134 +1,28 @@
 //! Which ops share a loop.
 
-use super::config::{Allgather, Config, Merge, ReduceScatter};
+use super::config::{Config, Merge, ReduceScatter};
+use super::loops::{Item, Loop, Node, Role, Streamed};
 use super::{graph, scatter};
-use crate::build::{domain_id, is_stream};
-use crate::codes;
-use crate::storage::Storage;
+use crate::support::builder::{domain_id, is_stream};
+use crate::support::storage::Storage;
 use hostir::analysis::{AxisMap, is_resharding, is_standalone};
 use hostir::diag::{Diag, Diags};
-use hostir::ir::{DomainId, IterType, OpId, Program, TensorId};
+use hostir::ir::{IterType, OpId, Program, TensorId};
 use hostir::ops::name_of;
 use hostir::print::domain_text;
 
-/// What the body becomes, in order.
-pub(super) enum Item {
-    /// An op that stays where it is.
-    Op(OpId),
-    /// Ops that move into a loop.
-    Loop(Loop),
-}
-
-/// Ops with one stream-parallel axis.
-pub(super) struct Loop {
-    /// The axis that the first op is spread by.
-    pub(super) domain: DomainId,
-    /// Its class.
-    pub(super) class: u32,
-    /// The ops in order, and how each gets its data.
-    pub(super) ops: Vec<(OpId, Role)>,
-    /// What its ops move, if anything.
-    moves: Option<Move>,
-}
-
-impl Loop {
-    /// A loop of one op.
-    pub(super) fn open(op: OpId, streamed: Streamed) -> Self {
-        let Streamed { domain, class, role } = streamed;
-        Self { domain, class, ops: vec![(op, role)], moves: role.moves() }
-    }
-    /// Whether an op may stand in the loop.
-    ///
-    /// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange
-    /// waits for rank 0's second iteration, which would wait for a collective with rank 1's first.
-    /// (nvFuser merges them, and hangs.) What scatters keeps apart from both: its ranks work on other
-    /// parts than those of an exchange, and its result is whole behind the loop only.
-    pub(super) fn joins(&self, program: &Program, streamed: Streamed) -> bool {
-        let extent = |domain: DomainId| program.domain(domain).extent;
-        let moves = streamed.role.moves();
-        self.class == streamed.class
-            && extent(self.domain) == extent(streamed.domain)
-            && (self.moves.is_none() || moves.is_none() || self.moves == moves)
-    }
-    /// Adds an op.
-    pub(super) fn push(&mut self, op: OpId, streamed: Streamed) {
-        self.ops.push((op, streamed.role));
-        self.moves = self.moves.or(streamed.role.moves());
-    }
-    /// Whether each rank starts at its own part.
-    pub(super) fn is_offset(&self, config: &Config) -> bool {
-        match self.moves {
-            Some(Move::Scatter) => true,
-            Some(Move::Reduce) => false,
-            _ => config.allgather == Allgather::Ring,
-        }
-    }
-}
-
-/// How an op gets its data in an iteration.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// It has it.
-    Local,
-    /// From all ranks of a team together.
-    Collective,
-    /// The part that another rank holds.
-    Gather,
-    /// Partial results that other ranks have of its own part, one rank's in each iteration.
-    Scatter,
-    /// All partial results of one rank's part, added up on their way there.
-    Reduce,
-}
-
-/// What the ops of one loop move between devices.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Move {
-    /// All ranks together, in each iteration.
-    Collective,
-    /// Rank r's iteration i with rank i's iteration r.
-    Exchange,
-    /// Iteration i of rank r with iteration i of ranks r + i and r - i.
-    Scatter,
-    /// All ranks together, to rank i in iteration i.
-    Reduce,
-}
-
-impl Role {
-    /// Whether the op becomes a collective here, and not by convert-op-to-communication.
-    pub(super) fn is_collective_of_pass(self, config: &Config) -> bool {
-        match self {
-            Role::Reduce => true,
-            Role::Gather => config.allgather == Allgather::Broadcast,
-            Role::Local | Role::Collective | Role::Scatter => false,
-        }
-    }
-    fn moves(self) -> Option<Move> {
-        match self {
-            Role::Local => None,
-            Role::Collective => Some(Move::Collective),
-            Role::Gather => Some(Move::Exchange),
-            Role::Scatter => Some(Move::Scatter),
-            Role::Reduce => Some(Move::Reduce),
-        }
-    }
-}
-
-/// An op that moves into a loop.
-#[derive(Clone, Copy)]
-pub(super) struct Streamed {
-    /// The axis that is looped over.
-    pub(super) domain: DomainId,
-    /// Its class.
-    pub(super) class: u32,
-    role: Role,
-}
-
-/// An op, and the loop it asks for.
-#[derive(Clone, Copy)]
-pub(super) struct Node {
-    pub(super) op: OpId,
-    pub(super) streamed: Option<Streamed>,
-}
+/// stream-parallel-type: an op with several results.
+const STREAM_RESULTS: &str = "H0322";
+/// stream-parallel-type: a result with two stream-parallel axes.
+const STREAM_AXES: &str = "H0323";
+/// stream-parallel-type: an op that cannot be spread over streams.
+const STREAM_OP: &str = "H0324";
+/// stream-parallel-type: a stream-parallel part of a split axis.
+const STREAM_SPLIT: &str = "H0325";
+/// stream-parallel-type: a stream-parallel axis that is reduced.
+const STREAM_REDUCED: &str = "H0326";
+/// stream-parallel-type: a stream-parallel axis that is expanded.
+const STREAM_EXPANDED: &str = "H0393";
 
 /// Sorts ops into items. Reports all ops that cannot be streamed.
 pub(super) fn group(
@@ -229,7 +123,7 @@ fn streamed(
                 "give each a HostUnit of its own; where segment-host-units made this one, let the other ops read a `Set` of {}, or leave the pass out: --disable-pass=segment-host-units",
                 names[0]
             );
-            return Err(Box::new(error(codes::STREAM_RESULTS, message).note(note)));
+            return Err(Box::new(error(STREAM_RESULTS, message).note(note)));
         }
         return Ok(None);
     };
@@ -247,20 +141,20 @@ fn streamed(
             text(second)
         );
         let note = "keep the one to loop over and write the other as `iS`";
-        return Err(Box::new(error(codes::STREAM_AXES, message).note(note)));
+        return Err(Box::new(error(STREAM_AXES, message).note(note)));
     }
     if !is_standalone(program, id) {
         let message =
             format!("`{name}` cannot be spread over streams: it runs inside a HostUnit only");
         let note = format!("write `{}` of {result} without the stream type", text(printed));
-        return Err(Box::new(error(codes::STREAM_OP, message).note(note)));
+        return Err(Box::new(error(STREAM_OP, message).note(note)));
     }
     let axis = map.printed(tensor).position(|at| at == printed).filter(|_| !map.is_split(tensor));
     let class = axis.and_then(|axis| map.class(tensor, axis as u32));
     let Some(class) = class else {
         let message = format!("`{}` of {result} is part of a split or merged axis", text(printed));
         let note = "spread a whole axis over the streams";
-        return Err(Box::new(error(codes::STREAM_SPLIT, message).note(note)));
+        return Err(Box::new(error(STREAM_SPLIT, message).note(note)));
     };
     if let Some((domain, class)) = scatter::loop_axis(program, map, config.reduce_scatter, id) {
         let role = match config.reduce_scatter {
@@ -277,7 +171,7 @@ fn streamed(
         let message =
             format!("`{}` of {result} is reduced; a stream-parallel axis iterates", text(printed));
         let note = "spread an axis over the streams that the result keeps; `matmul_reduce_scatter=reduce` takes a sum of `[device, stream, ..]` to `[reduced stream, device, ..]`";
-        return Err(Box::new(error(codes::STREAM_REDUCED, message).note(note)));
+        return Err(Box::new(error(STREAM_REDUCED, message).note(note)));
     }
     let domain = domain_id(program, tensor, printed);
     Ok(Some(Streamed { domain, class, role: role(program, map, id, class) }))
@@ -297,7 +191,7 @@ fn expanded(program: &Program, id: OpId, tensor: TensorId, axis: &str) -> Diag {
     let result = program.tensor_name(tensor);
     let message = format!("`{axis}` of {result} is expanded: it has one slice, not several");
     let note = "write it without the stream type, or write a result that is not expanded";
-    Diag::error(codes::STREAM_EXPANDED, program.op_span(id), message).note(note)
+    Diag::error(STREAM_EXPANDED, program.op_span(id), message).note(note)
 }
 
 /// Printed positions of the stream-parallel axes of a tensor.

@@ -5,10 +5,10 @@
 //! `[reduced stream, device, ..]` adds them too. The loop runs over the *operand's* stream axis, which is
 //! that of the product before, and which the result has on its devices.
 
-use super::body::{self, Slices};
 use super::config::{Config, ReduceScatter};
 use super::exchange::{Exchanged, check_devices, check_messages, messages, opposite, shards};
-use crate::build::{Build, Collective, domain_id};
+use super::slices::{Slices, new_slice, slice};
+use crate::support::builder::{Build, Collective, domain_id};
 use hostir::analysis::{AxisMap, MappedAxis, logical_axes};
 use hostir::diag::Diag;
 use hostir::ir::{DomainId, OpId, ParallelType, Program, TensorId};
@@ -91,8 +91,8 @@ pub(super) fn exchange(
     let (part, whose) = (axis(program, input, SECOND), axis(program, output, FIRST));
     let domain = domain_id(program, input, part.printed);
     let from = opposite(build, config, domain);
-    let sent = body::slice(build, input, part, slices, out);
-    let received = body::new_slice(build, output, whose);
+    let sent = slice(build, input, part, slices, out);
+    let received = new_slice(build, output, whose);
     let place = domain_id(build.program(), output, whose.printed);
     out.push(build.select(received, output, place, from));
     let (to, rank) = (slices.index, build.name("rank"));
@@ -117,9 +117,9 @@ pub(super) fn reduce(
     check_devices(program, id, (input, output))?;
     let (part, kept) = (axis(program, input, SECOND), axis(program, output, SECOND));
     let team = program.tensor_mesh(input).map(|mesh| mesh.devices.clone());
-    let sent = body::slice(build, input, part, slices, out);
+    let sent = slice(build, input, part, slices, out);
     // A device holds one index of an axis that lies across devices, whatever index is selected.
-    let received = body::slice(build, output, kept, slices, out);
+    let received = slice(build, output, kept, slices, out);
     let root = build.stream_index();
     let (op, number) = build.communication(&Collective {
         kind: "Reduce",

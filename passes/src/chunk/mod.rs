@@ -6,15 +6,17 @@
 mod class;
 mod rewrite;
 
-use crate::build::Build;
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use class::Class;
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use class::{ChunkOptions, Class};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, TensorId};
 use rewrite::Rewriter;
+
+/// chunk: an option that names no axis of the program.
+const CHUNK_AXIS: &str = "H0386";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -41,7 +43,7 @@ Refused are axes that lie across devices, broadcasts, extents that `factor` does
 the run says so), tensors with two axes that are the named one, and programs that are lowered already.
 
 The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "{axis=T0.0,factor=4,parallel=stream}", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "axis",
@@ -84,17 +86,12 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-/// The options.
-#[derive(Clone, Copy)]
-struct Config {
-    factor: i64,
-    stream: bool,
-}
-
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let options = cx.options();
-    let config =
-        Config { factor: options.int("factor"), stream: options.word("parallel") == "stream" };
+    let config = ChunkOptions {
+        factor: options.int("factor"),
+        stream: options.word("parallel") == "stream",
+    };
     let named = match named_axis(edit.program(), options.word("axis")) {
         Ok(named) => named,
         Err(diag) => {
@@ -120,9 +117,8 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 
 /// The tensor and the logical position of `T0.1`.
 fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag>> {
-    let fail = |message: String, note: String| {
-        Err(Box::new(Diag::global(codes::CHUNK_AXIS, message).note(note)))
-    };
+    let fail =
+        |message: String, note: String| Err(Box::new(Diag::global(CHUNK_AXIS, message).note(note)));
     let parts = text.rsplit_once('.');
     let parts = parts.and_then(|(tensor, at)| Some((tensor, at.parse::<usize>().ok()?)));
     let Some((name, at)) = parts else {

@@ -1,8 +1,15 @@
 //! Pass options: declared with a type and a default, parsed once, read by name.
 
-use crate::codes;
-use crate::pass::same_name;
 use hostir::diag::{Diag, Diags, Span, nearest};
+
+/// A pass has no option of that name.
+const UNKNOWN_OPTION: &str = "H0303";
+/// An option's value is not of its type.
+const OPTION_VALUE: &str = "H0304";
+/// An option is given twice.
+const OPTION_TWICE: &str = "H0305";
+/// An option without a default is left out.
+const OPTION_MISSING: &str = "H0306";
 
 /// One option of a pass.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +87,12 @@ impl OptionType {
                 .map(OptionValue::Words),
         }
     }
+}
+
+/// Whether two names are equal when `-` and `_` are the same.
+pub(crate) fn same_name(a: &str, b: &str) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| plain(x) == plain(y))
 }
 
 fn is_word(text: &str) -> bool {
@@ -181,7 +194,7 @@ impl Options {
             if spec.default.is_none() && slot.given.is_none() {
                 let message = format!("`{pass}` needs the option `{}`", spec.name);
                 diags.push(
-                    Diag::error(codes::OPTION_MISSING, pass_span, message)
+                    Diag::error(OPTION_MISSING, pass_span, message)
                         .here(format!("write `{pass}{{{}=...}}`", spec.name))
                         .note(describe(spec)),
                 );
@@ -201,8 +214,7 @@ impl Options {
         if let Some(first) = self.slots[index].given {
             let message = format!("the option `{}` of `{pass}` is given twice", spec.name);
             diags.push(
-                Diag::error(codes::OPTION_TWICE, given.key_span, message)
-                    .label(first, "first given here"),
+                Diag::error(OPTION_TWICE, given.key_span, message).label(first, "first given here"),
             );
             return;
         }
@@ -282,7 +294,7 @@ impl std::fmt::Display for Options {
 
 fn unknown(pass: &str, specs: &[OptionSpec], given: &Given<'_>) -> Diag {
     let message = format!("`{pass}` has no option `{}`", given.key);
-    let diag = Diag::error(codes::UNKNOWN_OPTION, given.key_span, message);
+    let diag = Diag::error(UNKNOWN_OPTION, given.key_span, message);
     let names = || specs.iter().map(|spec| spec.name);
     let dashed = given.key.replace('-', "_");
     let diag = match nearest(&dashed, names()) {
@@ -299,10 +311,10 @@ fn wrong_value(pass: &str, spec: &OptionSpec, given: &Given<'_>) -> Diag {
     let what = spec.ty.describe();
     let Some((text, span)) = given.value else {
         let message = format!("the option `{}` of `{pass}` needs a value", spec.name);
-        return Diag::error(codes::OPTION_VALUE, given.key_span, message).note(describe(spec));
+        return Diag::error(OPTION_VALUE, given.key_span, message).note(describe(spec));
     };
     let message = format!("`{text}` is no value for `{}` of `{pass}`", spec.name);
-    let diag = Diag::error(codes::OPTION_VALUE, span, message).note(describe(spec));
+    let diag = Diag::error(OPTION_VALUE, span, message).note(describe(spec));
     let near = match spec.ty {
         OptionType::Choice(words) => nearest(text, words.iter().copied()),
         OptionType::Bool => nearest(text, ["true", "false"]),

@@ -4,9 +4,9 @@
 //! communications that touch it have been waited for. In a loop it also lives as long as a later iteration
 //! may use it ([`carried`]).
 
-use crate::build::Build;
-use crate::carried::{Pending, carried};
-use crate::storage::{Storage, accesses, described, interface};
+use crate::support::builder::Build;
+use crate::support::carried::{Pending, carried};
+use crate::support::storage::{Storage, accesses, described, interface};
 use hostir::analysis::names::loop_index;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, Id, Op, OpId, Program, TensorId, Value};

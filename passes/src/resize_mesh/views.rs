@@ -1,8 +1,6 @@
 //! Views of axes that change.
 
-use super::super::extents::count;
-use super::Sizes;
-use crate::codes;
+use super::sizes::{RESIZE_EXTENT, Sizes, count};
 use hostir::analysis::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::{OpId, Program, TensorId};
@@ -130,11 +128,11 @@ fn no_solution(program: &Program, id: OpId, elements: i64, open: usize) -> Diag 
         _ => "which axis of this view follows the number of devices cannot be told".to_owned(),
     };
     let note = "give the axes extents that divide, or regroup the device axis in a view of its own";
-    Diag::error(codes::RESIZE_EXTENT, program.op_span(id), message).note(note)
+    Diag::error(RESIZE_EXTENT, program.op_span(id), message).note(note)
 }
 
 fn names_inside(program: &Program, id: OpId) -> Diag {
     let message = "this view regroups an axis that follows the number of devices with others whose extents are names".to_owned();
     let note = "write the extent of the device axis as a name too, as in `[ideviceIdx.x0{i0}, iS1{i1}]` and `[iS2{( i0 * i1 )}]`";
-    Diag::error(codes::RESIZE_EXTENT, program.op_span(id), message).note(note)
+    Diag::error(RESIZE_EXTENT, program.op_span(id), message).note(note)
 }

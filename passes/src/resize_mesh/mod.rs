@@ -7,14 +7,15 @@
 mod classes;
 mod extents;
 mod scalars;
+mod sizes;
 mod uses;
+mod views;
 
-use crate::build::Build;
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
 use classes::Classes;
-use extents::{Change, Sizes};
+use extents::Change;
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
@@ -22,7 +23,12 @@ use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
 use hostir::ops::comm::TEAM_CUT;
 use hostir::ops::{Effect, OpKind};
 use hostir::print::mesh_text;
-use uses::{Use, Walked};
+use uses::{Devices, Use, Walked, span_of};
+
+/// resize-mesh: a program whose tensors do not all lie on one row of devices.
+const RESIZE_MESHES: &str = "H0382";
+/// resize-mesh: a team that is not that of all devices.
+const RESIZE_TEAM: &str = "H0383";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -50,7 +56,7 @@ order, teams that are a part of the mesh, a constant that may or may not stand f
 `cat`, `slice`). Where D is 1 or 2 less can be told, because a 1 may be D or D - 1.
 
 The example is `resize-mesh{devices=2}`.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "{devices=2}", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "devices",
         ty: OptionType::Int { min: 1, max: 65_536 },
@@ -80,13 +86,6 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-/// From how many devices to how many.
-#[derive(Clone, Copy)]
-struct Devices {
-    old: i64,
-    new: i64,
-}
-
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let walked = Walked::new(edit.program());
     let new = cx.options().int("devices");
@@ -99,7 +98,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     }
     let devices = Devices { old, new };
     let classes = Classes::new(edit.program(), &walked, devices);
-    let sizes = Sizes::solve(edit.program(), &walked, &classes, devices)?;
+    let sizes = extents::solve(edit.program(), &walked, &classes, devices)?;
     let change = extents::changes(edit, &walked, &sizes)?;
     let scalars = scalars::rewrite(edit, &walked, &classes, devices)?;
     cx.count("constants-changed", scalars.len() as u64);
@@ -127,7 +126,7 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
                 let (a, b) = (program.tensor_name(other), program.tensor_name(tensor));
                 let message = format!("{a} lies on {known} devices and {b} on {count}");
                 let note = "only programs whose tensors all lie on one mesh can be resized";
-                let diag = Diag::error(codes::RESIZE_MESHES, span, message).note(note);
+                let diag = Diag::error(RESIZE_MESHES, span, message).note(note);
                 diags.push(diag.label(span_of(program, other), format!("{known} devices")));
                 return Err(diags);
             }
@@ -156,7 +155,7 @@ fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
     let message = "what this communication of one device does on several cannot be told";
     let note = "resize the program before it is lowered";
     let mut diags = Diags::default();
-    diags.push(Diag::error(codes::RESIZE_TEAM, program.op_span(id), message).note(note));
+    diags.push(Diag::error(RESIZE_TEAM, program.op_span(id), message).note(note));
     Err(diags)
 }
 
@@ -172,7 +171,7 @@ fn refuse_moving(program: &Program, walked: &Walked) -> Result<(), Diags> {
     let label = format!("`{what}` belongs to a lowered program");
     let mut diags = Diags::default();
     diags.push(
-        Diag::error(codes::RESIZE_TEAM, program.op_span(id), message)
+        Diag::error(RESIZE_TEAM, program.op_span(id), message)
             .label(program.op_span(mark), label)
             .note("resize the program before it is lowered"),
     );
@@ -183,16 +182,12 @@ fn is_row(devices: &[u32]) -> bool {
     devices.iter().zip(0..).all(|(&device, k)| device == k)
 }
 
-fn span_of(program: &Program, tensor: TensorId) -> Span {
-    program.source().tensors.get(tensor).copied().unwrap_or_default()
-}
-
 fn no_row(program: &Program, tensor: TensorId, span: Span) -> Diag {
     let mesh = mesh_text(program, program.tensor(tensor).mesh);
     let name = program.tensor_name(tensor);
     let message = format!("{name} lies on {mesh}, which is not a row of devices 0, 1, 2, ...");
     let note = "only programs on one mesh of one axis, from device 0 on, can be resized";
-    Diag::error(codes::RESIZE_MESHES, span, message).note(note)
+    Diag::error(RESIZE_MESHES, span, message).note(note)
 }
 
 fn part_of_mesh(program: &Program, id: OpId, team: &[i64], known: i64) -> Diag {
@@ -204,7 +199,7 @@ fn part_of_mesh(program: &Program, id: OpId, team: &[i64], known: i64) -> Diag {
     };
     let note =
         "which devices a part of the mesh becomes cannot be told: write the whole team, in order";
-    Diag::error(codes::RESIZE_TEAM, span, message).note(note)
+    Diag::error(RESIZE_TEAM, span, message).note(note)
 }
 
 /// Puts new scalars into ops.

@@ -1,13 +1,21 @@
 //! Runs a pipeline: verifies around every pass, rolls back what a pass must not leave behind, and
 //! keeps the books (time, statistics, op counts, remarks).
 
-use crate::codes;
-use crate::pass::{Action, OptionFault, PassCx, PassInfo};
-use crate::pipeline::{self, Pipeline, Step};
+use crate::framework::pass::{Action, OptionFault, PassCx, PassInfo};
+use crate::framework::pipeline::{self, Pipeline, Step};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 use std::time::{Duration, Instant};
+
+/// A pass left an invalid program: a bug of the pass.
+const INVALID_RESULT: &str = "H0307";
+/// A flag names a pass that never runs.
+const NEVER_RUNS: &str = "H0308";
+/// A pass found nothing to do.
+const NOTHING_TO_DO: &str = "H0309";
+/// A pass was skipped because it is disabled.
+const SKIPPED: &str = "H0310";
 
 /// How deep pipeline passes may stand in pipeline passes.
 const MAX_DEPTH: usize = 8;
@@ -27,15 +35,10 @@ pub struct Config {
     pub remarks: bool,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            table: crate::PASSES,
-            verify_input: true,
-            verify_each: true,
-            disabled: Vec::new(),
-            remarks: false,
-        }
+impl Config {
+    /// The configuration that verifies before the first pass and after each, and keeps no remarks.
+    pub fn for_table(table: &'static [&'static PassInfo]) -> Self {
+        Self { table, verify_input: true, verify_each: true, disabled: Vec::new(), remarks: false }
     }
 }
 
@@ -185,7 +188,7 @@ impl Manager<'_> {
         if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
             self.report.runs[index].skipped = true;
             self.remark(|| {
-                Diag::global(codes::SKIPPED, format!("`{}` was skipped: it is disabled", pass.name))
+                Diag::global(SKIPPED, format!("`{}` was skipped: it is disabled", pass.name))
             });
             return Ok(());
         }
@@ -201,7 +204,7 @@ impl Manager<'_> {
         run.changed = changed;
         if !changed {
             self.remark(|| {
-                Diag::global(codes::NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name))
+                Diag::global(NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name))
             });
         }
         self.observer.after(pass, program, changed);
@@ -257,11 +260,11 @@ impl Manager<'_> {
         program: &mut Program,
         step: &Step,
         depth: usize,
-        steps: fn(&crate::options::Options) -> String,
+        steps: fn(&crate::framework::options::Options) -> String,
     ) -> Result<bool, Stop> {
         let bug = |what: String| {
             let mut diags = Diags::default();
-            diags.push(Diag::global(codes::INVALID_RESULT, what));
+            diags.push(Diag::global(INVALID_RESULT, what));
             Stop::new(step, diags)
         };
         if depth == MAX_DEPTH {
@@ -294,7 +297,7 @@ impl Manager<'_> {
 
 /// The warning that `flag` names a pass that is not in the pipeline.
 pub fn never_runs(flag: &str, pass: &str) -> Diag {
-    Diag::global(codes::NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs"))
+    Diag::global(NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs"))
         .warning()
 }
 
@@ -302,7 +305,7 @@ fn invalid_result(pass: &PassInfo, errors: Diags) -> Diags {
     let message = format!("`{}` left an invalid program (this is a bug of the pass)", pass.name);
     let mut diags = Diags::default();
     diags.push(
-        Diag::global(codes::INVALID_RESULT, message)
+        Diag::global(INVALID_RESULT, message)
             .note("the program is unchanged; --reproducer=FILE writes a test case for a report")
             .note("the errors that follow are about the program that was dropped"),
     );

@@ -1,14 +1,14 @@
 //! What a pass declares about itself, and what it is given when it runs.
 //!
-//! A pass is one file with one [`PassInfo`] and one line in the table of [`crate::PASSES`]. Help,
+//! A pass is one file with one [`PassInfo`] and one line in the table `PASSES`. Help,
 //! `--list-passes`, `docs/passes.md`, option parsing and messages follow from that data. The contract:
 //! valid in, valid out; a pass that returns an error has changed nothing (its edit is rolled back).
 
-use crate::options::{OptionSpec, Options};
+use crate::framework::options::{OptionSpec, Options, same_name};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 
-/// One row of the pass table.
+/// One row of the pass table. The diagnostic codes of a pass are constants of its own files.
 #[derive(Debug)]
 pub struct PassInfo {
     /// `stream-parallel-type`; the file of the pass has the same name.
@@ -40,6 +40,8 @@ pub enum Action {
 /// A program before and after a pass, in any form the parser reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
+    /// The options as a pipeline gives them, with their braces; empty for none.
+    pub options: &'static str,
     /// The input.
     pub before: &'static str,
     /// The output.
@@ -70,12 +72,6 @@ impl PassInfo {
     pub fn is_named(&self, text: &str) -> bool {
         same_name(self.name, text)
     }
-}
-
-/// Whether two names are equal when `-` and `_` are the same.
-pub(crate) fn same_name(a: &str, b: &str) -> bool {
-    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| plain(x) == plain(y))
 }
 
 /// What a running pass is given beside the program: its options, counters and remarks.

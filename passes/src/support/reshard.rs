@@ -1,8 +1,7 @@
 //! What the sharding passes share: links between two tensors of an op, the sharding of one tensor
 //! carried over to another, and tensors that get new domains.
 
-use crate::build::{Build, domain_id};
-use crate::codes;
+use crate::support::builder::{Build, domain_id};
 use hostir::analysis::{Axis, logical_axes};
 use hostir::diag::Diag;
 use hostir::ir::edit::Edit;
@@ -11,6 +10,11 @@ use hostir::ir::{
 };
 use hostir::ops::{AxisLink, Effect};
 use rustc_hash::FxHashMap;
+
+/// A sharding pass meets a sharded tensor whose axes are made by splits.
+const SHARDED_SPLIT: &str = "H0360";
+/// Some tensors of a program have a device mesh, others none.
+const MIXED_MESHES: &str = "H0362";
 
 /// The links of an op between axes that have one extent.
 pub(crate) struct Links(Vec<AxisLink>);
@@ -70,7 +74,7 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let note = format!(
         "give {name} an axis of its own for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"
     );
-    Err(Diag::error(codes::SHARDED_SPLIT, program.op_span(id), message).note(note))
+    Err(Diag::error(SHARDED_SPLIT, program.op_span(id), message).note(note))
 }
 
 /// The error where some tensors of an op have a mesh and others none.
@@ -102,7 +106,7 @@ pub(crate) fn mixed_meshes(
 ) -> Diag {
     let (with, without) = (program.tensor_name(with), program.tensor_name(without));
     let message = format!("{with} has a device mesh and {without} has none");
-    Diag::error(codes::MIXED_MESHES, span, message).note(
+    Diag::error(MIXED_MESHES, span, message).note(
         "write the mesh of every tensor, or of none; --pass=propagate-shardings hands meshes on",
     )
 }

@@ -4,8 +4,8 @@
 
 mod independent;
 
-use crate::build::Build;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, ExprId, OpId, Program};
@@ -26,7 +26,7 @@ Loops that set or order streams themselves, and loops in loops, are left alone.
 Deviation from nvFuser, which does not look at the loop: iterations must be independent. What an iteration
 writes has to be a slice by the loop's index, or memory that the iteration makes and frees
 (`allocate-and-deallocate` inserts the deallocations).",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "loops", help: "loops spread over streams" }],
     action: Action::Rewrite(run),

@@ -8,12 +8,11 @@ mod change;
 mod own_rank;
 mod table;
 
-use crate::build::{Build, Collective};
-use crate::codes;
-use crate::keep::Iterations;
-use crate::options::{OptionSpec, OptionType, Options};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::rewrite::{self, Moves};
+use crate::framework::options::{OptionSpec, OptionType, Options};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::{Build, Collective};
+use crate::support::keep::Iterations;
+use crate::support::rewrite::{self, Moves};
 use branches::Branches;
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
@@ -24,6 +23,9 @@ use hostir::ops::{Effect, OpKind};
 use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
 use table::{Decision, Post};
+
+/// convert-op-to-communication: a slice that is not one range of memory.
+const CONVERT_STRIDED: &str = "H0351";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -67,7 +69,7 @@ Deviations from nvFuser: the team lies along the device type that changes, which
 order is refused, for its parts are not ranges of memory; ops in branches and nested loops are converted
 too, since a program with both communications and resharding ops cannot run. An `ALLOCATE` in a loop has
 `keep=false` where iterations would otherwise share the memory.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "communicator_backend",
@@ -120,9 +122,11 @@ impl Config {
     }
 }
 
-/// Why an op that moves data between devices cannot become a communication, if it cannot.
-pub(crate) fn refuse_resharding(program: &Program, op: OpId) -> Option<Diag> {
-    table::decide(program, op).err().map(|diag| *diag)
+/// The error of an op that moves data between devices and can become no communication, even with its axes in
+/// another order.
+pub(crate) fn refuse_in_any_order(program: &Program, op: OpId) -> Option<Diag> {
+    let diag = table::decide(program, op).err()?;
+    (diag.code != table::CONVERT_INNER).then_some(*diag)
 }
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
@@ -213,7 +217,7 @@ fn refuse_strided(
         domain_text(program, &outer)
     );
     let note = "select outer axes only: permute the tensor so that the selected (stream-parallel) axis comes first";
-    let diag = Diag::error(codes::CONVERT_STRIDED, program.op_span(id), message);
+    let diag = Diag::error(CONVERT_STRIDED, program.op_span(id), message);
     let diag = diag.label(program.op_span(select), "selected here");
     Some(diag.note(note))
 }

@@ -3,7 +3,7 @@
 //! A walk over the body follows what each tensor surely is at each place: nothing of this iteration's, bound to
 //! memory, or written. Who needs more than it is, needs what an earlier iteration left.
 
-use crate::storage::Storage;
+use crate::support::storage::Storage;
 use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
 use hostir::ops::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -5,10 +5,9 @@
 
 mod reduce;
 
-use crate::build::Build;
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::reshard::{
     Links, Moved, parallel_like, refuse_mixed_meshes, refuse_splits, stored_copy,
 };
 use hostir::analysis::{
@@ -18,6 +17,9 @@ use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Op, OpId, ParallelType, Program, TensorId, Value};
 use hostir::ops::{Effect, OpKind};
+
+/// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
+const SLICE_MOVES: &str = "H0394";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -45,7 +47,7 @@ slice of it) gets its operand by a `Set` before it, where nvFuser leaves an op t
 permutation is not a copy. nvFuser's reductions of split axes are written as reductions of two axes here;
 tensors that lie across devices along a part of an axis are an error. With several operands the order of
 their copies is the operands'.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
@@ -208,7 +210,7 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let note = format!(
         "take the slice as {whole} lies, in a tensor of its own, and copy it: `{slice} = Set( that tensor )`"
     );
-    Err(Diag::error(codes::SLICE_MOVES, program.op_span(id), message).note(note))
+    Err(Diag::error(SLICE_MOVES, program.op_span(id), message).note(note))
 }
 
 /// Whether the op could compute a result that is sharded like its operand: every device axis of the
@@ -346,7 +348,7 @@ fn follow_axis(build: &Build<'_, '_>, op: &mut Op, old: TensorId, new: TensorId)
         if let hostir::ir::AttrValue::Domain(domain) = value {
             let at = domain.0.wrapping_sub(program.tensor(old).domains_start);
             if let Some(place) = stored.iter().position(|&printed| printed == at) {
-                *domain = crate::build::domain_id(program, new, place as u32);
+                *domain = crate::support::builder::domain_id(program, new, place as u32);
             }
         }
     }

@@ -10,25 +10,29 @@ mod doc;
 mod exchange;
 mod graph;
 mod group;
+mod loops;
 mod scatter;
+mod slices;
 
-use crate::build::{Build, is_stream};
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use body::Slices;
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::{Build, is_stream};
 use config::Config;
-use group::{Item, Loop};
 use hostir::analysis::AxisMap;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{BinaryOp, DomainId, ExprId, IterDomain, OpId, Program, TensorId};
+use loops::{Item, Loop};
+use slices::Slices;
+
+/// stream-parallel-type: an input with a stream-parallel axis.
+const STREAM_INPUT: &str = "H0321";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "stream-parallel-type",
     summary: "Turn stream-parallel axes into loops over streams",
     description: doc::DESCRIPTION,
-    example: Some(Example { before: doc::EXAMPLE_BEFORE, after: doc::EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: doc::EXAMPLE_BEFORE, after: doc::EXAMPLE_AFTER }),
     options: config::OPTIONS,
     statistics: &[
         StatisticSpec { name: "loops", help: "loops made" },
@@ -78,7 +82,7 @@ fn refuse_inputs(program: &Program) -> Result<(), Diags> {
             let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
             let message = format!("the input {name} has a stream-parallel axis");
             let note = "write the axis as `iS` on the input: only results of ops can be spread over streams, unless `matmul_reduce_scatter` is given";
-            diags.push(Diag::error(codes::STREAM_INPUT, span, message).note(note));
+            diags.push(Diag::error(STREAM_INPUT, span, message).note(note));
         }
     }
     if diags.has_errors() { Err(diags) } else { Ok(()) }
