@@ -6,13 +6,12 @@ use crate::ast::{Domain, ExprId};
 use crate::builder::{Builder, Node};
 use crate::error::{Code, SyntaxError};
 use crate::hir::TopParser;
-use crate::lex::{Source, shorten};
+use crate::lex::Source;
 use crate::message;
 use crate::nesting;
 use crate::scan;
 use crate::span::Span;
-use crate::spelling::nearest_note;
-use crate::tensor::number;
+use crate::spelling::{nearest_note, shorten};
 use crate::token::{Start, Tok};
 
 /// Iteration types, one letter each.
@@ -107,7 +106,7 @@ pub(crate) fn read(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<Domai
     let parallel = parallel_type(b, cursor);
     let digits = cursor.digits();
     let id = &b.text[digits.range()];
-    let number = if id.is_empty() { None } else { Some(number(b, id, digits)) };
+    let number = if id.is_empty() { None } else { Some(b.reference_number(id, digits)) };
     let ragged = cursor.eat("Ragged");
     cursor.white();
     if cursor.peek() != Some(b'{') {

@@ -4,12 +4,9 @@
 //! around the containers, a page puts a whole container on one line. Of a line that does not belong to a container
 //! only a mark is left ([`DROPPED`]), which tells it from the blank lines that a program has of its own.
 
-use crate::unfold;
+use crate::unfold::{self, CLOSE, OPEN};
 use memchr::memmem;
 use std::borrow::Cow;
-
-pub(crate) const OPEN: &str = "%HostIrContainer {";
-pub(crate) const CLOSE: &str = "} // %HostIrContainer";
 
 /// What is left of a line that does not belong to a container: white space to whoever reads it.
 pub(crate) const DROPPED: &str = "\u{b}";

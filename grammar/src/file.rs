@@ -3,12 +3,12 @@
 use crate::ast::{Arg, ArgRange, BlockId, CommentPlace, Container, Unit};
 use crate::builder::Node;
 use crate::error::{Code, SyntaxError};
-use crate::extract::OPEN;
 use crate::layout::Until;
 use crate::nesting;
 use crate::parse::{Cut, Kind, Parser};
 use crate::span::Span;
 use crate::token::{Start, Tok, Token};
+use crate::unfold::OPEN;
 use memchr::memmem;
 
 /// The version of the text that is read and written.
@@ -345,7 +345,7 @@ impl Parser<'_> {
         let body = self.frames[0].block;
         self.comments.place(CommentPlace::EndOf(body), &mut self.b.ast);
         self.last = CommentPlace::EndOf(body);
-        let number = crate::tensor::number(&mut self.b, &digits, token.span);
+        let number = self.b.reference_number(&digits, token.span);
         self.unit(token, number);
         true
     }

@@ -2,15 +2,15 @@
 //!
 //! A whole tensor reference or iteration domain is one token. Its end is found by a search for the
 //! closing bracket, and its text is looked up among those already seen: a reference is read
-//! ([`crate::tensor`]) once per file, however often it is printed.
+//! (`tensor`) once per file, however often it is printed.
 
-use crate::MAX_TOKENS;
 use crate::ast::Symbol;
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
+use crate::limits::MAX_TOKENS;
 use crate::scan::{self, Reach};
 use crate::span::Span;
-use crate::tensor;
+use crate::spelling::shorten;
 use crate::token::{Op, Raw, Tok, Token};
 use logos::{Lexer, Logos};
 
@@ -179,7 +179,7 @@ impl<'t> Source<'t> {
         let tok = match raw {
             Raw::TensorHead => return self.tensor(b, start, end),
             Raw::DomainHead => return self.domain(b, start, end),
-            Raw::ShortTensor => Tok::Tensor(tensor::short(b, text, span)),
+            Raw::ShortTensor => Tok::Tensor((b.references.short)(b, text, span)),
             Raw::Word => Tok::Word(b.ast.strings.intern(text)),
             Raw::Int if text == SMALLEST && self.is_negated(start) => Tok::Int(i64::MIN),
             Raw::Int => integer(b, text, span),
@@ -224,7 +224,7 @@ impl<'t> Source<'t> {
             }
             Some(Reach::Closed(end)) => {
                 self.lexer.bump(end - head);
-                (Tok::Tensor(tensor::full(b, Span::new(start, end))), end)
+                (Tok::Tensor((b.references.full)(b, Span::new(start, end))), end)
             }
             Some(Reach::Broken { open, end }) => self.broken(b, open, head, end),
         }
@@ -236,7 +236,7 @@ impl<'t> Source<'t> {
         match scan::domain(bytes, head - 1) {
             Reach::Closed(end) => {
                 self.lexer.bump(end - head);
-                match tensor::domain(b, Span::new(start, end)) {
+                match (b.references.domain)(b, Span::new(start, end)) {
                     Some(id) => (Tok::Domain(id), end),
                     None => (Tok::Error, end),
                 }
@@ -317,16 +317,6 @@ fn too_long(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
             .note(format!("names and numbers may have {MAX_WORD}")),
     );
     Tok::Error
-}
-
-/// The start of a text that may be long.
-pub(crate) fn shorten(text: &str) -> String {
-    let line = text.lines().next().unwrap_or("");
-    if line.chars().count() <= 40 && line.len() == text.len() {
-        return line.to_owned();
-    }
-    let start: String = line.chars().take(37).collect();
-    format!("{start}...")
 }
 
 /// `float(0)`: the type and the text between the parentheses, which is a value of the type.

@@ -3,9 +3,8 @@
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
 use crate::foreign;
-use crate::lex::shorten;
 use crate::span::Span;
-use crate::spelling::nearest;
+use crate::spelling::{nearest, shorten};
 use crate::token::{Tok, Token};
 use lalrpop_util::ParseError;
 

@@ -12,6 +12,7 @@ use crate::layout::{Extent, Layout, Until};
 use crate::lex::Source;
 use crate::message;
 use crate::span::Span;
+use crate::tensor;
 use crate::token::{Start, Tok, Token};
 
 /// How many blocks may be open at once.
@@ -109,7 +110,7 @@ impl Iterator for Run<'_> {
 impl<'t> Parser<'t> {
     pub(crate) fn new(text: &'t str, span: Span) -> Self {
         Self {
-            b: Builder::new(text, span.range().len()),
+            b: Builder::new(text, span.range().len(), tensor::READER),
             src: Source::new(text, span),
             comments: Comments::default(),
             frames: Vec::new(),

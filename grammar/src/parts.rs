@@ -9,6 +9,7 @@
 
 use crate::ast::Ast;
 use crate::builder::Builder;
+use crate::limits::MAX_TOKENS;
 use crate::merge;
 use crate::parse::{Cut, Parser};
 use crate::span::Span;
@@ -58,7 +59,7 @@ pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
             }
         }
         // A text with too many is read again, for the place where it has.
-        let mut ast = whole.filter(|whole| whole.tokens <= crate::MAX_TOKENS)?.ast;
+        let mut ast = whole.filter(|whole| whole.tokens <= MAX_TOKENS)?.ast;
         ast.comments.sort_by_key(|comment| comment.span);
         Some(ast)
     })

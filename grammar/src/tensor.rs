@@ -3,7 +3,7 @@
 //! This runs once for each distinct text. References that differ in white space only become one.
 
 use crate::ast::{ArgRange, DomainId, Mesh, Symbol, TensorRef, TensorRefId, TensorText};
-use crate::builder::{Builder, Node};
+use crate::builder::{Builder, Node, ReferenceReader};
 use crate::domain::{self, Cursor};
 use crate::error::{Code, SyntaxError};
 use crate::span::Span;
@@ -63,12 +63,15 @@ const OTHER_DTYPES: [(&str, &str); 17] = [
 /// How deep references may stand inside each other (`iS0Ragged{extents=T1_g_int[...]}`).
 const MAX_INNER: u32 = 8;
 
+/// The functions of this module that the lexer calls.
+pub(crate) const READER: ReferenceReader = ReferenceReader { short, full, domain };
+
 /// The short reference `T3`.
-pub(crate) fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
+fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
     if let Some(&id) = b.tensors.get(text) {
         return id;
     }
-    let number = number(b, &text[1..], Span { start: span.start + 1, end: span.end });
+    let number = b.reference_number(&text[1..], Span { start: span.start + 1, end: span.end });
     add(b, text, TensorRef { span, number, full: None })
 }
 
@@ -77,7 +80,7 @@ pub(crate) fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> Tenso
 /// Two spellings of one reference have to meet. Most texts are spaced as printed and cannot be a
 /// second spelling of each other; the table of texts without white space is only made when the
 /// first one comes that might be.
-pub(crate) fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
+fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
     let text = &b.text[span.range()];
     if let Some(&id) = b.tensors.get(text) {
         return id;
@@ -136,7 +139,7 @@ fn add<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId
 }
 
 /// A domain that stands alone.
-pub(crate) fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
+fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
     let text = &b.text[span.range()];
     if let Some(&id) = b.domains.get(text) {
         return Some(id);
@@ -149,27 +152,12 @@ pub(crate) fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
     Some(id)
 }
 
-/// A number of 32 bits.
-pub(crate) fn number(b: &mut Builder<'_>, digits: &str, span: Span) -> u32 {
-    let known = digits.parse().ok().filter(|&number| number <= crate::MAX_NUMBER);
-    known.unwrap_or_else(|| {
-        b.error(
-            SyntaxError::new(Code::Number, span, format!("the number `{digits}` is too large"))
-                .note(format!(
-                    "numbers of tensors, domains, devices and HostUnits end at {}",
-                    crate::MAX_NUMBER
-                )),
-        );
-        u32::MAX
-    })
-}
-
 /// Reads the reference at `span`; whether it is spaced as printed, without inner expressions.
 fn read(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
     let mut cursor = Cursor::new(b.text, span);
     cursor.at += 1;
     let digits = cursor.digits();
-    let number = number(b, &b.text[digits.range()], digits);
+    let number = b.reference_number(&b.text[digits.range()], digits);
     cursor.at += 1;
     b.depth += 1;
     let full = if b.depth > MAX_INNER {
@@ -380,7 +368,7 @@ fn mesh(b: &mut Builder<'_>, cursor: &mut Cursor<'_>, place: Span) -> Option<Mes
                     at += 1;
                 }
                 let digits = Span::new(start, at);
-                devices.push(number(b, &b.text[digits.range()], digits));
+                devices.push(b.reference_number(&b.text[digits.range()], digits));
                 let Some(count) = counts.last_mut() else { return bad_mesh(b, span) };
                 *count += 1;
                 continue;

@@ -6,8 +6,12 @@
 //! nothing but the way there in front of another loop of the same index, or goes on to the end. Anything else
 //! stays as it is, and the parser says that the line breaks are missing.
 
-use crate::extract::{CLOSE, OPEN};
 use std::fmt::Write as _;
+
+/// The start of the header of a container.
+pub(crate) const OPEN: &str = "%HostIrContainer {";
+/// The end of a container with its label.
+pub(crate) const CLOSE: &str = "} // %HostIrContainer";
 
 /// Words that start a statement wherever they stand outside of brackets.
 const HEADS: &[&str] = &[
