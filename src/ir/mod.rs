@@ -23,6 +23,7 @@ mod id;
 mod names;
 mod op;
 pub mod order;
+mod partition;
 mod program;
 mod renumber;
 mod restyle;
@@ -36,6 +37,7 @@ pub(crate) use id::dense_id;
 pub use id::{Id, IdVec};
 pub use names::{Names, Symbol};
 pub use op::{Attr, AttrKey, AttrValue, Op, OpId, Value};
+pub use partition::Partition;
 pub use program::{
     Block, BlockId, Comment, CommentPlace, Frame, HostUnit, Program, SourceMap, UnitId,
 };

@@ -4,7 +4,7 @@
 //! passes reason about *storage classes*: tensors that any view, alias or allocation ties together.
 //! The classes ignore order and control flow, which errs on the side of sharing.
 
-use hostir::ir::{AttrValue, Id, Op, OpId, Program, TensorId, Value};
+use hostir::ir::{AttrValue, Id, Op, OpId, Partition, Program, TensorId, Value};
 use hostir::ops::Effect;
 
 /// How an op touches a tensor.
@@ -74,16 +74,16 @@ fn tensors_of_attrs(op: &Op) -> impl Iterator<Item = TensorId> + '_ {
     })
 }
 
-/// Storage classes by union-find.
+/// Storage classes.
 #[derive(Clone)]
 pub(crate) struct Storage {
-    parent: Vec<u32>,
+    classes: Partition,
 }
 
 impl Storage {
     /// The classes of a program.
     pub(crate) fn of(program: &Program) -> Self {
-        let mut storage = Self { parent: (0..program.tensors().len() as u32).collect() };
+        let mut storage = Self { classes: Partition::of_singletons(program.tensors().len()) };
         for (new, original) in program.aliases().unwrap_or_default() {
             storage.join(*new, *original);
         }
@@ -103,17 +103,10 @@ impl Storage {
     }
     /// The class of a tensor, as the index of one of its tensors.
     pub(crate) fn class(&mut self, tensor: TensorId) -> usize {
-        let mut at = tensor.index();
-        while self.parent[at] as usize != at {
-            // Path halving keeps later look-ups short.
-            self.parent[at] = self.parent[self.parent[at] as usize];
-            at = self.parent[at] as usize;
-        }
-        at
+        self.classes.find_class(tensor.0) as usize
     }
     fn join(&mut self, a: TensorId, b: TensorId) {
-        let (a, b) = (self.class(a), self.class(b));
-        self.parent[a.max(b)] = a.min(b) as u32;
+        self.classes.join_classes(a.0, b.0);
     }
 }
 
