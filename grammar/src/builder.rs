@@ -13,7 +13,7 @@ use crate::span::Span;
 use crate::token::Op;
 use rustc_hash::FxHashMap;
 
-/// What one run of the grammar yields.
+/// The result of one run of the grammar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node {
     /// They are in [`Builder::batch`].
@@ -73,13 +73,13 @@ pub(crate) struct Builder<'t> {
     pub(crate) open_domains: Vec<Domain>,
     /// The mesh read last: its text is the most likely one of the next.
     pub(crate) last_mesh: Option<Mesh>,
-    /// Whether [`Self::squeezed`] is kept up to date.
+    /// True while [`Self::squeezed`] is kept up to date.
     pub(crate) squeezing: bool,
-    /// How many tensor references are being read inside each other.
+    /// The number of tensor references that are being read inside each other.
     pub(crate) depth: u32,
-    /// Whether an error has ended the reading: the text has no more tokens.
+    /// True once an error has ended the reading: the text has no more tokens.
     pub(crate) stopped: bool,
-    /// How many tokens and comments were read.
+    /// The number of tokens and comments read so far.
     pub(crate) tokens: usize,
 }
 

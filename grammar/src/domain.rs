@@ -46,7 +46,7 @@ pub(crate) struct Cursor<'t> {
     pub(crate) bytes: &'t [u8],
     pub(crate) at: usize,
     pub(crate) end: usize,
-    /// Whether everything so far was spaced as nvFuser prints it, and without inner expressions.
+    /// True if everything so far was spaced as nvFuser prints it, and without inner expressions.
     pub(crate) tidy: bool,
 }
 
@@ -188,12 +188,12 @@ fn parallel_type(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> crate::ast::Sy
     b.ast.strings.intern(text)
 }
 
-/// What stands between a domain's braces.
+/// The expressions between a domain's braces.
 struct Extents {
     /// Start, stop, extent.
     bounds: [Option<ExprId>; 3],
     expanded: Option<ExprId>,
-    /// Whether the extent is a lone number or name.
+    /// True if the extent is a lone number or name.
     simple: bool,
 }
 

@@ -22,7 +22,7 @@ impl<'t> Tokens<'t> {
         let span = tokens[0].span.join(tokens[last].span);
         Some(&self.text[span.range()])
     }
-    /// Whether two neighbours have nothing between them.
+    /// True if two neighbours have nothing between them.
     fn touch(&self, index: usize) -> bool {
         let (Some(a), Some(b)) = (self.tokens.get(index), self.tokens.get(index + 1)) else {
             return false;

@@ -30,7 +30,7 @@ pub(crate) struct RawComment {
 pub(crate) struct Source<'t> {
     text: &'t str,
     lexer: Lexer<'t, Raw>,
-    /// Where the lexer's text starts in `text`.
+    /// The start of the lexer's text in `text`.
     base: usize,
     window: Vec<Token>,
     at: usize,
@@ -88,7 +88,7 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// Where the token before the next one ends.
+    /// The end of the token before the next one.
     pub(crate) fn consumed(&self) -> u32 {
         let before = self.at.checked_sub(1).and_then(|at| self.window.get(at));
         before.map_or(self.base as u32, |token| token.span.end)
@@ -334,7 +334,7 @@ fn typed(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     Tok::Typed(dtype, b.ast.strings.intern(inner))
 }
 
-/// What a literal of a type needs, if the text is something else, and how to repair it.
+/// The need of a literal's type that a text does not meet, and how to repair it.
 fn misfit(dtype: &str, text: &str) -> Option<(String, String)> {
     let truth = matches!(text, "true" | "false");
     if dtype == "bool" {

@@ -46,7 +46,7 @@ pub use tensor::{DTYPES, MEMORIES};
 
 use error::Code;
 
-/// What [`parse`] returns.
+/// The result of [`parse`].
 #[derive(Debug, Default)]
 pub struct Parsed {
     /// The tree; statements with errors are [`ast::Shape::Error`].
@@ -86,7 +86,7 @@ pub fn parse_in_parts(text: &str, count: usize) -> Option<Parsed> {
     Some(Parsed { ast, errors: Vec::new() })
 }
 
-/// Where a text starts behind its byte order mark.
+/// The start of a text behind its byte order mark.
 fn text_start(text: &str) -> usize {
     if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
 }

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::span::Span;
 use crate::tensor;
 
-/// What becomes of the ids of the second tree.
+/// The new ids of everything in the second tree.
 struct Moved {
     symbols: Vec<Symbol>,
     tensors: Vec<TensorRefId>,

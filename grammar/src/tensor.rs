@@ -39,7 +39,7 @@ pub const DTYPES: [&str; 22] = [
     "null_type",
 ];
 
-/// What people and other tools call element types.
+/// Names of element types that people and other tools use.
 const OTHER_DTYPES: [(&str, &str); 17] = [
     ("half", "__half"),
     ("float16", "__half"),
@@ -60,7 +60,7 @@ const OTHER_DTYPES: [(&str, &str); 17] = [
     ("index", "nvfuser_index_t"),
 ];
 
-/// How deep references may stand inside each other (`iS0Ragged{extents=T1_g_int[...]}`).
+/// The largest depth of references inside each other (`iS0Ragged{extents=T1_g_int[...]}`).
 const MAX_INNER: u32 = 8;
 
 /// The functions of this module that the lexer calls.
@@ -287,7 +287,7 @@ fn domains(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<()> {
     }
 }
 
-/// What stands behind the `]`.
+/// The parts of a reference behind the `]`.
 struct Parts<'t> {
     positions: &'t str,
     /// The braces of the mesh.

@@ -181,7 +181,7 @@ operators! {
 /// A token of the grammar.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Tok {
-    /// What the tokens that follow are to be parsed as; put in front of them by the parser.
+    /// The start symbol for the tokens that follow; the parser puts it in front of them.
     Start(Start),
     /// The mark between two statements.
     Next,
@@ -256,7 +256,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Whether it is the first of its line.
+    /// True if the token is the first of its line.
     pub(crate) fn starts_line(&self) -> bool {
         self.column != u32::MAX
     }
@@ -278,7 +278,7 @@ impl Tok {
         matches!(self, Tok::RParen | Tok::RBrace | Tok::RBracket)
     }
 
-    /// Whether this can be the last token of an operand, so that a minus behind it is infix.
+    /// True if this can be the last token of an operand, so that a minus behind it is infix.
     pub(crate) fn ends_operand(self) -> bool {
         let atom = matches!(
             self,
@@ -292,12 +292,12 @@ impl Tok {
         matches!(self, Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_))
     }
 
-    /// Whether a line that ends in this token goes on in the next one.
+    /// True if a line that ends in this token goes on in the next one.
     pub(crate) fn wants_more(self) -> bool {
         self.is_operator() || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow)
     }
 
-    /// Whether a line that starts with this token continues the one before.
+    /// True if a line that starts with this token continues the one before.
     pub(crate) fn continues(self) -> bool {
         self.is_operator()
             || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow | Tok::RParen | Tok::Alias)

@@ -82,7 +82,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 
 struct Allocator<'e, 'p> {
     build: Build<'e, 'p>,
-    /// What the program has made or bound so far, in some branch at least.
+    /// Tensors that the program has made or bound so far, in some branch at least.
     defined: FxHashSet<TensorId>,
     /// The same in order, without the inputs.
     log: Vec<TensorId>,
@@ -130,7 +130,7 @@ impl Allocator<'_, '_> {
         });
     }
 
-    /// Whether it is new.
+    /// Notes a tensor. Returns true if it is new.
     fn define(&mut self, tensor: TensorId) -> bool {
         let new = self.defined.insert(tensor);
         if new {

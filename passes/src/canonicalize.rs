@@ -104,7 +104,7 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
     }
 }
 
-/// What `Stream x` is bound to by name: a folded index must not become such a name.
+/// The expressions that `Stream x` is bound to by name: a folded index must not become such a name.
 fn bound_streams(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
     let results = ops.iter().flat_map(|&op| program.op(op).results.iter());
     results
@@ -173,7 +173,7 @@ fn folded_op(
 
 // ---- branches and loops ----
 
-/// What becomes of a control op.
+/// The future of a control op.
 enum Fate {
     /// It stays.
     Keep,
@@ -219,9 +219,9 @@ fn fate(program: &Program, op: &Op) -> Fate {
 
 struct Control {
     regions: Regions,
-    /// Where comments above and behind an op that goes belong now.
+    /// The new places of comments above and behind an op that goes.
     above: FxHashMap<OpId, CommentPlace>,
-    /// Where comments at the end of a block that goes belong now.
+    /// The new places of comments at the end of a block that goes.
     end_of: FxHashMap<BlockId, CommentPlace>,
 }
 
@@ -333,7 +333,7 @@ type Uses = Vec<(OpId, bool)>;
 /// Stands for the caller, who defines the inputs first and reads the outputs last.
 const CALLER: OpId = OpId(u32::MAX);
 
-/// Who defines and who names what, to tell whether a region may go.
+/// The definitions and uses of everything that has a name, to tell if a region may go.
 struct Regions {
     all: FxHashMap<Key, Uses>,
 }

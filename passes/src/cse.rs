@@ -80,7 +80,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     Ok(())
 }
 
-/// What is known of a tensor from the whole program.
+/// The facts about a tensor that need the whole program.
 #[derive(Clone, Copy, Default)]
 struct TensorFacts {
     /// Number of views bound to it.
@@ -91,11 +91,11 @@ struct TensorFacts {
     allocation: Option<(OpId, BlockId, u32)>,
     /// When it is first mentioned except by its allocation.
     first_mention: Option<u32>,
-    /// Whether it is an input or output, freed, or described by a scalar.
+    /// True if it is an input or output, freed, or described by a scalar.
     pinned: bool,
 }
 
-/// What is known from the whole program. Times are positions in text order.
+/// The facts that need the whole program. Times are positions in text order.
 struct Facts {
     tensors: IdVec<TensorId, TensorFacts>,
     /// Number of ops that write into a storage class.
@@ -286,7 +286,7 @@ impl Walk {
         });
     }
 
-    /// Whether running `earlier` again now would give what it gave then.
+    /// True if running `earlier` again now would give the same result as then.
     fn holds(&mut self, program: &Program, earlier: Available) -> bool {
         let op = program.op(earlier.op);
         let rebound = |tensor| self.last_bind[tensor] > earlier.at;
@@ -430,7 +430,7 @@ fn equal(a: &Op, b: &Op) -> bool {
     a.kind == b.kind && a.number == b.number && a.operands == b.operands && a.attrs == b.attrs
 }
 
-/// Whether two tensors differ in nothing but their numbers and those of their domains.
+/// True if two tensors differ in nothing but their numbers and those of their domains.
 fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
     let (x, y) = (program.tensor(a), program.tensor(b));
     let declared = x.memory == y.memory
@@ -447,7 +447,7 @@ fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
         && xs.iter().zip(ys).all(|(x, y)| unnumbered(x) == unnumbered(y))
 }
 
-/// Whether both tensors are allocated alike in one block before `at`, or neither is allocated.
+/// True if both tensors are allocated alike in one block before `at`, or neither is allocated.
 fn same_allocation(program: &Program, a: &TensorFacts, b: &TensorFacts, at: u32) -> bool {
     match (a.allocations, b.allocations) {
         (0, 0) => true,

@@ -111,7 +111,7 @@ fn carriers(program: &Program) -> Vec<OpId> {
     found
 }
 
-/// What the body of a loop both binds to memory of others and writes as a whole.
+/// Tensors that the body of a loop both binds to memory of others and writes as a whole.
 fn shared_and_written(program: &Program, looped: &Op) -> FxHashSet<TensorId> {
     let (mut bound, mut written) = (FxHashSet::default(), FxHashSet::default());
     for &block in &looped.blocks {

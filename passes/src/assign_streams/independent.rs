@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// assign-streams: iterations that touch each other's memory.
 const ITERATIONS_DEPEND: &str = "H0381";
 
-/// What a tensor is to the iterations of a loop.
+/// The kind of memory that a tensor is to the iterations of a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// All iterations have the same memory.
@@ -110,7 +110,7 @@ fn made_outside(program: &Program) -> FxHashSet<TensorId> {
 /// The repair where iterations read and write the same memory.
 const ACCUMULATED: &str = "let each iteration write a slice by the loop's index, of a tensor with an axis for them, and bring the slices together behind the loop";
 
-/// How the iterations of one loop use one storage class.
+/// The use of one storage class by the iterations of one loop.
 #[derive(Default)]
 struct Use {
     /// A write of memory that other iterations have too.

@@ -18,7 +18,7 @@ const CHUNK_TENSOR: &str = "H0389";
 pub(super) struct ChunkOptions {
     /// The number of chunks.
     pub(super) factor: i64,
-    /// Whether the chunk axis of results is stream-parallel.
+    /// True if the chunk axis of results is stream-parallel.
     pub(super) stream: bool,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct ChunkOptions {
 pub(super) struct Cut {
     /// Logical position, reductions included.
     pub(super) axis: u32,
-    /// Whether it is reduced, so that the value has no such axis.
+    /// True if the axis is reduced, so that the value has no such axis.
     pub(super) reduced: bool,
 }
 
@@ -90,7 +90,7 @@ impl Class {
     pub(super) fn stored(&self, tensor: TensorId) -> Option<u32> {
         self.cuts[tensor].filter(|cut| !cut.reduced).map(|cut| cut.axis)
     }
-    /// Whether an op has to work on chunks: it reads the axis, or its result says that it reduces it.
+    /// True if an op has to work on chunks: it reads the axis, or its result says that it reduces it.
     pub(super) fn touches(&self, op: &Op) -> bool {
         op.input_tensors().any(|tensor| self.stored(tensor).is_some())
             || op.output_tensors().any(|tensor| self.cuts[tensor].is_some())
@@ -163,7 +163,7 @@ impl Class {
         Ok(())
     }
 
-    /// Whether an op can work on chunks.
+    /// Checks that an op can work on chunks.
     fn op(&self, program: &Program, id: OpId, top: bool) -> Result<(), Box<Diag>> {
         let op = program.op(id);
         if !self.touches(op) {
@@ -212,7 +212,7 @@ impl Class {
         }
     }
 
-    /// Whether the axis of some operand is no axis of the result, nor contracted, or the other way round.
+    /// True if the axis of some operand is no axis of the result, nor contracted, or the other way round.
     fn gaps(&self, program: &Program, id: OpId, links: &[AxisLink]) -> bool {
         let op = program.op(id);
         let makes = op.input_tensors().next().is_none();
@@ -239,7 +239,7 @@ impl Class {
     }
 }
 
-/// Whether the axis is contracted: one of an operand, and of no stored axis of the result.
+/// True if the axis is contracted: one of an operand, and of no stored axis of the result.
 pub(super) fn contracts(program: &Program, id: OpId, class: &Class) -> bool {
     let op = program.op(id);
     let gemm = matches!(op.kind, OpKind::Matmul | OpKind::Linear);

@@ -22,14 +22,14 @@ pub(super) struct Rewriter<'b, 'e, 'p> {
     widened: FxHashMap<(TensorId, usize, usize), TensorId>,
     /// Tensors that ops of the body have made so far.
     made: FxHashSet<TensorId>,
-    /// What cuts inputs: before everything else, so that it stands between no two ops of a loop.
+    /// The ops that cut inputs: before everything else, so that they stand between no two ops of a loop.
     head: Vec<OpId>,
     out: Done,
     /// Outputs to fold.
     folds: Vec<(TensorId, TensorId, OpId)>,
 }
 
-/// What is left of a rewriter.
+/// The output of a rewriter.
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) ops: Vec<OpId>,
@@ -141,7 +141,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         }
     }
 
-    /// How many axes the value of a tensor of the program had.
+    /// The number of axes that the value of a tensor of the program had.
     fn stored_count(&self, tensor: TensorId) -> usize {
         let count = logical_axes(self.build.program(), tensor).stored().len();
         let anew =
@@ -415,7 +415,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
     }
 }
 
-/// What an axis is spread over, streams left out.
+/// The parallel type of an axis, streams left out.
 fn unstreamed(domain: &IterDomain) -> ParallelType {
     match domain.parallel {
         ParallelType::Stream => ParallelType::Serial,

@@ -91,7 +91,7 @@ impl Walk<'_> {
     }
 }
 
-/// What decides whether and how often the blocks of an op run; of an op without blocks, its scalars.
+/// The scalars that decide how often the blocks of an op run; of an op without blocks, its scalars.
 fn scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
     let op = program.op(id);
     let bounds = [AttrKey::Start, AttrKey::Stop, AttrKey::Step].map(|key| op.expr(key));
@@ -101,7 +101,7 @@ fn scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
     operands.chain(bounds.into_iter().flatten()).chain(extent)
 }
 
-/// Whether a branch or loop does the same on all ranks of a team, as far as can be told.
+/// True if a branch or loop surely does the same on all ranks of a team.
 fn same_for_all(program: &Program, control: OpId, team: &[u32]) -> bool {
     let Some((&first, rest)) = team.split_first() else { return true };
     scalars(program, control).all(|expr| {

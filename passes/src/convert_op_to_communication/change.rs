@@ -15,7 +15,7 @@ pub(super) struct Change {
     pub(super) sharded: (TensorId, u32),
     /// The same axis of the other side; `None` where nothing is known about it.
     pub(super) whole: Option<(TensorId, u32)>,
-    /// Whether the result has it.
+    /// True if the result has it.
     pub(super) gained: bool,
 }
 

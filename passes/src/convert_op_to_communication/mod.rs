@@ -283,7 +283,7 @@ fn emit(
     made
 }
 
-/// Whether the program's rank is in the team.
+/// True if the program's rank is in the team.
 fn takes_part(config: &Config, post: &Post) -> bool {
     config.rank.is_none_or(|rank| post.team.contains(&rank))
 }

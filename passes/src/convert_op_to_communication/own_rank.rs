@@ -10,7 +10,7 @@ use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
 use hostir::ops::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What becomes of the ops of a program for one rank.
+/// The ops of a program that stay for one rank.
 struct Filter {
     kept: FxHashSet<OpId>,
     /// Tensors that the text has to say something about.

@@ -31,7 +31,7 @@ const CONVERT_INITIAL: &str = "H0240";
 /// convert-op-to-communication: a tensor without a mesh where the other side has one.
 const CONVERT_NO_MESH: &str = "H0350";
 
-/// What an op becomes.
+/// The communications that an op becomes.
 #[derive(Debug)]
 pub(super) struct Decision {
     /// `Allgather`.
@@ -42,7 +42,7 @@ pub(super) struct Decision {
     pub(super) output: TensorId,
     /// In the order they are posted.
     pub(super) posts: Vec<Post>,
-    /// Whether each rank takes part in exactly one of the posts: one a row of the mesh.
+    /// True if each rank takes part in exactly one of the posts: one a row of the mesh.
     pub(super) rows: bool,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Product {
     result: TensorId,
     /// The contracted axis of `a`.
     axis: IterDomain,
-    /// Whether `b` is `[.., N, K]`, not `[.., K, N]`.
+    /// True if `b` is `[.., N, K]`, not `[.., K, N]`.
     transposed: bool,
 }
 

@@ -17,10 +17,10 @@ const NOTHING_TO_DO: &str = "H0309";
 /// A pass was skipped because it is disabled.
 const SKIPPED: &str = "H0310";
 
-/// How deep pipeline passes may stand in pipeline passes.
+/// The largest number of pipeline passes inside each other.
 const MAX_DEPTH: usize = 8;
 
-/// What the manager does around passes.
+/// The settings of the manager.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The passes that pipeline passes may name.
@@ -58,14 +58,14 @@ impl Observer for Quiet {
     fn after(&mut self, _: &'static PassInfo, _: &Program, _: bool) {}
 }
 
-/// What one run of one pass did.
+/// The record of one run of one pass.
 #[derive(Clone, Debug)]
 pub struct PassRun {
     /// The pass.
     pub pass: &'static PassInfo,
     /// 0, or the number of pipeline passes it stands in.
     pub depth: usize,
-    /// Whether it was skipped.
+    /// True if the pass was skipped.
     pub skipped: bool,
     /// Time of the pass itself; of a pipeline pass, of everything in it.
     pub time: Duration,
@@ -75,13 +75,13 @@ pub struct PassRun {
     pub ops_before: usize,
     /// Ops of the program after.
     pub ops_after: usize,
-    /// Whether it changed anything.
+    /// True if the pass changed anything.
     pub changed: bool,
     /// Its counters.
     pub statistics: Vec<(&'static str, u64)>,
 }
 
-/// What a pipeline did.
+/// The record of a pipeline.
 #[derive(Clone, Default, Debug)]
 pub struct Report {
     /// All runs in the order they started.
@@ -101,13 +101,17 @@ pub struct Failure {
     pub step: usize,
     /// The pass that failed; `None` if the input was invalid.
     pub pass: Option<&'static PassInfo>,
-    /// What was still to run, the failing pass first: with the program as it is now, a test case.
+    /// The steps that were still to run, the failing pass first: with the program as it is now, a test case.
     pub remaining: Pipeline,
-    /// What was done until then.
+    /// The record up to the failure.
     pub report: Report,
 }
 
 /// Runs `pipeline` on `program`.
+///
+/// # Errors
+/// Fails if the program is invalid, and at the first pass that rejects the program or its options, or leaves an
+/// invalid program. The program is then as it was before that pass.
 pub fn run(
     program: &mut Program,
     pipeline: &Pipeline,

@@ -16,7 +16,7 @@ const OPTION_MISSING: &str = "H0306";
 pub struct OptionSpec {
     /// `communicator_backend`; in a pipeline `-` and `_` are the same.
     pub name: &'static str,
-    /// What its value may be.
+    /// The type of its value.
     pub ty: OptionType,
     /// The default, as a user would write it; `None` for an option that has to be given.
     pub default: Option<&'static str>,
@@ -24,7 +24,7 @@ pub struct OptionSpec {
     pub help: &'static str,
 }
 
-/// What the value of an option may be.
+/// The type of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionType {
     /// `true` or `false`; the bare name means `true`.
@@ -89,7 +89,7 @@ impl OptionType {
     }
 }
 
-/// Whether two names are equal when `-` and `_` are the same.
+/// Compares two names; `-` and `_` are the same.
 pub(crate) fn same_name(a: &str, b: &str) -> bool {
     let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
     a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| plain(x) == plain(y))
@@ -140,7 +140,7 @@ impl std::fmt::Display for OptionValue {
 pub struct Given<'a> {
     /// The key.
     pub key: &'a str,
-    /// Where it stands.
+    /// The place of the key.
     pub key_span: Span,
     /// The value; `None` for a bare key.
     pub value: Option<(&'a str, Span)>,
@@ -150,9 +150,9 @@ pub struct Given<'a> {
 struct Slot {
     name: &'static str,
     value: Option<OptionValue>,
-    /// Where the key stands.
+    /// The place of the key, if the option was given.
     given: Option<Span>,
-    /// Where the value stands; of a bare key, the key.
+    /// The place of the value; of a bare key, of the key.
     at: Option<Span>,
 }
 
@@ -240,7 +240,7 @@ impl Options {
     pub fn is_given(&self, name: &str) -> bool {
         self.slots.iter().any(|slot| slot.name == name && slot.given.is_some())
     }
-    /// Where the user gave the value of the option, in the pipeline text.
+    /// The place of the option's value in the pipeline text, if the user gave it.
     pub fn span(&self, name: &str) -> Option<Span> {
         self.slots.iter().find(|slot| slot.name == name)?.at
     }

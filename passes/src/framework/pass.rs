@@ -15,7 +15,7 @@ pub struct PassInfo {
     pub name: &'static str,
     /// One sentence without a full stop.
     pub summary: &'static str,
-    /// What it does and, above all, what it leaves alone, in Markdown.
+    /// Its effect and, above all, what it leaves alone, in Markdown.
     pub description: &'static str,
     /// A program before and after; a test runs it.
     pub example: Option<Example>,
@@ -23,11 +23,11 @@ pub struct PassInfo {
     pub options: &'static [OptionSpec],
     /// Counters it may raise.
     pub statistics: &'static [StatisticSpec],
-    /// What runs.
+    /// The code that runs.
     pub action: Action,
 }
 
-/// What a pass does when it runs.
+/// The work of a pass.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     /// Changes the program through an edit. An error rolls the edit back.
@@ -53,7 +53,7 @@ pub struct Example {
 pub struct StatisticSpec {
     /// `ops-removed`.
     pub name: &'static str,
-    /// What it counts.
+    /// The thing that is counted.
     pub help: &'static str,
 }
 
@@ -74,7 +74,7 @@ impl PassInfo {
     }
 }
 
-/// What a running pass is given beside the program: its options, counters and remarks.
+/// The context of a running pass beside the program: its options, counters and remarks.
 pub struct PassCx<'a> {
     info: &'static PassInfo,
     options: &'a Options,

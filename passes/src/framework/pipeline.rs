@@ -41,6 +41,9 @@ impl std::fmt::Display for Pipeline {
 }
 
 /// Reads a pipeline over the passes of `table`.
+///
+/// # Errors
+/// Reports every error of the text: its syntax, unknown passes, and options that a pass does not have.
 pub fn parse(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags> {
     let mut parser = Parser { text, at: 0, table, diags: Diags::default() };
     let pipeline = parser.pipeline();
@@ -48,6 +51,9 @@ pub fn parse(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags>
 }
 
 /// The pass of a name (`-` and `_` are the same), or a diagnostic at `span` with the nearest name.
+///
+/// # Errors
+/// Fails if no pass of the table has the name; the error proposes the nearest one.
 pub fn find(
     name: &str,
     span: Span,

@@ -77,7 +77,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     insert(edit, cx, Form { after: false, streams_back: false })
 }
 
-/// What `decompose-reshardings` does in another way.
+/// The differences between `decompose-reshardings` and this pass.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
     /// Copies behind ops of several operands too, where these lie in one way.
@@ -114,7 +114,7 @@ pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: Form) -> Re
     Ok(())
 }
 
-/// What happens to an op.
+/// The change that an op needs.
 enum Step {
     /// A `Set` for each of these operands.
     Before(Vec<TensorId>),
@@ -185,7 +185,7 @@ fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag>
     Ok(Some(if made { Step::Around(operands) } else { Step::Before(operands) }))
 }
 
-/// Whether an operand lies across devices as its copy before the op would.
+/// True if an operand is sharded as its copy before the op would be.
 fn lies_as_copied(program: &Program, links: &Links, operand: TensorId, result: TensorId) -> bool {
     let types = parallel_like(program, links, result, operand);
     let axes = logical_axes(program, operand).axes;
@@ -213,8 +213,8 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     Err(Diag::error(SLICE_MOVES, program.op_span(id), message).note(note))
 }
 
-/// Whether the op could compute a result that is sharded like its operand: every device axis of the
-/// operand is an axis that the result keeps.
+/// True if the op could compute a result that is sharded like its operand: every device axis of the operand is
+/// an axis that the result keeps.
 fn runs_where_operand_lies(
     program: &Program,
     links: &Links,
@@ -229,7 +229,7 @@ fn runs_where_operand_lies(
     })
 }
 
-/// Whether there is a sharding of the result with which the op moves nothing.
+/// True if there is a sharding of the result with which the op moves nothing.
 fn lie_in_one_way(
     program: &Program,
     links: &Links,
@@ -258,7 +258,7 @@ fn lie_in_one_way(
         && !(0..types.len()).any(twice)
 }
 
-/// What the axes of a result are spread over if it lies as the operands do.
+/// The parallel types of a result that is sharded as the operands are.
 fn lies_like(
     program: &Program,
     links: &Links,

@@ -38,7 +38,7 @@ pub(super) fn steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32>>> {
     Some(across)
 }
 
-/// Whether a reduction starts from a value that changes its result: a step behind the others has to bring it
+/// True if a reduction starts from a value that changes its result: a step behind the others has to bring it
 /// in, once and not on every device.
 pub(super) fn starts_elsewhere(program: &Program, id: OpId) -> bool {
     matches!(starts_from_identity(program, id), Some((_, false)))

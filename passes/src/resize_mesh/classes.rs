@@ -59,7 +59,7 @@ impl Classes {
     pub(super) fn looped(&self, number: u32) -> u32 {
         self.starts[self.starts.len() - 1] + number
     }
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn len(&self) -> usize {
         self.partition.element_count()
     }
@@ -67,7 +67,7 @@ impl Classes {
     pub(super) fn root(&self, node: u32) -> u32 {
         self.partition.class_of(node)
     }
-    /// Whether a node counts devices.
+    /// True if a node counts devices.
     pub(super) fn counts_devices(&self, node: u32) -> bool {
         self.device[self.root(node) as usize]
     }
@@ -75,7 +75,7 @@ impl Classes {
     pub(super) fn is_tied(&self, number: u32) -> bool {
         self.tied[number as usize] || self.counts_devices(self.looped(number))
     }
-    /// Whether a scalar is computed from device numbers.
+    /// True if a scalar is computed from device numbers.
     pub(super) fn of_devices(&self, program: &Program, one: &Use, expr: ExprId) -> bool {
         match program.expr(expr) {
             Expr::Name(name) => match one.loop_of(*name) {

@@ -179,7 +179,7 @@ fn of_tensor(
     Ok(())
 }
 
-/// What an extent becomes, where it changes; an error where that cannot be told.
+/// The new extent, if it changes; an error where that cannot be told.
 fn extent(
     edit: &mut Edit<'_>,
     sizes: &Sizes<'_>,

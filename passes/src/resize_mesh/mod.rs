@@ -109,7 +109,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     if old == 1 { refuse_moving(edit.program(), &walked) } else { Ok(()) }
 }
 
-/// How many devices the program is for; `None` if it names none.
+/// The number of devices that the program is for; `None` if it names none.
 fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags> {
     let mut diags = Diags::default();
     let mut first: Option<(TensorId, i64)> = None;

@@ -101,7 +101,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Whether a scalar is `x % extent`.
+    /// True if a scalar is `x % extent`.
     fn rotates_over(&self, expr: ExprId, extent: i64) -> bool {
         match *self.edit.program().expr(expr) {
             Expr::Binary(BinaryOp::Mod, _, b) => self.is_int(b, extent) && self.of_devices(expr),
@@ -116,7 +116,7 @@ impl Rewriter<'_, '_> {
         program.exprs().as_int(program.domains(tensor).get(printed as usize)?.extent)
     }
 
-    /// Where a loop starts or stops, or how far it steps.
+    /// Rewrites the start, the stop or the step of a loop.
     fn bound(&mut self, number: u32, stop: bool) -> Result<ExprId, Unclear> {
         let (expr, Devices { old, new }) = (self.one.expr, self.devices);
         let counts = self.classes.counts_devices(self.classes.looped(number));

@@ -17,7 +17,7 @@ pub(super) struct Sizes<'a> {
     pub(super) old: Vec<Option<i64>>,
     /// The extent from now on, where it is known.
     pub(super) new: Vec<Option<i64>>,
-    /// Whether an extent with the number of devices in it follows that.
+    /// By class: true if an extent with the number of devices in it follows that.
     pub(super) follows: Vec<bool>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Sizes<'a> {
     pub(super) fn renewed(&self, root: usize, old: i64) -> Option<i64> {
         self.new[root].filter(|&new| self.old[root] == Some(old) && new != old)
     }
-    /// Whether the extent of an axis is written out and changes.
+    /// True if the extent of an axis is written out and changes.
     pub(super) fn changes(&self, program: &Program, tensor: TensorId, axis: u32) -> bool {
         let axes = logical_axes(program, tensor).axes;
         let literal = axes.get(axis as usize).and_then(|axis| program.exprs().as_int(axis.extent));
@@ -69,7 +69,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// How often a literal stands in a scalar.
+/// Counts the occurrences of a literal in a scalar.
 pub(super) fn count(program: &Program, expr: ExprId, literal: i64) -> usize {
     match program.expr(expr) {
         Expr::Int(value) => usize::from(*value == literal),

@@ -8,7 +8,7 @@ use hostir::ir::{
 use hostir::ops::Effect;
 use smallvec::SmallVec;
 
-/// What a scalar is there for.
+/// The purpose of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It picks a slice of a tensor along one of its printed domains.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Where in an op a scalar stands.
+/// The place of a scalar in an op.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Operand(usize),

@@ -26,12 +26,12 @@ pub(super) struct Buffer {
 /// Why a buffer stays as it is: the op that it is about, and the reason.
 pub(super) type Reason = (OpId, String);
 
-/// How the program uses each tensor.
+/// The uses of each tensor by the program.
 pub(super) struct Uses {
     found: IdVec<TensorId, Found>,
     /// Tensors that loops slice, in program order.
     pub(super) sliced: Vec<TensorId>,
-    /// Whether the caller sees it.
+    /// True if the caller sees the tensor.
     seen: IdVec<TensorId, bool>,
 }
 

@@ -11,7 +11,7 @@ use hostir::ops::{Effect, OpKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// What an iteration has done with a slice so far.
+/// The state of a slice in an iteration.
 #[derive(Clone, Copy, Default)]
 struct State {
     /// It is bound to this iteration's slot.
@@ -25,22 +25,22 @@ struct State {
 struct Message {
     buffer: usize,
     op: OpId,
-    /// What a Wait names; none in a group that is still open.
+    /// The number that a Wait names; none in a group that is still open.
     handle: Option<u32>,
 }
 
-/// What a branch leaves: the states that it changed.
+/// The state at the end of a branch, as far as it changed.
 struct End {
     states: Vec<(usize, State)>,
     pending: Vec<Message>,
     stream: Option<ExprId>,
 }
 
-/// What a tensor of the loop is.
+/// A slice of a buffer.
 #[derive(Clone, Copy)]
 struct Slice {
     buffer: usize,
-    /// Whether it is all of the slice.
+    /// True if it is the whole slice of an iteration.
     whole: bool,
 }
 

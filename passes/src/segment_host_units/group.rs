@@ -20,7 +20,7 @@ pub(super) enum Run {
     Groups(Vec<Group>),
 }
 
-/// What stands at one place.
+/// The ops at one place.
 pub(super) enum Group {
     /// An op that stays.
     Single(OpId),
@@ -72,13 +72,13 @@ impl Graph {
         }
     }
 
-    /// Whether an op writes what an earlier one has touched.
+    /// True if an op writes a tensor that an earlier one has touched.
     fn overwrites(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
         let mut results = program.op(op).output_tensors();
         results.any(|tensor| self.touched[storage.class(tensor)].0 == self.run)
     }
 
-    /// Whether an op reads under another name what an earlier one has written. A unit has no aliases.
+    /// True if an op reads under another name what an earlier one has written. A unit has no aliases.
     fn reads_alias(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
         let mut operands = program.op(op).input_tensors();
         operands.any(|tensor| {
@@ -256,7 +256,7 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// Whether an op is a tensor op that does not stand by itself.
+/// True for a tensor op that does not stand by itself.
 pub(super) fn goes_into_unit(program: &Program, op: OpId) -> bool {
     let pure = program.op(op).kind.spec().effect == Effect::Pure;
     pure && is_tensor_op(program, op) && !is_standalone(program, op)

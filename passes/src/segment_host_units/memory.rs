@@ -4,7 +4,8 @@ use hostir::ir::{OpId, Program, TensorId};
 use hostir::ops::Effect;
 use rustc_hash::FxHashSet;
 
-/// What has memory behind the statements that have passed. Aliases are one memory, named by one of their tensors.
+/// The tensors that have memory behind the statements that have passed. Aliases are one memory, named by one of
+/// their tensors.
 pub(super) struct Memory {
     /// Tensors that have some for sure.
     has: FxHashSet<TensorId>,
@@ -13,7 +14,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// What has memory when a program begins.
+    /// The tensors that have memory at the start of a program.
     pub(super) fn of(program: &Program) -> Self {
         let inputs = program.inputs().iter().filter_map(|value| value.tensor());
         let inputs: FxHashSet<TensorId> = inputs.map(|tensor| program.memory_of(tensor)).collect();

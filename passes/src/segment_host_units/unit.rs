@@ -9,7 +9,7 @@ use hostir::ir::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Who reads what in the host program.
+/// The reads of each tensor in the host program.
 pub(super) struct Uses {
     /// By tensor: how many operands it is, and how often it is an output of the program.
     reads: Vec<u32>,

@@ -120,8 +120,8 @@ fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
     links
 }
 
-/// Whether an op pairs axes of one place only, and all its tensors lose the axis of one place: then slices
-/// pair as the tensors do.
+/// True if an op pairs axes of one place only, and all its tensors lose the axis of one place: then slices pair
+/// as the tensors do.
 fn pairs_places(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
     let Some((_, first)) = mapped.first() else { return true };
     let cut = |tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis);
@@ -148,7 +148,7 @@ fn is_valid(program: &Program, id: OpId) -> bool {
     !found.has_errors()
 }
 
-/// What an op pairs.
+/// The pairs of axes that an op links.
 fn pairs(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
     let mut pairs: Vec<_> = links.iter().map(|link| (link.from, link.to)).collect();
     pairs.sort_unstable();

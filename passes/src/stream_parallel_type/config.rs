@@ -10,7 +10,7 @@ const STREAM_OPTIONS: &str = "H0330";
 /// An option that has no effect without another one (warning).
 const OPTION_UNUSED: &str = "H0396";
 
-/// How a sharded axis is gathered.
+/// The algorithm that gathers a sharded axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allgather {
     Pairwise,
@@ -18,7 +18,7 @@ pub(super) enum Allgather {
     Broadcast,
 }
 
-/// How the partial results of a product are added up and scattered.
+/// The algorithm that adds up and scatters the partial results of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReduceScatter {
     /// Parts are exchanged in the loop; the program adds them behind it.
@@ -34,7 +34,7 @@ pub(super) enum Merge {
     Graph,
 }
 
-/// What carries the messages between two ranks.
+/// The carrier of the messages between two ranks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Messages {
     /// Groups of a send and a receive.
@@ -56,9 +56,9 @@ pub(super) struct Config {
     pub(super) inter_stream_synchronization: bool,
     pub(super) messages: Messages,
     pub(super) backend: String,
-    /// Whether a rank works on its own part in the last iteration of a loop with an offset, not the first.
+    /// True if a rank works on its own part in the last iteration of a loop with an offset, not the first.
     pub(super) own_last: bool,
-    /// Whether copies that messages are have a stream of their own.
+    /// True if copies that carry messages run on a stream of their own.
     pub(super) copy_stream: bool,
 }
 
@@ -197,8 +197,8 @@ fn without_messages(option: &str, word: &str, backend: &str) -> Diag {
     Diag::global(OPTION_UNUSED, message).note(note)
 }
 
-/// How to gather: `allgather`, or nvFuser's name for a ring. The offset of a loop that scatters is said by
-/// `matmul_reduce_scatter` alone.
+/// The algorithm for allgathers: `allgather`, or nvFuser's name for a ring. `matmul_reduce_scatter` alone sets
+/// the offset of a loop that scatters.
 fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
     let options = cx.options();
     let offset = options.bool(OFFSET);

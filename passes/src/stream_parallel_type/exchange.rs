@@ -68,11 +68,11 @@ fn exchange(
     messages(build, config, (part, input), peers, own, copy)
 }
 
-/// What one iteration exchanges.
+/// The exchange of one iteration.
 pub(super) struct Exchanged {
     /// The op that does it.
     pub(super) op: OpId,
-    /// What the end of the iteration waits for.
+    /// The wait at the end of the iteration, if there is one.
     pub(super) epilogue: Option<OpId>,
 }
 
@@ -184,7 +184,7 @@ fn first_axis(program: &Program, tensor: TensorId) -> MappedAxis {
     MappedAxis { axis: 0, printed }
 }
 
-/// What the axes from `first` on are spread over devices by.
+/// The device types of the axes from `first` on.
 pub(super) fn shards(
     program: &Program,
     tensor: TensorId,
@@ -238,7 +238,7 @@ fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Resu
     Ok(output)
 }
 
-/// What helps where two tensors lie differently behind their first axes.
+/// The repair where two tensors are sharded differently behind their first axes.
 fn different_shards(program: &Program, input: TensorId, output: TensorId) -> &'static str {
     let (from, to) = (logical_axes(program, input).axes, logical_axes(program, output).axes);
     let second = |axes: &[Axis]| axes.get(1).copied();

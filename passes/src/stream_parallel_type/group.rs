@@ -86,7 +86,7 @@ fn loops(items: &[Item]) -> usize {
     items.iter().filter(|item| matches!(item, Item::Loop(_))).count()
 }
 
-/// How an op whose loop is over a class gets its data.
+/// The source of the data of an op whose loop is over a class.
 fn role(program: &Program, map: &AxisMap, op: OpId, class: u32) -> Role {
     let across = |tensor: TensorId| {
         let domains = program.domains(tensor);
@@ -100,7 +100,7 @@ fn role(program: &Program, map: &AxisMap, op: OpId, class: u32) -> Role {
     if is_resharding(program, op) { Role::Collective } else { Role::Local }
 }
 
-/// What loop an op moves into, if its result has a stream-parallel axis.
+/// The loop that an op moves into, if its result has a stream-parallel axis.
 fn streamed(
     program: &Program,
     map: &AxisMap,
@@ -177,7 +177,7 @@ fn streamed(
     Ok(Some(Streamed { domain, class, role: role(program, map, id, class) }))
 }
 
-/// What people call an op; of a HostUnit of one op, the op that they wrote.
+/// The name of an op for people; of a HostUnit of one op, that of the op that they wrote.
 fn spoken(program: &Program, id: OpId) -> &str {
     let unit = program.posted_unit(program.op(id)).map(|unit| program.units()[unit].body);
     match unit.map(|body| program.block(body).ops.as_slice()) {

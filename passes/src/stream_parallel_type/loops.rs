@@ -3,7 +3,7 @@
 use super::config::{Allgather, Config};
 use hostir::ir::{DomainId, OpId, Program};
 
-/// What the body becomes, in order.
+/// A part of the new body.
 pub(super) enum Item {
     /// An op that stays where it is.
     Op(OpId),
@@ -19,7 +19,7 @@ pub(super) struct Loop {
     pub(super) class: u32,
     /// The ops in order, and how each gets its data.
     pub(super) ops: Vec<(OpId, Role)>,
-    /// What its ops move, if anything.
+    /// The communication of its ops, if any.
     moves: Option<Move>,
 }
 
@@ -29,12 +29,12 @@ impl Loop {
         let Streamed { domain, class, role } = streamed;
         Self { domain, class, ops: vec![(op, role)], moves: role.moves() }
     }
-    /// Whether an op may stand in the loop.
+    /// True if an op may join the loop.
     ///
-    /// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange
-    /// waits for rank 0's second iteration, which would wait for a collective with rank 1's first.
-    /// (nvFuser merges them, and hangs.) What scatters keeps apart from both: its ranks work on other
-    /// parts than those of an exchange, and its result is whole behind the loop only.
+    /// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange waits
+    /// for rank 0's second iteration, which would wait for a collective with rank 1's first. (nvFuser merges
+    /// them, and hangs.) Reduce-scatters stay apart from both: their ranks work on other parts than those of an
+    /// exchange, and their result is whole behind the loop only.
     pub(super) fn joins(&self, program: &Program, streamed: Streamed) -> bool {
         let extent = |domain: DomainId| program.domain(domain).extent;
         let moves = streamed.role.moves();
@@ -57,7 +57,7 @@ impl Loop {
     }
 }
 
-/// How an op gets its data in an iteration.
+/// The source of an op's data in an iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// It has it.
@@ -72,7 +72,7 @@ pub(super) enum Role {
     Reduce,
 }
 
-/// What the ops of one loop move between devices.
+/// The communication between devices that the ops of one loop take part in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Move {
     /// All ranks together, in each iteration.
@@ -112,7 +112,7 @@ pub(super) struct Streamed {
     pub(super) domain: DomainId,
     /// Its class.
     pub(super) class: u32,
-    /// How it gets its data.
+    /// The source of its data.
     pub(super) role: Role,
 }
 

@@ -5,7 +5,7 @@ use hostir::analysis::MappedAxis;
 use hostir::ir::{ExprId, IterDomain, MemoryType, OpId, TensorId};
 use rustc_hash::FxHashMap;
 
-/// What one loop has made beside its ops.
+/// The slices that one loop has made, and the ops for the end of its iterations.
 pub(super) struct Slices {
     /// Which part of each tensor the loop slices.
     pub(super) index: ExprId,

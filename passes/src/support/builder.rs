@@ -27,11 +27,11 @@ pub(crate) struct Collective<'a> {
     pub(crate) kind: &'static str,
     /// Devices in team order.
     pub(crate) team: &'a [u32],
-    /// Who sends or receives the whole, as [`Build::root`] counts.
+    /// The device that sends or receives the whole, as [`Build::root`] counts.
     pub(crate) root: Option<ExprId>,
-    /// What is sent.
+    /// The tensor that is sent.
     pub(crate) input: TensorId,
-    /// What is received.
+    /// The tensor that is received.
     pub(crate) output: TensorId,
     /// `NCCL`.
     pub(crate) backend: &'a str,

@@ -111,7 +111,7 @@ pub(crate) fn mixed_meshes(
     )
 }
 
-/// What the axes of `to` are spread over if it lies as `like` does, by logical axis: device types, and
+/// The parallel types of the axes of `to` if it is sharded as `like` is, by logical axis: device types, and
 /// streams too.
 pub(crate) fn parallel_like(
     program: &Program,

@@ -66,7 +66,7 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
     }
 }
 
-/// Where the comments of ops go that are replaced by others.
+/// The new places of the comments of ops that others replace.
 #[derive(Default)]
 pub(crate) struct Moves {
     /// By the op that goes: the op whose line gets the comments above it, and the one that gets its

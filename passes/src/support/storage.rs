@@ -7,7 +7,7 @@
 use hostir::ir::{AttrValue, Id, Op, OpId, Partition, Program, TensorId, Value};
 use hostir::ops::Effect;
 
-/// How an op touches a tensor.
+/// The way in which an op touches a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     /// Reads its elements.
@@ -119,7 +119,7 @@ pub(crate) fn walk_all(program: &Program, visit: &mut dyn FnMut(OpId)) {
     program.walk(program.body(), visit);
 }
 
-/// What the caller sees: tensors among the inputs and outputs, and in the table of aliases.
+/// Tensors that the caller sees: those among the inputs and outputs, and in the table of aliases.
 pub(crate) fn interface(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
     let aliases = program.aliases().unwrap_or_default().iter().flat_map(|(a, b)| [*a, *b]);
     let values = program.inputs().iter().chain(program.outputs());
