@@ -10,8 +10,7 @@ use crate::support::storage::{Access, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BlockId, Comment, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId,
-    Value,
+    AttrKey, AttrValue, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value,
 };
 use hostir::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -185,13 +184,7 @@ enum Fate {
 
 /// Asks for the kinds of control ops: only IF has a condition, only loops have bounds.
 fn fate(program: &Program, op: &Op) -> Fate {
-    let exprs = program.exprs();
-    let bound = |key| op.expr(key).map(|expr| exprs.as_int(expr));
-    let never = |start: Option<i64>, stop: Option<i64>| {
-        let forward = bound(AttrKey::Step).is_none_or(|step| step.is_some_and(|step| step > 0));
-        let empty = matches!((start, stop), (Some(start), Some(stop)) if start >= stop);
-        if forward && empty { Fate::Never } else { Fate::Keep }
-    };
+    let [start, stop] = [AttrKey::Start, AttrKey::Stop].map(|key| stated_int(program, op, key));
     match op.kind {
         OpKind::If => {
             match op.operands.first().and_then(|value| value.scalar()).map(|c| program.expr(c)) {
@@ -200,7 +193,7 @@ fn fate(program: &Program, op: &Op) -> Fate {
                 _ => Fate::Keep,
             }
         }
-        OpKind::ForRange => never(bound(AttrKey::Start).flatten(), bound(AttrKey::Stop).flatten()),
+        OpKind::ForRange => fate_of_loop(program, op, start.flatten(), stop.flatten()),
         OpKind::For => {
             let Some(domain) = op.domain(AttrKey::Domain).map(|id| program.domain(id)) else {
                 return Fate::Keep;
@@ -208,13 +201,24 @@ fn fate(program: &Program, op: &Op) -> Fate {
             if domain.start.is_some() || domain.stop.is_some() {
                 return Fate::Keep;
             }
-            never(
-                bound(AttrKey::Start).unwrap_or(Some(0)),
-                bound(AttrKey::Stop).unwrap_or_else(|| exprs.as_int(domain.extent)),
-            )
+            let stop = stop.unwrap_or_else(|| program.exprs().as_int(domain.extent));
+            fate_of_loop(program, op, start.unwrap_or(Some(0)), stop)
         }
         _ => Fate::Keep,
     }
+}
+
+/// The value of a bound that an op states; `None` in it where that is not constant.
+fn stated_int(program: &Program, op: &Op, key: AttrKey) -> Option<Option<i64>> {
+    op.expr(key).map(|expr| program.exprs().as_int(expr))
+}
+
+/// The future of a loop with these bounds.
+fn fate_of_loop(program: &Program, op: &Op, start: Option<i64>, stop: Option<i64>) -> Fate {
+    let step = stated_int(program, op, AttrKey::Step);
+    let forward = step.is_none_or(|step| step.is_some_and(|step| step > 0));
+    let empty = matches!((start, stop), (Some(start), Some(stop)) if start >= stop);
+    if forward && empty { Fate::Never } else { Fate::Keep }
 }
 
 struct Control {
@@ -255,8 +259,8 @@ impl Control {
             Fate::Take(block) => Some(block),
             Fate::Never => Some(None),
         };
-        let lost = |block: &&BlockId| taken.is_some_and(|taken| taken != Some(**block));
-        let lost: Vec<BlockId> = blocks.iter().filter(lost).copied().collect();
+        let mut lost: Vec<BlockId> = blocks.to_vec();
+        lost.retain(|&block| taken.is_some_and(|taken| taken != Some(block)));
         if taken.is_none() || !self.regions.remove(edit.program(), &lost) {
             if taken.is_some() {
                 cx.remark(|| obstacle(edit.program(), id));
@@ -280,7 +284,20 @@ impl Control {
         if self.above.is_empty() && self.end_of.is_empty() {
             return;
         }
-        let moved = |place: CommentPlace| match place {
+        let mut comments = edit.program().source().comments.clone();
+        for comment in &mut comments {
+            while let Some(place) = self.moved(comment.place) {
+                comment.place = place;
+            }
+        }
+        if comments != edit.program().source().comments {
+            edit.set_comments(comments);
+        }
+    }
+
+    /// The new place of a comment, if its old one goes.
+    fn moved(&self, place: CommentPlace) -> Option<CommentPlace> {
+        match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
             CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => {
                 self.end_of.get(&block).copied()
@@ -289,17 +306,6 @@ impl Control {
             | CommentPlace::Container
             | CommentPlace::Header
             | CommentPlace::End => None,
-        };
-        let hand_on = |comment: &Comment| {
-            let mut comment = comment.clone();
-            while let Some(place) = moved(comment.place) {
-                comment.place = place;
-            }
-            comment
-        };
-        let comments: Vec<Comment> = edit.program().source().comments.iter().map(hand_on).collect();
-        if comments != edit.program().source().comments {
-            edit.set_comments(comments);
         }
     }
 }
@@ -355,6 +361,14 @@ impl Regions {
         Self { all }
     }
 
+    /// True if ops may go as far as one of their names is concerned: what is left of its uses has to start with a
+    /// definition, as all of them do now.
+    fn is_free(&self, key: Key, ops: &FxHashSet<OpId>) -> bool {
+        let all = self.all.get(&key).map_or(&[][..], Vec::as_slice);
+        all.iter().find(|(op, _)| !ops.contains(op)).is_none_or(|(_, defines)| *defines)
+            || !all.iter().any(|(op, defines)| *defines && ops.contains(op))
+    }
+
     /// Forgets the blocks if nothing else needs what they define; else says `false`.
     fn remove(&mut self, program: &Program, blocks: &[BlockId]) -> bool {
         let mut ops = FxHashSet::default();
@@ -367,13 +381,7 @@ impl Regions {
                 scalars |= defines_scalar(program.op(op));
             });
         }
-        // What is left of the uses has to start with a definition, as all of them do now.
-        let free = |key: &Key| {
-            let all = self.all.get(key).map_or(&[][..], Vec::as_slice);
-            all.iter().find(|(op, _)| !ops.contains(op)).is_none_or(|(_, defines)| *defines)
-                || !all.iter().any(|(op, defines)| *defines && ops.contains(op))
-        };
-        if scalars || !keys.iter().all(free) {
+        if scalars || !keys.iter().all(|key| self.is_free(*key, &ops)) {
             return false;
         }
         for key in &keys {
@@ -385,7 +393,7 @@ impl Regions {
     }
 }
 
-/// Calls `visit` for all that an op names, and whether it defines that.
+/// Calls `visit` for everything that an op names, with true where it defines that.
 fn uses(program: &Program, id: OpId, visit: &mut dyn FnMut(Key, bool)) {
     let op = program.op(id);
     accesses(program, id, &mut |tensor, access| {

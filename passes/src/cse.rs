@@ -95,6 +95,22 @@ struct TensorFacts {
     pinned: bool,
 }
 
+/// An op that names a tensor.
+#[derive(Clone, Copy)]
+struct Mention {
+    op: OpId,
+    /// Its block; `None` for the definition of an index.
+    home: Option<BlockId>,
+    at: u32,
+}
+
+impl TensorFacts {
+    /// True if one view binds the tensor, and nothing else does.
+    fn is_bound_once(&self) -> bool {
+        self.views == 1 && self.allocations == 0
+    }
+}
+
 /// The facts that need the whole program. Times are positions in text order.
 struct Facts {
     tensors: IdVec<TensorId, TensorFacts>,
@@ -110,19 +126,17 @@ impl Facts {
         for tensor in interface(program).chain(described(program)) {
             facts.tensors[tensor].pinned = true;
         }
+        let mut blocks = vec![program.body()];
+        walk_all(program, &mut |op| blocks.extend_from_slice(&program.op(op).blocks));
         let mut homes: FxHashMap<OpId, BlockId> = FxHashMap::default();
-        let mut note = |block: BlockId| {
-            for &op in &program.block(block).ops {
-                homes.insert(op, block);
-            }
-        };
-        note(program.body());
-        walk_all(program, &mut |op| program.op(op).blocks.iter().copied().for_each(&mut note));
+        for block in blocks {
+            homes.extend(program.block(block).ops.iter().map(|&op| (op, block)));
+        }
         let mut at = 0;
         walk_all(program, &mut |op| {
-            let home = homes.get(&op).copied();
+            let mention = Mention { op, home: homes.get(&op).copied(), at };
             accesses(program, op, &mut |tensor, access| {
-                facts.note(program, (op, home, at), tensor, access);
+                facts.note(program, mention, tensor, access);
                 if matches!(access, Access::Write | Access::Both | Access::Free) {
                     facts.writes[storage.class(tensor)] += 1;
                 }
@@ -132,13 +146,8 @@ impl Facts {
         facts
     }
 
-    fn note(
-        &mut self,
-        program: &Program,
-        (op, home, at): (OpId, Option<BlockId>, u32),
-        tensor: TensorId,
-        access: Access,
-    ) {
+    fn note(&mut self, program: &Program, mention: Mention, tensor: TensorId, access: Access) {
+        let Mention { op, home, at } = mention;
         let facts = &mut self.tensors[tensor];
         let allocates = program.op(op).kind.spec().effect == Effect::Allocate;
         facts.pinned |= access == Access::Free;
@@ -289,9 +298,8 @@ impl Walk {
     /// True if running `earlier` again now would give the same result as then.
     fn holds(&mut self, program: &Program, earlier: Available) -> bool {
         let op = program.op(earlier.op);
-        let rebound = |tensor| self.last_bind[tensor] > earlier.at;
         if self.last_definition > earlier.at
-            || op.input_tensors().chain(op.output_tensors()).any(rebound)
+            || op.all_tensors().any(|t| self.last_bind[t] > earlier.at)
         {
             return false;
         }
@@ -326,8 +334,7 @@ impl Walk {
         }
         let is_view = program.op(earlier.op).kind.spec().effect == Effect::Alias;
         if is_view {
-            let bound_once = |facts: TensorFacts| facts.views == 1 && facts.allocations == 0;
-            let fine = bound_once(a) && bound_once(b) && !a.pinned;
+            let fine = a.is_bound_once() && b.is_bound_once() && !a.pinned;
             return (!fine).then_some("one of the results is bound again elsewhere");
         }
         if a.views + b.views > 0 {
@@ -441,10 +448,9 @@ fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
         && x.logical == y.logical
         && x.unit == y.unit;
     let (xs, ys) = (program.domains(a), program.domains(b));
-    let unnumbered = |domain: &IterDomain| IterDomain { number: 0, ..*domain };
     declared
         && xs.len() == ys.len()
-        && xs.iter().zip(ys).all(|(x, y)| unnumbered(x) == unnumbered(y))
+        && xs.iter().zip(ys).all(|(x, y)| *x == IterDomain { number: x.number, ..*y })
 }
 
 /// True if both tensors are allocated alike in one block before `at`, or neither is allocated.
@@ -456,8 +462,8 @@ fn same_allocation(program: &Program, a: &TensorFacts, b: &TensorFacts, at: u32)
             else {
                 return false;
             };
-            let memory = |op: OpId| program.op(op).attr(AttrKey::MemType);
-            a_block == b_block && a_at + 1 < at && memory(a) == memory(b)
+            let [a, b] = [a, b].map(|op| program.op(op).attr(AttrKey::MemType));
+            a_block == b_block && a_at + 1 < at && a == b
         }
         _ => false,
     }

@@ -10,7 +10,7 @@ use hostir::analysis::names::loop_index;
 use hostir::analysis::renewed::{Renewed, Touches};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, Id, IdVec, Op, OpId, Program, TensorId};
+use hostir::ir::{AttrKey, Id, IdVec, OpId, Program, TensorId};
 use hostir::ops::Effect;
 use rustc_hash::FxHashSet;
 
@@ -91,7 +91,7 @@ fn carriers(program: &Program) -> Vec<OpId> {
         if loop_index(program, op).is_none() {
             return;
         }
-        let shared = shared_and_written(program, op);
+        let shared = shared_and_written(program, looped);
         if shared.is_empty() {
             return;
         }
@@ -100,32 +100,28 @@ fn carriers(program: &Program) -> Vec<OpId> {
             let memory = program.memory_of(tensor);
             shared.contains(&memory) && !renewed.contains(&memory)
         };
-        for &block in &op.blocks {
-            program.walk(block, &mut |id| {
-                if program.op(id).input_tensors().any(carried) {
-                    found.push(id);
-                }
-            });
-        }
+        program.walk_inside(looped, &mut |id| {
+            if program.op(id).input_tensors().any(carried) {
+                found.push(id);
+            }
+        });
     });
     found
 }
 
 /// Tensors that the body of a loop both binds to memory of others and writes as a whole.
-fn shared_and_written(program: &Program, looped: &Op) -> FxHashSet<TensorId> {
+fn shared_and_written(program: &Program, looped: OpId) -> FxHashSet<TensorId> {
     let (mut bound, mut written) = (FxHashSet::default(), FxHashSet::default());
-    for &block in &looped.blocks {
-        program.walk(block, &mut |id| {
-            let op = program.op(id);
-            let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
-            match op.kind.spec().effect {
-                Effect::Alias => bound.extend(results),
-                Effect::Allocate if op.attr(AttrKey::Alias).is_some() => bound.extend(results),
-                Effect::Pure | Effect::Opaque => written.extend(results),
-                _ => {}
-            }
-        });
-    }
+    program.walk_inside(looped, &mut |id| {
+        let op = program.op(id);
+        let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
+        match op.kind.spec().effect {
+            Effect::Alias => bound.extend(results),
+            Effect::Allocate if op.attr(AttrKey::Alias).is_some() => bound.extend(results),
+            Effect::Pure | Effect::Opaque => written.extend(results),
+            _ => {}
+        }
+    });
     bound.retain(|tensor| written.contains(tensor));
     bound
 }

@@ -2,11 +2,11 @@
 
 use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::support::builder::Build;
-use crate::support::reshard::stored_copy;
-use hostir::analysis::{Axis, is_resharding, logical_axes};
+use crate::support::reshard::{stored_copy, strided_over};
+use hostir::analysis::{is_resharding, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId};
 use hostir::ops::Effect;
 
 /// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
@@ -122,11 +122,7 @@ fn is_strided(program: &Program, id: OpId, strided: &[bool]) -> bool {
             axes.iter().position(|axis| axis.parallel == ParallelType::Stream).map(|k| k as u32)
         }),
     };
-    let one = |axis: &Axis| program.exprs().as_int(axis.extent) == Some(1);
-    let stored = |axis: &Axis| {
-        !(one(axis) || axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
-    };
-    sliced.is_some_and(|sliced| axes.axes.iter().take(sliced as usize).any(stored))
+    sliced.is_some_and(|sliced| strided_over(program, &axes.axes, sliced).is_some())
 }
 
 fn copy(build: &mut Build<'_, '_>, id: OpId, operand: TensorId, out: &mut Vec<OpId>) {
@@ -137,8 +133,6 @@ fn copy(build: &mut Build<'_, '_>, id: OpId, operand: TensorId, out: &mut Vec<Op
     let new = stored_copy(build, operand, mesh, &types);
     out.push(build.set(new, operand));
     let mut op = build.program().op(id).clone();
-    for value in op.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
-        *value = Value::Tensor(new);
-    }
+    op.replace_operand(operand, new);
     build.edit.set_op(id, op);
 }

@@ -3,11 +3,13 @@
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::support::builder::Build;
-use crate::support::reshard::{Links, Moved, axes_with_domains, local_tensor, refuse_splits};
+use crate::support::reshard::{
+    Links, Moved, axes_with_domains, local_tensor, refuse_splits, stored_axes, takes_room,
+};
 use hostir::analysis::{Axis, is_resharding, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId};
 use hostir::ops::OpKind;
 
 /// reorder-sharded-axis: an op moves more than one axis between devices.
@@ -102,9 +104,10 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 
 /// Whether a loop over streams will take the op slice by slice.
 fn is_streamed(program: &Program, id: OpId) -> bool {
-    let streamed = |axis: &Axis| axis.parallel == ParallelType::Stream;
-    let mut results = program.op(id).output_tensors();
-    results.any(|result| logical_axes(program, result).axes.iter().any(streamed))
+    program.op(id).output_tensors().any(|result| {
+        let axes = logical_axes(program, result).axes;
+        axes.iter().any(|axis| axis.parallel == ParallelType::Stream)
+    })
 }
 
 /// The operand's axis that has to come first; `None` where it does already, or no axis moves.
@@ -131,19 +134,15 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
             scattered.extend(image.device().map(|_| (k, is_inner(&to, at))));
         }
     }
-    let error = |message: String, note: &str| {
-        Err(Diag::error(SEVERAL_AXES, program.op_span(id), message).note(note))
-    };
     let name = hostir::ops::name_of(program, id);
-    match (gathered.as_slice(), scattered.as_slice()) {
-        ([], []) => Ok(None),
-        (&[(axis, inner)], []) => Ok(inner.then_some(axis)),
-        ([], &[(_, true)]) if reduced > 1 => error(
+    let (message, note) = match (gathered.as_slice(), scattered.as_slice()) {
+        ([], []) => return Ok(None),
+        ([], &[(_, true)]) if reduced > 1 => (
             format!("`{name}` reduces {reduced} axes and scatters another one"),
             "reduce one axis at a time: --pass=insert-reshardings does so where one lies across devices",
         ),
-        ([], &[(axis, inner)]) => Ok(inner.then_some(axis)),
-        (gathered, scattered) => error(
+        (&[(axis, inner)], []) | ([], &[(axis, inner)]) => return Ok(inner.then_some(axis)),
+        (gathered, scattered) => (
             format!(
                 "`{name}` moves more than one axis between devices: it gathers {} and scatters {}",
                 gathered.len(),
@@ -151,14 +150,13 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
             ),
             "move one axis at a time: copy to a tensor that lies whole on every device first",
         ),
-    }
+    };
+    Err(Diag::error(SEVERAL_AXES, program.op_span(id), message).note(note))
 }
 
 /// Whether a stored axis stands before this one.
 fn is_inner(axes: &[Axis], at: u32) -> bool {
-    let counts =
-        |axis: &Axis| !axis.parallel.is_device() && !axis.is_reduction() && !axis.is_broadcast();
-    axes.iter().take(at as usize).any(counts)
+    axes.iter().take(at as usize).any(takes_room)
 }
 
 /// Permutes, does the op, permutes back.
@@ -170,20 +168,18 @@ fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, ou
     };
     let program = build.program();
     let links = Links::of(program, id);
-    let stored: Vec<(u32, IterDomain)> = (0..)
-        .zip(axes_with_domains(program, operand))
-        .filter(|(_, (axis, _))| !axis.is_reduction())
-        .map(|(k, (_, domain))| (k, domain))
-        .collect();
+    let stored = stored_axes(program, operand);
     let Some(place) = stored.iter().position(|(k, _)| *k == axis) else { return };
     let mut order: Vec<usize> = (0..stored.len()).filter(|&k| k != place).collect();
     order.insert(0, place);
     let images = axes_with_domains(program, result);
-    let image = |&k: &usize| {
-        let at = links.across(operand, stored[k].0, result)?;
-        images.get(at as usize).map(|(_, domain)| (at, *domain))
-    };
-    let arriving: Vec<(u32, IterDomain)> = order.iter().filter_map(image).collect();
+    let arriving: Vec<(u32, IterDomain)> = order
+        .iter()
+        .filter_map(|&k| {
+            let at = links.across(operand, stored[k].0, result)?;
+            images.get(at as usize).map(|(_, domain)| (at, *domain))
+        })
+        .collect();
     let (mesh, to_mesh) = (program.tensor(operand).mesh, program.tensor(result).mesh);
     let domains: Vec<IterDomain> = stored.iter().map(|(_, domain)| *domain).collect();
     let front = permuted(build, operand, mesh, &domains, &order);
@@ -191,12 +187,8 @@ fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, ou
     let arrived = local_tensor(build, result, to_mesh, &arriving_domains);
     out.push(build.permute(front, operand, &order));
     let mut inner = op;
-    for value in inner.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
-        *value = Value::Tensor(front);
-    }
-    for value in &mut inner.results {
-        *value = Value::Tensor(arrived);
-    }
+    inner.replace_operand(operand, front);
+    inner.set_result(arrived);
     build.edit.set_op(id, inner);
     out.push(id);
     let kept = arriving.iter().filter(|(_, domain)| !domain.is_reduction()).map(|(at, _)| *at);

@@ -267,6 +267,26 @@ impl Op {
     pub fn output_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.results.iter().filter_map(|value| value.tensor())
     }
+    /// Tensors that it reads, then those that it writes.
+    pub fn all_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.input_tensors().chain(self.output_tensors())
+    }
+    /// Reads another tensor in the place of one.
+    pub fn replace_operand(&mut self, old: TensorId, new: TensorId) {
+        for value in self.operands.iter_mut().filter(|value| **value == Value::Tensor(old)) {
+            *value = Value::Tensor(new);
+        }
+    }
+    /// Makes a tensor the result, of an op that has one.
+    pub fn set_result(&mut self, tensor: TensorId) {
+        self.results.fill(Value::Tensor(tensor));
+    }
+    /// Gives an attribute that is present another value.
+    pub fn set_attr(&mut self, key: AttrKey, value: &AttrValue) {
+        for (_, slot) in self.attrs.iter_mut().filter(|(k, _)| *k == key) {
+            slot.clone_from(value);
+        }
+    }
     /// The number, if it has one.
     pub fn number(&self) -> Option<u32> {
         (self.number != u32::MAX).then_some(self.number)

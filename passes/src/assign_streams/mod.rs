@@ -101,11 +101,9 @@ fn index_expr(program: &Program, op: OpId) -> Option<ExprId> {
 /// Whether a loop orders streams itself.
 fn has_streams(program: &Program, op: OpId) -> bool {
     let mut found = false;
-    for &block in &program.op(op).blocks {
-        program.walk(block, &mut |op| {
-            found |= program.op(op).kind.spec().effect == Effect::Stream;
-        });
-    }
+    program.walk_inside(op, &mut |op| {
+        found |= program.op(op).kind.spec().effect == Effect::Stream;
+    });
     found
 }
 

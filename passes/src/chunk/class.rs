@@ -45,7 +45,7 @@ pub(super) fn tensors(program: &Program) -> impl Iterator<Item = TensorId> + use
     interface.filter_map(|value| value.tensor()).for_each(|tensor| seen[tensor.index()] = true);
     program.walk(program.body(), &mut |id| {
         let op = program.op(id);
-        op.input_tensors().chain(op.output_tensors()).for_each(|t| seen[t.index()] = true);
+        op.all_tensors().for_each(|t| seen[t.index()] = true);
     });
     (0..seen.len()).filter(move |&index| seen[index]).map(TensorId::new)
 }
@@ -108,7 +108,7 @@ impl Class {
         let axes = logical_axes(program, tensor);
         let axis = axes.axes[first.axis as usize];
         let name = program.tensor_name(tensor);
-        let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
+        let span = program.tensor_span(tensor);
         let domain = program.domains(tensor).get(first.printed as usize);
         let Some(domain) = domain.filter(|_| !axes.split) else {
             let message = format!("the axes of {name} are made by splits");
@@ -225,7 +225,7 @@ impl Class {
             let at = (tensor, axis);
             links.iter().any(|l| !l.broadcast && (l.from == at || l.to == at))
         };
-        op.input_tensors().chain(op.output_tensors()).any(|tensor| !linked(tensor))
+        op.all_tensors().any(|tensor| !linked(tensor))
     }
 
     fn cuts_weight(&self, program: &Program, id: OpId) -> bool {

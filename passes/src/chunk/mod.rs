@@ -9,6 +9,7 @@ mod rewrite;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::support::builder::Build;
+use crate::support::storage::is_tensor_name;
 use class::{ChunkOptions, Class};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -125,7 +126,7 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
         let note = "write a tensor and a position among its axes: `axis=T0.1`".to_owned();
         return fail(format!("`{text}` names no axis"), note);
     };
-    let Some(tensor) = class::tensors(program).find(|&t| is_named(program, t, name)) else {
+    let Some(tensor) = class::tensors(program).find(|&t| is_tensor_name(program, t, name)) else {
         let note = "name an input, an output, or a result of an op of the host program".to_owned();
         return fail(format!("the program has no tensor `{name}`"), note);
     };
@@ -140,9 +141,4 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
             fail(format!("{name} has no axis {at}"), note)
         }
     }
-}
-
-fn is_named(program: &Program, tensor: TensorId, text: &str) -> bool {
-    let number = format!("T{}", program.tensor(tensor).number);
-    text == number || text == program.tensor_name(tensor)
 }

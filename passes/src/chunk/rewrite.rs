@@ -2,7 +2,7 @@
 
 use super::class::{ChunkOptions, Class, contracts};
 use crate::support::builder::{Build, domain_id};
-use crate::support::reshard::Moved;
+use crate::support::reshard::{Moved, stored_domains};
 use hostir::analysis::{is_standalone, logical_axes};
 use hostir::ir::{
     AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, IterType, MemoryType, Op, OpId,
@@ -106,8 +106,8 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
 
     /// The chunks that a permuting op makes are numbered as it permutes.
     fn number_permuted(&mut self, op: &Op) {
-        let chunks = |tensor: &TensorId| self.chunked.values().any(|chunks| chunks == tensor);
-        let result = op.output_tensors().next().filter(chunks);
+        let result = op.output_tensors().next();
+        let result = result.filter(|made| self.chunked.values().any(|chunks| chunks == made));
         if let (Some(result), Some(perm)) = (result, op.ints(AttrKey::Perm)) {
             let order: Vec<usize> = perm.iter().filter_map(|&k| usize::try_from(k).ok()).collect();
             self.build.number_permuted(result, &order);
@@ -120,16 +120,14 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         // Axes of pointwise operands pair by position; products align theirs at the end.
         let positional = op.kind == OpKind::Pointwise;
         let product = op.kind == OpKind::Matmul;
-        let batch = |axes: usize| axes.saturating_sub(2);
-        let most = op.input_tensors().map(|tensor| batch(self.stored_count(tensor))).max();
+        let most = op.input_tensors().map(|tensor| self.batch_axes(tensor)).max();
         for value in &mut op.operands {
             let Value::Tensor(tensor) = *value else { continue };
             let known = self.chunked.get(&tensor).copied();
             *value = Value::Tensor(match self.class.stored(tensor) {
                 Some(_) => {
                     let chunks = known.unwrap_or_else(|| self.unfold(tensor));
-                    let missing =
-                        most.unwrap_or(0).saturating_sub(batch(self.stored_count(tensor)));
+                    let missing = most.unwrap_or(0).saturating_sub(self.batch_axes(tensor));
                     match product && missing > 0 {
                         true => self.widen(chunks, 1, missing),
                         false => chunks,
@@ -141,12 +139,12 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         }
     }
 
-    /// The number of axes that the value of a tensor of the program had.
-    fn stored_count(&self, tensor: TensorId) -> usize {
+    /// The number of batch axes that the value of a tensor of the program had.
+    fn batch_axes(&self, tensor: TensorId) -> usize {
         let count = logical_axes(self.build.program(), tensor).stored().len();
         let anew =
             self.chunked.get(&tensor) == Some(&tensor) && self.class.stored(tensor).is_some();
-        count - usize::from(anew)
+        (count - usize::from(anew)).saturating_sub(2)
     }
 
     /// A tensor with `count` broadcast axes before axis `at`.
@@ -154,7 +152,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         if let Some(&wide) = self.widened.get(&(tensor, at, count)) {
             return wide;
         }
-        let mut domains = self.stored_domains(tensor);
+        let mut domains = stored_domains(self.build.program(), tensor);
         let one = self.build.int(1);
         let mut flags = vec![false; domains.len()];
         for _ in 0..count {
@@ -173,7 +171,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
 
     /// Cuts an input into chunks.
     fn unfold(&mut self, tensor: TensorId) -> TensorId {
-        let mut domains = self.stored_domains(tensor);
+        let mut domains = stored_domains(self.build.program(), tensor);
         let place = self.place(tensor);
         let [outer, inner] = self.halves(domains[place], ParallelType::Serial);
         domains[place] = inner;
@@ -280,7 +278,8 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         let place = self.place(tensor);
         let mut whole = chunks;
         if place > 0 {
-            let mut order: Vec<usize> = (1..self.stored_domains(chunks).len()).collect();
+            let mut order: Vec<usize> =
+                (1..stored_domains(self.build.program(), chunks).len()).collect();
             order.insert(place, 0);
             let (back, permute) = self.permuted(tensor, chunks, &order);
             self.out.ops.push(permute);
@@ -304,7 +303,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
 
     /// A product along chunks of the contracted axis: one for each chunk, and their sum.
     fn partial_products(&mut self, id: OpId, mut op: Op, result: TensorId, parallel: ParallelType) {
-        let rest = self.stored_domains(result);
+        let rest = stored_domains(self.build.program(), result);
         let contracted = self.class.cut(result).is_some();
         let (factor, inner) = (self.build.int(self.config.factor), self.inner());
         let mut domains = vec![plain(IterType::Iteration, parallel, factor)];
@@ -333,17 +332,9 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         stored.iter().position(|&k| Some(k) == axis).unwrap_or(0)
     }
 
-    /// The stored domains of a tensor in logical order.
-    fn stored_domains(&self, tensor: TensorId) -> Vec<IterDomain> {
-        let program = self.build.program();
-        let axes = logical_axes(program, tensor).axes;
-        let stored = axes.iter().filter(|axis| !axis.is_reduction());
-        stored.map(|axis| program.domains(tensor)[axis.printed as usize]).collect()
-    }
-
     /// A permutation and its result: `order[k]` is the place of its k-th axis in `domains`, the operand's.
     fn permuted(&mut self, like: TensorId, operand: TensorId, order: &[usize]) -> (TensorId, OpId) {
-        let domains = self.stored_domains(operand);
+        let domains = stored_domains(self.build.program(), operand);
         let printed: Vec<IterDomain> = order
             .iter()
             .map(|&k| IterDomain { parallel: unstreamed(&domains[k]), ..domains[k] })

@@ -34,10 +34,9 @@ impl Branches {
     /// The error for an op that only some members of a team would reach.
     pub(super) fn refuse(&self, program: &Program, id: OpId, decision: &Decision) -> Option<Diag> {
         let around = self.around.get(&id)?;
-        let splits = |control: &&OpId| {
-            decision.posts.iter().any(|post| !same_for_all(program, **control, &post.team))
-        };
-        let control = *around.iter().find(splits)?;
+        let control = *around.iter().find(|&&control| {
+            decision.posts.iter().any(|post| !same_for_all(program, control, &post.team))
+        })?;
         let name = hostir::ops::name_of(program, id);
         let message = format!(
             "this `{name}` needs all devices of {}, but the rank decides which of them come here",
@@ -85,8 +84,7 @@ impl Walk<'_> {
 
     fn depends(&self, expr: ExprId) -> bool {
         let mut found = false;
-        let mut visit = |name| found |= self.names.contains(&name);
-        self.definitions.names(self.program, expr, &mut visit);
+        self.definitions.names(self.program, expr, &mut |name| found |= self.names.contains(&name));
         found
     }
 }
@@ -105,9 +103,10 @@ fn scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
 fn same_for_all(program: &Program, control: OpId, team: &[u32]) -> bool {
     let Some((&first, rest)) = team.split_first() else { return true };
     scalars(program, control).all(|expr| {
-        let of = |rank: u32| value(program, expr, rank);
         rest.is_empty()
-            || of(first).is_some_and(|first| rest.iter().all(|&r| of(r).as_ref() == Some(&first)))
+            || value(program, expr, first).is_some_and(|first| {
+                rest.iter().all(|&rank| value(program, expr, rank).as_ref() == Some(&first))
+            })
     })
 }
 

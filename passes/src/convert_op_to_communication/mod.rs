@@ -18,8 +18,8 @@ use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
+use hostir::ops::Effect;
 use hostir::ops::comm::BACKENDS;
-use hostir::ops::{Effect, OpKind};
 use hostir::print::domain_text;
 use rustc_hash::FxHashMap;
 use table::{Decision, Post};
@@ -151,8 +151,9 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
                         emit(&mut build, &config, op, &decisions[found].1, &mut out, &mut moves);
                     cx.count("ops-converted", 1);
                     cx.count("communications", posts);
-                    let allocates = |id: &&OpId| build.program().op(**id).kind == OpKind::Allocate;
-                    made.extend(out[first..].iter().filter(allocates).copied());
+                    made.extend(out[first..].iter().copied().filter(|&id| {
+                        build.program().op(id).kind.spec().effect == Effect::Allocate
+                    }));
                 }
                 Err(_) => out.push(op),
             }
@@ -209,8 +210,9 @@ fn refuse_strided(
     id: OpId,
     decision: &Decision,
 ) -> Option<Diag> {
-    let of = |tensor| change::strided(program, selects, tensor).map(|found| (tensor, found));
-    let (tensor, (select, outer)) = of(decision.input).or_else(|| of(decision.output))?;
+    let (tensor, (select, outer)) = [decision.input, decision.output]
+        .into_iter()
+        .find_map(|tensor| Some((tensor, change::strided(program, selects, tensor)?)))?;
     let message = format!(
         "the slice {} is not one range of memory: `{}` lies outside of the selected axis",
         program.tensor_name(tensor),
@@ -226,8 +228,10 @@ fn refuse_strided(
 fn by_block(program: &Program, decisions: &[(OpId, Decision)]) -> Vec<(BlockId, Vec<OpId>)> {
     let mut blocks = vec![program.body()];
     program.walk(program.body(), &mut |op| blocks.extend(program.op(op).blocks.iter().copied()));
-    let converted = |op: &OpId| decisions.binary_search_by_key(op, |(id, _)| *id).is_ok();
-    blocks.retain(|block| program.block(*block).ops.iter().any(converted));
+    blocks.retain(|&block| {
+        let mut ops = program.block(block).ops.iter();
+        ops.any(|op| decisions.binary_search_by_key(op, |(id, _)| *id).is_ok())
+    });
     blocks.into_iter().map(|block| (block, program.block(block).ops.clone())).collect()
 }
 
@@ -244,11 +248,8 @@ fn emit(
     let (input, output) = (decision.input, decision.output);
     build.make_global(input);
     build.make_global(output);
-    let off_mesh = |rank: u32| {
-        let mesh = build.program().tensor_mesh(output);
-        mesh.is_some_and(|mesh| !mesh.contains(rank))
-    };
-    let allocates = !config.rank.is_some_and(off_mesh);
+    let mesh = build.program().tensor_mesh(output);
+    let allocates = config.rank.is_none_or(|rank| mesh.is_none_or(|mesh| mesh.contains(rank)));
     let first = out.len();
     let mut posted = None;
     let mut made = 0;

@@ -56,7 +56,7 @@ impl Filter {
     fn keep(&mut self, program: &Program, id: OpId) {
         let op = program.op(id);
         self.kept.insert(id);
-        self.named.extend(op.input_tensors().chain(op.output_tensors()));
+        self.named.extend(op.all_tensors());
     }
 }
 
@@ -74,9 +74,10 @@ fn is_involved(program: &Program, posts: &FxHashMap<u32, OpId>, id: OpId, rank: 
             op.ints(AttrKey::Team).unwrap_or_default().contains(&i64::from(rank))
         }
         _ => {
-            let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
-            let holds = |tensor| program.tensor_mesh(tensor).is_none_or(|mesh| mesh.contains(rank));
-            tensors.peek().is_none() || tensors.any(holds)
+            let mut tensors = op.all_tensors().peekable();
+            tensors.peek().is_none()
+                || tensors
+                    .any(|tensor| program.tensor_mesh(tensor).is_none_or(|m| m.contains(rank)))
         }
     }
 }

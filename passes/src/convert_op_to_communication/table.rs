@@ -424,10 +424,11 @@ fn rows(mesh: &Mesh, device: ParallelType) -> Vec<Vec<u32>> {
     let extents = mesh.shape.iter().rev().map(|&extent| extent as usize);
     let step: usize = extents.clone().take(inside).product();
     let length = extents.clone().nth(inside).unwrap_or(1).max(1);
-    let first = |&at: &usize| (at / step).is_multiple_of(length);
-    let starts = (0..mesh.devices.len()).filter(first);
-    let row = |start: usize| {
-        (0..length).filter_map(|k| mesh.devices.get(start + k * step).copied()).collect()
-    };
-    starts.map(row).collect()
+    let starts = (0..mesh.devices.len()).filter(|at| (at / step).is_multiple_of(length));
+    starts
+        .map(|start| {
+            let row = (0..length).map(|k| start + k * step);
+            row.filter_map(|at| mesh.devices.get(at).copied()).collect()
+        })
+        .collect()
 }

@@ -160,6 +160,12 @@ impl Stop {
         let remaining = vec![step.clone()];
         Self { errors, faults: Vec::new(), step: 0, pass: step.pass, remaining }
     }
+    /// A stop at a pipeline pass whose pipeline is wrong.
+    fn at_bug(step: &Step, what: String) -> Self {
+        let mut diags = Diags::default();
+        diags.push(Diag::global(INVALID_RESULT, what));
+        Self::new(step, diags)
+    }
     /// With what is wrong with the options.
     fn with_faults(mut self, faults: Vec<OptionFault>) -> Self {
         self.errors.items.splice(0..0, faults.iter().map(|fault| fault.diag.clone()));
@@ -266,18 +272,15 @@ impl Manager<'_> {
         depth: usize,
         steps: fn(&crate::framework::options::Options) -> String,
     ) -> Result<bool, Stop> {
-        let bug = |what: String| {
-            let mut diags = Diags::default();
-            diags.push(Diag::global(INVALID_RESULT, what));
-            Stop::new(step, diags)
-        };
         if depth == MAX_DEPTH {
-            return Err(bug(format!("`{}` stands for itself (this is a bug)", step.pass.name)));
+            let what = format!("`{}` stands for itself (this is a bug)", step.pass.name);
+            return Err(Stop::at_bug(step, what));
         }
         let text = steps(&step.options);
         let inner = pipeline::parse(&text, self.config.table).map_err(|errors| {
             let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
-            bug(format!("`{}` stands for `{text}`: {first} (this is a bug)", step.pass.name))
+            let what = format!("`{}` stands for `{text}`: {first} (this is a bug)", step.pass.name);
+            Stop::at_bug(step, what)
         })?;
         let first = self.report.runs.len();
         self.steps(program, &inner.steps, depth + 1)?;

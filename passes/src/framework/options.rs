@@ -91,8 +91,10 @@ impl OptionType {
 
 /// Compares two names; `-` and `_` are the same.
 pub(crate) fn same_name(a: &str, b: &str) -> bool {
-    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| plain(x) == plain(y))
+    a.len() == b.len()
+        && a.bytes()
+            .zip(b.bytes())
+            .all(|pair| matches!(pair, (b'-' | b'_', b'-' | b'_')) || pair.0 == pair.1)
 }
 
 fn is_word(text: &str) -> bool {
@@ -165,13 +167,13 @@ pub struct Options {
 impl Options {
     /// The defaults of `specs`.
     pub fn defaults(specs: &'static [OptionSpec]) -> Self {
-        let slot = |spec: &OptionSpec| Slot {
+        let slots = specs.iter().map(|spec| Slot {
             name: spec.name,
             value: spec.default.and_then(|text| spec.ty.parse(text)),
             given: None,
             at: None,
-        };
-        Self { slots: specs.iter().map(slot).collect() }
+        });
+        Self { slots: slots.collect() }
     }
 
     /// Checks what was given to `pass` (at `pass_span`) against its options. Every error is reported;
@@ -295,16 +297,16 @@ impl std::fmt::Display for Options {
 fn unknown(pass: &str, specs: &[OptionSpec], given: &Given<'_>) -> Diag {
     let message = format!("`{pass}` has no option `{}`", given.key);
     let diag = Diag::error(UNKNOWN_OPTION, given.key_span, message);
-    let names = || specs.iter().map(|spec| spec.name);
+    let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
     let dashed = given.key.replace('-', "_");
-    let diag = match nearest(&dashed, names()) {
+    let diag = match nearest(&dashed, names.iter().copied()) {
         Some(near) => diag.here(format!("did you mean `{near}`?")),
         None => diag,
     };
     if specs.is_empty() {
         return diag.note(format!("`{pass}` takes no options"));
     }
-    diag.note(format!("its options are {}", names().collect::<Vec<_>>().join(", ")))
+    diag.note(format!("its options are {}", names.join(", ")))
 }
 
 fn wrong_value(pass: &str, spec: &OptionSpec, given: &Given<'_>) -> Diag {

@@ -15,7 +15,7 @@ use hostir::analysis::{
 };
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::{Op, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ir::{Op, OpId, ParallelType, Program, TensorId};
 use hostir::ops::{Effect, OpKind};
 
 /// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
@@ -172,15 +172,15 @@ fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag>
     if made && lie_in_one_way(program, &links, &operands, result) {
         return Ok(Some(Step::After));
     }
-    let differs = |operand: TensorId| match made {
-        true => !lies_as_copied(program, &links, operand, result),
-        false => shardings_differ(program, op.kind, (operand, result), links.as_slice()),
-    };
     let mut seen: Vec<TensorId> = Vec::new();
     operands.retain(|&operand| {
         let new = !seen.contains(&operand);
         seen.push(operand);
-        new && (program.tensor(operand).mesh != mesh || differs(operand))
+        let differs = match made {
+            true => !lies_as_copied(program, &links, operand, result),
+            false => shardings_differ(program, op.kind, (operand, result), links.as_slice()),
+        };
+        new && (program.tensor(operand).mesh != mesh || differs)
     });
     Ok(Some(if made { Step::Around(operands) } else { Step::Before(operands) }))
 }
@@ -200,9 +200,8 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     if op.kind.spec().effect != Effect::Alias || op.kind == OpKind::Select {
         return Ok(());
     }
-    let name =
-        |tensor: Option<TensorId>| tensor.map(|t| program.tensor_name(t)).unwrap_or_default();
-    let (whole, slice) = (name(op.input_tensors().next()), name(op.output_tensors().next()));
+    let [whole, slice] = [op.input_tensors().next(), op.output_tensors().next()]
+        .map(|tensor| tensor.map(|t| program.tensor_name(t)).unwrap_or_default());
     let message = format!(
         "`{}` binds {slice} to memory of {whole}, but {slice} lies on other devices or across them in another way",
         op.kind.spec().name
@@ -240,7 +239,7 @@ fn lie_in_one_way(
     let mesh = program.tensor(first).mesh;
     let types = lies_like(program, links, operands, result);
     let axes = logical_axes(program, result).axes;
-    let fits = |&operand: &TensorId| {
+    let fit = operands.iter().all(|&operand| {
         (0..).zip(&logical_axes(program, operand).axes).all(|(k, axis)| {
             let at = links.across(operand, k, result).map(|at| at as usize);
             match at.and_then(|at| Some((at, axes.get(at)?))) {
@@ -251,11 +250,9 @@ fn lie_in_one_way(
                 _ => axis.device().is_none(),
             }
         })
-    };
-    let twice = |k: usize| types[k].is_device() && types[..k].contains(&types[k]);
-    rest.iter().all(|&operand| program.tensor(operand).mesh == mesh)
-        && operands.iter().all(fits)
-        && !(0..types.len()).any(twice)
+    });
+    fit && rest.iter().all(|&operand| program.tensor(operand).mesh == mesh)
+        && !(0..types.len()).any(|k| types[k].is_device() && types[..k].contains(&types[k]))
 }
 
 /// The parallel types of a result that is sharded as the operands are.
@@ -328,9 +325,7 @@ fn before(build: &mut Build<'_, '_>, id: OpId, operands: &[TensorId], out: &mut 
         let types = parallel_like(build.program(), &links, result, operand);
         let copy = stored_copy(build, operand, mesh, &types);
         out.push(build.set(copy, operand));
-        for value in op.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
-            *value = Value::Tensor(copy);
-        }
+        op.replace_operand(operand, copy);
         follow_axis(build, &mut op, operand, copy);
     }
     build.edit.set_op(id, op);
@@ -375,9 +370,7 @@ fn after(build: &mut Build<'_, '_>, moved: &mut Moved, form: Form, id: OpId, out
     let mesh = build.program().tensor(operand).mesh;
     let perm = op.ints(hostir::ir::AttrKey::Perm);
     let local = reduce::like_result(build, result, mesh, &types, perm);
-    for value in &mut op.results {
-        *value = Value::Tensor(local);
-    }
+    op.set_result(local);
     build.edit.set_op(id, op);
     out.push(id);
     out.push(build.set(result, local));

@@ -5,7 +5,7 @@
 
 use super::classes::Classes;
 use super::sizes::{RESIZE_EXTENT, Sizes, count};
-use super::uses::{Devices, Walked, span_of};
+use super::uses::{Devices, Walked};
 use super::views;
 use hostir::analysis::logical_axes;
 use hostir::diag::{Diag, Diags};
@@ -127,7 +127,7 @@ pub(super) fn changes(
         }
     }
     for (&op, number) in walked.loops.iter().zip(0..) {
-        if let Err(diag) = of_loop(edit, sizes, (op, number), &mut out) {
+        if let Err(diag) = of_loop(edit, sizes, op, number, &mut out) {
             diags.push(*diag);
         }
     }
@@ -255,13 +255,14 @@ fn unclear(program: &Program, tensor: TensorId, extent: ExprId, old: i64) -> Dia
         "the `{old}` in the extent `{text}` of {name} may or may not stand for the {old} devices"
     );
     let note = "write the extent as a name (`i0`), which gets its value when the program runs";
-    Diag::error(RESIZE_CONSTANT, span_of(program, tensor), message).note(note)
+    Diag::error(RESIZE_CONSTANT, program.tensor_span(tensor), message).note(note)
 }
 
 fn of_loop(
     edit: &mut Edit<'_>,
     sizes: &Sizes<'_>,
-    (op, number): (OpId, u32),
+    op: OpId,
+    number: u32,
     out: &mut Vec<Change>,
 ) -> Result<(), Box<Diag>> {
     let program = edit.program();
@@ -300,6 +301,25 @@ pub(super) fn loop_unclear(program: &Program, op: OpId, old: i64) -> Diag {
     Diag::error(RESIZE_CONSTANT, program.op_span(op), message).note(note)
 }
 
+/// The extents that an attribute repeats of a tensor.
+struct Renew<'r, 'p> {
+    edit: &'r mut Edit<'p>,
+    sizes: &'r Sizes<'r>,
+    tensor: TensorId,
+}
+
+impl Renew<'_, '_> {
+    /// The new extent of the stored axis at a place, or the old one.
+    fn extent(&mut self, at: usize, old: ExprId) -> ExprId {
+        let program = self.edit.program();
+        let axis = logical_axes(program, self.tensor).stored().get(at).copied();
+        let root = axis.map(|axis| self.sizes.root(self.tensor, axis));
+        let new = root.zip(program.exprs().as_int(old));
+        let new = new.and_then(|(root, literal)| self.sizes.renewed(root, literal));
+        new.map_or(old, |value| self.edit.expr(Expr::Int(value)))
+    }
+}
+
 /// Lists of extents and ranges that repeat extents of the result or the operand.
 fn of_attrs(edit: &mut Edit<'_>, sizes: &Sizes<'_>, id: OpId, out: &mut Vec<Change>) {
     let op = edit.program().op(id).clone();
@@ -310,37 +330,26 @@ fn of_attrs(edit: &mut Edit<'_>, sizes: &Sizes<'_>, id: OpId, out: &mut Vec<Chan
             op.output_tensors().next()
         };
         let Some(tensor) = from else { continue };
-        let new = |edit: &mut Edit<'_>, at: usize, extent: ExprId| {
-            let axis = *logical_axes(edit.program(), tensor).stored().get(at)?;
-            let literal = edit.program().exprs().as_int(extent)?;
-            let value = sizes.renewed(sizes.root(tensor, axis), literal)?;
-            Some(edit.expr(Expr::Int(value)))
-        };
-        let mut changed = false;
-        let mut renew = |edit: &mut Edit<'_>, at: usize, extent: ExprId| {
-            let new = new(edit, at, extent);
-            changed |= new.is_some();
-            new.unwrap_or(extent)
-        };
-        let value = match (key, value) {
+        let mut renew = Renew { edit: &mut *edit, sizes, tensor };
+        let new = match (key, value) {
             (AttrKey::Extents, AttrValue::Exprs(list)) => {
-                let list = list.iter().enumerate().map(|(at, &extent)| renew(edit, at, extent));
+                let list = list.iter().enumerate().map(|(at, &extent)| renew.extent(at, extent));
                 AttrValue::Exprs(list.collect())
             }
             (AttrKey::Ranges, AttrValue::Ranges(list)) => {
                 let list = list.iter().enumerate();
                 let list =
-                    list.map(|(at, &[start, stop, step])| [start, renew(edit, at, stop), step]);
+                    list.map(|(at, &[start, stop, step])| [start, renew.extent(at, stop), step]);
                 AttrValue::Ranges(list.collect())
             }
             // Of an iota; that of an ALLOCATE is summed up anew.
             (AttrKey::Size, AttrValue::Expr(size)) if op.kind != OpKind::Allocate => {
-                AttrValue::Expr(renew(edit, 0, *size))
+                AttrValue::Expr(renew.extent(0, *size))
             }
             _ => continue,
         };
-        if changed {
-            out.push(Change::Attr { op: id, key: *key, value });
+        if new != *value {
+            out.push(Change::Attr { op: id, key: *key, value: new });
         }
     }
 }

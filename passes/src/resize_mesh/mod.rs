@@ -23,7 +23,7 @@ use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
 use hostir::ops::comm::TEAM_CUT;
 use hostir::ops::{Effect, OpKind};
 use hostir::print::mesh_text;
-use uses::{Devices, Use, Walked, span_of};
+use uses::{Devices, Use, Walked};
 
 /// resize-mesh: a program whose tensors do not all lie on one row of devices.
 const RESIZE_MESHES: &str = "H0382";
@@ -115,7 +115,7 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
     let mut first: Option<(TensorId, i64)> = None;
     for &tensor in &walked.tensors {
         let Some(mesh) = program.tensor_mesh(tensor) else { continue };
-        let span = span_of(program, tensor);
+        let span = program.tensor_span(tensor);
         if !is_row(&mesh.devices) || mesh.shape.len() > 1 {
             diags.push(no_row(program, tensor, span));
             return Err(diags);
@@ -127,7 +127,7 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
                 let message = format!("{a} lies on {known} devices and {b} on {count}");
                 let note = "only programs whose tensors all lie on one mesh can be resized";
                 let diag = Diag::error(RESIZE_MESHES, span, message).note(note);
-                diags.push(diag.label(span_of(program, other), format!("{known} devices")));
+                diags.push(diag.label(program.tensor_span(other), format!("{known} devices")));
                 return Err(diags);
             }
             Some(_) => {}
@@ -147,11 +147,12 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
 
 /// On one device every communication is a copy, and lowering takes any kind for any op.
 fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
-    let communicates = |id: &&OpId| {
+    let Some(&id) = walked.ops.iter().find(|id| {
         let op = program.op(**id);
         op.kind.spec().effect == Effect::Communicate && !op.operands.is_empty()
+    }) else {
+        return Ok(());
     };
-    let Some(&id) = walked.ops.iter().find(communicates) else { return Ok(()) };
     let message = "what this communication of one device does on several cannot be told";
     let note = "resize the program before it is lowered";
     let mut diags = Diags::default();
@@ -161,11 +162,17 @@ fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
 
 /// With one device nothing moves between devices, so a lowered program may hold ops that would with several.
 fn refuse_moving(program: &Program, walked: &Walked) -> Result<(), Diags> {
-    let effect = |id: OpId| program.op(id).kind.spec().effect;
-    let of_lowered = |id: &OpId| matches!(effect(*id), Effect::Communicate | Effect::Control);
-    let Some(&mark) = walked.ops.iter().find(|id| of_lowered(id)) else { return Ok(()) };
-    let moves = |id: &&OpId| program.op(**id).blocks.is_empty() && is_resharding(program, **id);
-    let Some(&id) = walked.ops.iter().find(moves) else { return Ok(()) };
+    let mut ops = walked.ops.iter();
+    let Some(&mark) = ops.find(|id| {
+        matches!(program.op(**id).kind.spec().effect, Effect::Communicate | Effect::Control)
+    }) else {
+        return Ok(());
+    };
+    let mut ops = walked.ops.iter().copied();
+    let Some(id) = ops.find(|&id| program.op(id).blocks.is_empty() && is_resharding(program, id))
+    else {
+        return Ok(());
+    };
     let (name, what) = (hostir::ops::name_of(program, id), hostir::ops::name_of(program, mark));
     let message = format!("on several devices this `{name}` moves data between them");
     let label = format!("`{what}` belongs to a lowered program");
@@ -233,9 +240,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
             }
             Change::Attr { op, key, ref value } => {
                 let mut new = edit.program().op(op).clone();
-                if let Some((_, slot)) = new.attrs.iter_mut().find(|(k, _)| *k == key) {
-                    *slot = value.clone();
-                }
+                new.set_attr(key, value);
                 edit.set_op(op, new);
             }
         }
@@ -248,9 +253,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
         let Some(tensor) = tensor.filter(|tensor| changed[tensor.0 as usize]) else { continue };
         let mut new = op.clone();
         let size = build.size(tensor);
-        for (_, value) in new.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::Size) {
-            *value = AttrValue::Expr(size);
-        }
+        new.set_attr(AttrKey::Size, &AttrValue::Expr(size));
         build.edit.set_op(id, new);
     }
 }
@@ -258,7 +261,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
 /// Gives all tensors the new mesh, and all communications the new team.
 fn apply_meshes(edit: &mut Edit<'_>, walked: &Walked, devices: Devices) -> u64 {
     let row: Vec<u32> = (0..devices.new as u32).collect();
-    let team: Box<[i64]> = (0..devices.new).collect();
+    let team = AttrValue::Ints((0..devices.new).collect());
     let mesh = edit.mesh(Mesh { shape: vec![devices.new as u32], devices: row });
     let mut count = 0;
     // Tensors that earlier passes left behind too: they share names of extents with the others.
@@ -275,9 +278,7 @@ fn apply_meshes(edit: &mut Edit<'_>, walked: &Walked, devices: Devices) -> u64 {
             continue;
         }
         let mut op = edit.program().op(id).clone();
-        for (_, value) in op.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::Team) {
-            *value = AttrValue::Ints(team.clone());
-        }
+        op.set_attr(AttrKey::Team, &team);
         edit.set_op(id, op);
     }
     count

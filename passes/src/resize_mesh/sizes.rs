@@ -29,8 +29,8 @@ impl<'a> Sizes<'a> {
         classes: &'a Classes,
         devices: Devices,
     ) -> Self {
-        let none = || vec![None; classes.len()];
-        let (old, new, follows) = (none(), none(), vec![false; classes.len()]);
+        let (old, new) = (vec![None; classes.len()], vec![None; classes.len()]);
+        let follows = vec![false; classes.len()];
         let mut sizes = Self { classes, devices, old, new, follows };
         for &tensor in &walked.tensors {
             for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {

@@ -1,7 +1,6 @@
 //! The scalars of a program with their places and the loops around them.
 
 use hostir::analysis::names::loop_index;
-use hostir::diag::Span;
 use hostir::ir::{
     AttrKey, AttrValue, BlockId, ExprId, Op, OpId, ParallelType, Program, Symbol, TensorId, Value,
 };
@@ -58,11 +57,7 @@ impl Use {
                     *slot = expr;
                 }
             }
-            Slot::Attr(key) => {
-                for (_, value) in op.attrs.iter_mut().filter(|(k, _)| *k == key) {
-                    *value = AttrValue::Expr(expr);
-                }
-            }
+            Slot::Attr(key) => op.set_attr(key, &AttrValue::Expr(expr)),
         }
     }
     /// The innermost loop of that index.
@@ -234,8 +229,4 @@ fn streamed(program: &Program, op: &Op) -> Option<u32> {
 pub(super) struct Devices {
     pub(super) old: i64,
     pub(super) new: i64,
-}
-
-pub(super) fn span_of(program: &Program, tensor: TensorId) -> Span {
-    program.source().tensors.get(tensor).copied().unwrap_or_default()
 }

@@ -61,12 +61,10 @@ impl Uses {
             let looped = looped.filter(|_| !program.op(top).blocks.is_empty());
             uses.op(program, top, None);
             outside[top.index()] = false;
-            for &block in &program.op(top).blocks {
-                program.walk(block, &mut |op| {
-                    outside[op.index()] = false;
-                    uses.op(program, op, looped);
-                });
-            }
+            program.walk_inside(top, &mut |op| {
+                outside[op.index()] = false;
+                uses.op(program, op, looped);
+            });
         }
         walk_all(program, &mut |op| {
             if outside[op.index()] {
@@ -127,9 +125,7 @@ impl Uses {
             return Err((op, "it is used as a whole here".to_owned()));
         }
         let ranges = program.tensor(tensor).domains_start..program.tensor(tensor).domains_end;
-        let of =
-            |op: OpId| (program.op(op).domain(AttrKey::Axis), program.op(op).expr(AttrKey::Index));
-        let (Some(axis), Some(index)) = of(first) else { return Ok(None) };
+        let (Some(axis), Some(index)) = sliced_by(program, first) else { return Ok(None) };
         let Some(looped) = looped.filter(|_| ranges.contains(&axis.0)) else {
             return Err((first, "it is sliced outside of a loop".to_owned()));
         };
@@ -142,7 +138,7 @@ impl Uses {
             if other != Some(looped) {
                 return Err((op, "two loops slice it".to_owned()));
             }
-            if of(op) != (Some(axis), Some(index)) {
+            if sliced_by(program, op) != (Some(axis), Some(index)) {
                 return Err((op, "this slice is another one than the first".to_owned()));
             }
         }
@@ -174,6 +170,11 @@ impl Uses {
         let op = self.found[tensor].allocates.first().copied().or(self.found[tensor].other);
         Err((op.unwrap_or(OpId(0)), "no loop slices it".to_owned()))
     }
+}
+
+/// The axis and the index of a select.
+fn sliced_by(program: &Program, op: OpId) -> (Option<DomainId>, Option<ExprId>) {
+    (program.op(op).domain(AttrKey::Axis), program.op(op).expr(AttrKey::Index))
 }
 
 /// Whether a scalar is `( i % numberOfStreams )`.

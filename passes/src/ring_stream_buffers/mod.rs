@@ -9,6 +9,7 @@ mod order;
 use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::support::builder::Build;
+use crate::support::storage::is_tensor_name;
 use buffers::{Buffer, Reason, Uses};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -88,15 +89,7 @@ const EXAMPLE_AFTER: &str = "\
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let named = named(edit.program(), cx)?;
     let uses = Uses::new(edit.program());
-    let mut diags = Diags::default();
-    let mut buffers = Vec::new();
-    let mut refuse = |cx: &mut PassCx<'_>, program: &Program, tensor, reason: Reason| {
-        let diag = || stays(program, tensor, &reason);
-        match named.is_empty() {
-            true => cx.remark(diag),
-            false => diags.push(diag()),
-        }
-    };
+    let (mut buffers, mut refused) = (Vec::new(), Vec::new());
     let program = edit.program();
     let mut seen: Vec<TensorId> = uses.sliced.clone();
     seen.extend(named.iter().filter(|tensor| !uses.sliced.contains(tensor)));
@@ -104,14 +97,21 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
         match uses.buffer(program, tensor) {
             Ok(Some(buffer)) => buffers.push(buffer),
             Ok(None) => {}
-            Err(reason) => refuse(cx, program, tensor, reason),
+            Err(reason) => refused.push((tensor, reason)),
         }
     }
     let mut shortened = Vec::new();
     for (buffer, reason) in order::check(program, &uses, buffers) {
         match reason {
             None => shortened.push(buffer),
-            Some(reason) => refuse(cx, program, buffer.tensor, reason),
+            Some(reason) => refused.push((buffer.tensor, reason)),
+        }
+    }
+    let mut diags = Diags::default();
+    for (tensor, reason) in refused {
+        match named.is_empty() {
+            true => cx.remark(|| stays(program, tensor, &reason)),
+            false => diags.push(stays(program, tensor, &reason)),
         }
     }
     if diags.has_errors() {
@@ -127,12 +127,10 @@ fn named(program: &Program, cx: &mut PassCx<'_>) -> Result<Vec<TensorId>, Diags>
     let mut found = Vec::new();
     let mut failed = false;
     for text in cx.options().words("buffers") {
-        let is_it = |id: &TensorId| {
-            let tensor = program.tensor(*id);
-            let number = format!("T{}", tensor.number);
-            tensor.unit.is_none() && (*text == number || *text == program.tensor_name(*id))
-        };
-        match program.tensors().ids().find(is_it) {
+        let mut tensors = program.tensors().ids();
+        match tensors
+            .find(|&id| program.tensor(id).unit.is_none() && is_tensor_name(program, id, text))
+        {
             Some(tensor) => found.push(tensor),
             None => {
                 let message = format!("the program has no tensor `{text}`");
@@ -173,8 +171,6 @@ fn shorten(edit: &mut Edit<'_>, buffer: &Buffer) {
 
 fn set_expr(build: &mut Build<'_, '_>, id: OpId, key: AttrKey, expr: ExprId) {
     let mut op = build.program().op(id).clone();
-    for (_, value) in op.attrs.iter_mut().filter(|(k, _)| *k == key) {
-        *value = AttrValue::Expr(expr);
-    }
+    op.set_attr(key, &AttrValue::Expr(expr));
     build.edit.set_op(id, op);
 }

@@ -91,10 +91,10 @@ fn one_loop(
     buffers: &[Buffer],
 ) -> Vec<Option<Reason>> {
     let op = program.op(looped);
-    let none = || "no stream is current that comes round in turns".to_owned();
     let streams = program.names().find("numberOfStreams");
     let (Some(index), Some(streams)) = (loop_index(program, op), streams) else {
-        return buffers.iter().map(|_| Some((looped, none()))).collect();
+        let why = "no stream is current that comes round in turns";
+        return vec![Some((looped, why.to_owned())); buffers.len()];
     };
     let mut walk = Walk {
         program,
@@ -165,14 +165,14 @@ impl Walk<'_> {
         changed.sort_unstable();
         changed.dedup();
         for k in changed {
-            let now = self.states[k];
-            let at = |end: &End| {
+            let mut merged = State { bound: true, written: true };
+            for end in &ends {
                 let found = end.states.iter().find(|(buffer, _)| *buffer == k);
-                found.map_or(now, |(_, state)| *state)
-            };
-            let all = |what: fn(State) -> bool| ends.iter().all(|end| what(at(end)));
-            let state = State { bound: all(|s| s.bound), written: all(|s| s.written) };
-            self.set(k, state);
+                let state = found.map_or(self.states[k], |(_, state)| *state);
+                merged.bound &= state.bound;
+                merged.written &= state.written;
+            }
+            self.set(k, merged);
         }
         self.stream = ends.first().and_then(|end| end.stream);
         self.stream = self.stream.filter(|stream| ends.iter().all(|e| e.stream == Some(*stream)));

@@ -83,8 +83,9 @@ impl Graph {
         let mut operands = program.op(op).input_tensors();
         operands.any(|tensor| {
             let (run, writer) = self.touched[storage.class(tensor)];
-            let written = || program.op(self.ops[writer as usize]).output_tensors();
-            run == self.run && writer != NONE && written().all(|result| result != tensor)
+            run == self.run
+                && writer != NONE
+                && !program.op(self.ops[writer as usize]).output_tensors().any(|t| t == tensor)
         })
     }
 

@@ -102,7 +102,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
             }
             Run::Groups(groups) => {
                 for group in groups {
-                    place(&mut build, cx, (&uses, &mut memory), group, &mut out);
+                    place(&mut build, cx, &uses, &mut memory, group, &mut out);
                 }
             }
         }
@@ -118,8 +118,7 @@ fn settle_allocations(edit: &mut Edit<'_>) {
     let program = edit.program();
     program.walk(program.body(), &mut |id| {
         let op = program.op(id);
-        let memory = |tensor: TensorId| program.tensor(tensor).memory;
-        let need = op.output_tensors().next().map(memory);
+        let need = op.output_tensors().next().map(|tensor| program.tensor(tensor).memory);
         let has =
             op.word(AttrKey::MemType).and_then(|word| MemoryType::from_word(program.name(word)));
         if has == Some(MemoryType::Local) && need == Some(MemoryType::Global) {
@@ -129,9 +128,7 @@ fn settle_allocations(edit: &mut Edit<'_>) {
     for id in moved {
         let global = edit.name(MemoryType::Global.word());
         let mut op = edit.program().op(id).clone();
-        for (_, value) in op.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::MemType) {
-            *value = AttrValue::Word(global);
-        }
+        op.set_attr(AttrKey::MemType, &AttrValue::Word(global));
         edit.set_op(id, op);
     }
 }
@@ -139,7 +136,8 @@ fn settle_allocations(edit: &mut Edit<'_>) {
 fn place(
     build: &mut Build<'_, '_>,
     cx: &mut PassCx<'_>,
-    (uses, memory): (&Uses, &mut Memory),
+    uses: &Uses,
+    memory: &mut Memory,
     group: Group,
     out: &mut Vec<OpId>,
 ) {

@@ -54,16 +54,16 @@ pub(super) fn make(build: &mut Build<'_, '_>, uses: &Uses, ops: &[OpId]) -> OpId
     let empty = HostUnit { number, inputs: Vec::new(), outputs: Vec::new(), body };
     let unit = build.edit.unit(empty);
     let mut inside = Inside { unit, tensors: FxHashMap::default() };
-    let scalars = || ports.scalars.iter().map(|&scalar| Value::Scalar(scalar));
+    let scalars: Vec<Value> = ports.scalars.iter().map(|&scalar| Value::Scalar(scalar)).collect();
     let mut inputs: Vec<Value> = inside.values(build, &ports.inputs);
-    inputs.extend(scalars());
+    inputs.extend_from_slice(&scalars);
     let outputs = inside.values(build, &ports.outputs);
     for &op in ops {
         inside.op(build, op);
     }
     build.edit.set_unit(unit, HostUnit { number, inputs, outputs, body });
     build.origin = ops.first().copied().unwrap_or(build.origin);
-    let operands = ports.inputs.iter().map(|&tensor| Value::Tensor(tensor)).chain(scalars());
+    let operands = ports.inputs.iter().map(|&tensor| Value::Tensor(tensor)).chain(scalars);
     build.post(number, operands, &ports.outputs)
 }
 
@@ -101,7 +101,7 @@ fn ports(program: &Program, uses: &Uses, ops: &[OpId]) -> Ports {
 /// The extents of a group's tensors: a unit knows them without being told.
 fn extents(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
     let tensors = ops.iter().map(|&id| program.op(id));
-    let tensors = tensors.flat_map(|op| op.input_tensors().chain(op.output_tensors()));
+    let tensors = tensors.flat_map(|op| op.all_tensors());
     let inputs: FxHashSet<ExprId> =
         program.inputs().iter().filter_map(|value| value.scalar()).collect();
     let extents = tensors.flat_map(|tensor| program.domains(tensor)).map(|domain| domain.extent);
@@ -153,7 +153,7 @@ impl Inside {
             let program = build.program();
             let domains: Vec<IterDomain> = program.domains(tensor).to_vec();
             let new = Tensor { unit: Some(unit), ..program.tensor(tensor).clone() };
-            let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
+            let span = program.tensor_span(tensor);
             build.edit.tensor(new, &domains, span)
         })
     }

@@ -65,7 +65,7 @@ pub(super) fn op(
     let program = build.program();
     let mut mapped: SmallVec<[(TensorId, MappedAxis); 4]> = SmallVec::new();
     let op = program.op(id);
-    for tensor in op.input_tensors().chain(op.output_tensors()) {
+    for tensor in op.all_tensors() {
         let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
             let note =
                 "a loop slices one axis of a tensor; write the result without the stream type";
@@ -125,8 +125,7 @@ fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
 fn pairs_places(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
     let Some((_, first)) = mapped.first() else { return true };
     let cut = |tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis);
-    links.iter().all(|link| link.from.1 == link.to.1)
-        && op.input_tensors().chain(op.output_tensors()).all(cut)
+    links.iter().all(|link| link.from.1 == link.to.1) && op.all_tensors().all(cut)
 }
 
 /// The axis of a tensor as one of its slice; `false` if that does not have it.

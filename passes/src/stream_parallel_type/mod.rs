@@ -79,7 +79,7 @@ fn refuse_inputs(program: &Program) -> Result<(), Diags> {
     for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
         if program.domains(tensor).iter().any(is_stream) {
             let name = program.tensor_name(tensor);
-            let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
+            let span = program.tensor_span(tensor);
             let message = format!("the input {name} has a stream-parallel axis");
             let note = "write the axis as `iS` on the input: only results of ops can be spread over streams, unless `matmul_reduce_scatter` is given";
             diags.push(Diag::error(STREAM_INPUT, span, message).note(note));

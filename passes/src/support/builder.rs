@@ -266,19 +266,18 @@ impl<'e, 'p> Build<'e, 'p> {
     /// The value from which a reduction over elements of a type changes nothing, as nvFuser prints it.
     pub(crate) fn identity(&mut self, how: RedOp, dtype: DType) -> ExprId {
         let value = how.identity(dtype);
-        let real = |value: f64| match value {
-            f64::INFINITY => (DType::Double, "inf"),
-            f64::NEG_INFINITY => (DType::Double, "-inf"),
-            1.0 => (dtype, "1"),
-            _ => (dtype, "0"),
-        };
-        let expr = match (dtype.is_float(), value) {
-            (true, value) => {
-                let (dtype, text) = real(value.as_f64());
-                Expr::Typed(dtype, self.edit.name(text))
-            }
-            (false, value) if dtype == DType::Bool => Expr::Bool(value.as_bool()),
-            (false, value) => Expr::Int(value.as_i64()),
+        let expr = if dtype.is_float() {
+            let (dtype, text) = match value.as_f64() {
+                f64::INFINITY => (DType::Double, "inf"),
+                f64::NEG_INFINITY => (DType::Double, "-inf"),
+                1.0 => (dtype, "1"),
+                _ => (dtype, "0"),
+            };
+            Expr::Typed(dtype, self.edit.name(text))
+        } else if dtype == DType::Bool {
+            Expr::Bool(value.as_bool())
+        } else {
+            Expr::Int(value.as_i64())
         };
         self.edit.expr(expr)
     }

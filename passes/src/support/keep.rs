@@ -137,10 +137,8 @@ impl<'a> Walk<'a> {
         blocks.iter().for_each(|&block| self.block(block));
         let Some(around) = self.loops.pop() else { return };
         // What a loop's last iteration leaves is no memory for another loop, unless parts of it are in use.
-        let leaves = |tensor: &TensorId| {
-            !self.before.is_new(looped, *tensor) || self.viewed.contains(tensor)
-        };
-        let left: Vec<TensorId> = around.made.into_iter().filter(leaves).collect();
+        let mut left = around.made;
+        left.retain(|tensor| !self.before.is_new(looped, *tensor) || self.viewed.contains(tensor));
         match self.loops.last_mut() {
             Some(outer) => outer.made.extend(left),
             None => self.made.extend(left),

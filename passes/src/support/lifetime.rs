@@ -174,10 +174,15 @@ impl<'a> Scan<'a> {
                 return true;
             }
             let (storage, pending) = (&mut self.storage, &self.pending);
-            let is_view = |tensor: TensorId| self.made[tensor.index()].elsewhere;
-            let needed = known
-                .entry(block)
-                .or_insert_with(|| carried(self.program, storage, pending, &is_view, block));
+            let needed = known.entry(block).or_insert_with(|| {
+                carried(
+                    self.program,
+                    storage,
+                    pending,
+                    &|tensor| self.made[tensor.index()].elsewhere,
+                    block,
+                )
+            });
             !needed.contains(&storage.class(release.tensor))
         });
     }

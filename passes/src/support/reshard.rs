@@ -47,6 +47,32 @@ pub(crate) fn is_tensor_op(program: &Program, op: OpId) -> bool {
         && op.output_tensors().next().is_some()
 }
 
+/// True if an axis takes room in memory: of devices, reductions and broadcasts there is one slice.
+pub(crate) fn takes_room(axis: &Axis) -> bool {
+    !(axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
+}
+
+/// The outermost axis in front of another one that makes a slice along that more than one range of memory.
+pub(crate) fn strided_over<'a>(
+    program: &Program,
+    axes: &'a [Axis],
+    sliced: u32,
+) -> Option<&'a Axis> {
+    let mut outside = axes.iter().take(sliced as usize).filter(|axis| takes_room(axis));
+    outside.find(|axis| program.exprs().as_int(axis.extent) != Some(1))
+}
+
+/// The stored axes of a tensor: the logical position and the domain of each.
+pub(crate) fn stored_axes(program: &Program, tensor: TensorId) -> Vec<(u32, IterDomain)> {
+    let axes = (0..).zip(axes_with_domains(program, tensor));
+    axes.filter(|(_, (axis, _))| !axis.is_reduction()).map(|(k, (_, domain))| (k, domain)).collect()
+}
+
+/// The domains of the stored axes of a tensor, in logical order.
+pub(crate) fn stored_domains(program: &Program, tensor: TensorId) -> Vec<IterDomain> {
+    stored_axes(program, tensor).into_iter().map(|(_, domain)| domain).collect()
+}
+
 /// The logical axes with the domain each is printed as.
 pub(crate) fn axes_with_domains(program: &Program, tensor: TensorId) -> Vec<(Axis, IterDomain)> {
     let domains = program.domains(tensor);
@@ -58,12 +84,11 @@ pub(crate) fn axes_with_domains(program: &Program, tensor: TensorId) -> Vec<(Axi
 /// lies across devices.
 pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
-    let is_split = |tensor: &TensorId| {
-        let sharded = program.domains(*tensor).iter().any(|domain| domain.parallel.is_device());
-        let given = program.tensor(*tensor).logical.is_some();
-        sharded && (given || logical_axes(program, *tensor).split)
-    };
-    let Some(tensor) = op.input_tensors().chain(op.output_tensors()).find(is_split) else {
+    let Some(tensor) = op.all_tensors().find(|&tensor| {
+        let sharded = program.domains(tensor).iter().any(|domain| domain.parallel.is_device());
+        let given = program.tensor(tensor).logical.is_some();
+        sharded && (given || logical_axes(program, tensor).split)
+    }) else {
         return Ok(());
     };
     let name = program.tensor_name(tensor);
@@ -82,7 +107,7 @@ pub(crate) fn refuse_mixed_meshes(program: &Program, id: OpId) -> Result<(), Dia
     let op = program.op(id);
     let mut with = None;
     let mut without = None;
-    for tensor in op.input_tensors().chain(op.output_tensors()) {
+    for tensor in op.all_tensors() {
         if program.tensor(tensor).mesh.is_some() {
             with = with.or(Some(tensor));
         } else {
@@ -188,8 +213,10 @@ impl Moved {
         let start = ids.first().map_or(0, |id| id.0);
         // The axes stay as they are, whatever the domains' new places.
         let axes = build.program().logical_axes(tensor);
-        let place = |at: &u32| order.iter().position(|old| old == at).map(|place| place as u32);
-        let axes: Vec<u32> = axes.iter().filter_map(place).collect();
+        let axes: Vec<u32> = axes
+            .iter()
+            .filter_map(|at| order.iter().position(|old| old == at).map(|place| place as u32))
+            .collect();
         let axes = (!axes.is_sorted()).then(|| axes.into());
         let domains_end = start + ids.len() as u32;
         let new = Tensor { domains_start: start, domains_end, axes, ..declaration };

@@ -134,3 +134,8 @@ pub(crate) fn described(program: &Program) -> impl Iterator<Item = TensorId> + '
         _ => None,
     })
 }
+
+/// True if a text names a tensor: by its number, or as the user does.
+pub(crate) fn is_tensor_name(program: &Program, tensor: TensorId, text: &str) -> bool {
+    text == format!("T{}", program.tensor(tensor).number) || text == program.tensor_name(tensor)
+}
