@@ -1,10 +1,9 @@
 //! The ops of a loop on slices of one iteration.
 
-use super::config::Config;
+use super::loop_body::LoopBody;
 use super::loops::{Loop, Role};
-use super::slices::{Slices, slice};
 use super::{exchange, scatter};
-use crate::support::builder::{Build, domain_id};
+use crate::support::builder::domain_id;
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, Value};
@@ -39,10 +38,10 @@ pub(super) fn mapped_axis(
     if hits.next().is_none() {
         return Ok(Some(first));
     }
-    let domain = |axis: MappedAxis| program.domains(tensor).get(axis.printed as usize);
+    let domains = program.domains(tensor);
     let texts: Vec<String> = map
         .of_class(tensor, class)
-        .filter_map(|axis| Some(domain_text(program, domain(axis)?)))
+        .filter_map(|axis| Some(domain_text(program, domains.get(axis.printed as usize)?)))
         .collect();
     Err(format!(
         "{} axes of {} are the loop's: {}",
@@ -54,18 +53,67 @@ pub(super) fn mapped_axis(
 
 /// Appends an op of a loop, with the slices it needs before it.
 pub(super) fn op(
-    build: &mut Build<'_, '_>,
+    body: &mut LoopBody<'_, '_, '_>,
     map: &AxisMap,
-    config: &Config,
     found: &Loop,
-    (id, role): (OpId, Role),
-    slices: &mut Slices,
-    out: &mut Vec<OpId>,
+    id: OpId,
+    role: Role,
 ) -> Result<(), Diag> {
-    let program = build.program();
-    let mut mapped: SmallVec<[(TensorId, MappedAxis); 4]> = SmallVec::new();
+    let mapped = mapped_tensors(body.program(), map, found, id)?;
+    let program = body.program();
     let op = program.op(id);
-    for tensor in op.all_tensors() {
+    match role {
+        Role::Scatter => return scatter::exchange(body, id),
+        Role::Reduce => return scatter::reduce(body, id),
+        Role::Gather => {
+            let sides = mapped.iter().copied();
+            let mut inputs = sides.filter(|(tensor, _)| op.input_tensors().any(|t| t == *tensor));
+            if let Some((input, axis)) = inputs.find(|&(t, axis)| is_device(program, t, axis)) {
+                return exchange::gather(body, id, input, axis);
+            }
+        }
+        Role::Collective if found.is_offset(body.config) => {
+            return Err(collective_on_ring(program, id));
+        }
+        Role::Collective | Role::Local => {}
+    }
+    let mut expected = links(program, id);
+    check_links(program, id, &mapped, &expected)?;
+    let by_place = pairs_places(op, &mapped, &expected);
+    let (mut new, mut cuts) = (op.clone(), Cuts::new());
+    for (tensor, axis) in mapped {
+        let slice = body.slice(tensor, axis);
+        replace(body.program(), &mut new, tensor, axis, slice);
+        cuts.push((tensor, axis.axis, slice));
+    }
+    body.build.edit.set_op(id, new);
+    body.ops.push(id);
+    if by_place {
+        return Ok(());
+    }
+    expected.retain_mut(|link| cut(&cuts, &mut link.from) && cut(&cuts, &mut link.to));
+    let program = body.program();
+    if pairs(&expected) == pairs(&links(program, id)) && is_valid(program, id) {
+        return Ok(());
+    }
+    Err(other_axes(program, id, &cuts))
+}
+
+/// A tensor and one of its axes.
+type LinkEnd = (TensorId, u32);
+
+/// Tensors of an op that have an axis that is the loop's.
+type Mapped = SmallVec<[(TensorId, MappedAxis); 4]>;
+
+/// The tensors of an op that the loop slices, each once.
+fn mapped_tensors(
+    program: &Program,
+    map: &AxisMap,
+    found: &Loop,
+    id: OpId,
+) -> Result<Mapped, Diag> {
+    let mut mapped = Mapped::new();
+    for tensor in program.op(id).all_tensors() {
         let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
             let note =
                 "a loop slices one axis of a tensor; write the result without the stream type";
@@ -77,38 +125,7 @@ pub(super) fn op(
             mapped.push((tensor, axis));
         }
     }
-    match role {
-        Role::Scatter => return scatter::exchange(build, config, id, slices, out),
-        Role::Reduce => return scatter::reduce(build, config, id, slices, out),
-        Role::Gather => {
-            let sides = mapped.iter().copied();
-            let mut inputs = sides.filter(|(tensor, _)| op.input_tensors().any(|t| t == *tensor));
-            if let Some(across) = inputs.find(|&(tensor, axis)| is_device(program, tensor, axis)) {
-                return exchange::gather(build, config, id, across, slices, out);
-            }
-        }
-        Role::Collective if found.is_offset(config) => return Err(collective_on_ring(program, id)),
-        Role::Collective | Role::Local => {}
-    }
-    let mut expected = links(program, id);
-    check_links(program, id, &mapped, &expected)?;
-    let by_place = pairs_places(op, &mapped, &expected);
-    let (mut new, mut cuts) = (op.clone(), Cuts::new());
-    for (tensor, axis) in mapped {
-        let slice = slice(build, tensor, axis, slices, out);
-        replace(build, &mut new, (tensor, axis), slice);
-        cuts.push((tensor, axis.axis, slice));
-    }
-    build.edit.set_op(id, new);
-    out.push(id);
-    if by_place {
-        return Ok(());
-    }
-    expected.retain_mut(|link| cut(&cuts, &mut link.from) && cut(&cuts, &mut link.to));
-    if pairs(&expected) == pairs(&links(build.program(), id)) && is_valid(build.program(), id) {
-        return Ok(());
-    }
-    Err(other_axes(build.program(), id, &cuts))
+    Ok(mapped)
 }
 
 /// Tensors, the axis of each that the loop takes, and their slices.
@@ -124,12 +141,15 @@ fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
 /// as the tensors do.
 fn pairs_places(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
     let Some((_, first)) = mapped.first() else { return true };
-    let cut = |tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis);
-    links.iter().all(|link| link.from.1 == link.to.1) && op.all_tensors().all(cut)
+    links.iter().all(|link| link.from.1 == link.to.1)
+        && op
+            .all_tensors()
+            .all(|tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis))
 }
 
 /// The axis of a tensor as one of its slice; `false` if that does not have it.
-fn cut(cuts: &Cuts, (tensor, axis): &mut (TensorId, u32)) -> bool {
+fn cut(cuts: &Cuts, end: &mut LinkEnd) -> bool {
+    let (tensor, axis) = end;
     let Some(&(_, gone, slice)) = cuts.iter().find(|(whole, ..)| whole == tensor) else {
         return true;
     };
@@ -208,12 +228,7 @@ fn check_links(
 }
 
 /// Puts a slice in the place of a tensor.
-fn replace(
-    build: &Build<'_, '_>,
-    op: &mut Op,
-    (tensor, axis): (TensorId, MappedAxis),
-    slice: TensorId,
-) {
+fn replace(program: &Program, op: &mut Op, tensor: TensorId, axis: MappedAxis, slice: TensorId) {
     let is_operand = op.input_tensors().any(|operand| operand == tensor);
     for value in op.operands.iter_mut().chain(&mut op.results) {
         if *value == Value::Tensor(tensor) {
@@ -227,7 +242,6 @@ fn replace(
         match value {
             // A select's axis is one of its operand's domains.
             AttrValue::Domain(domain) if *key == AttrKey::Axis => {
-                let program = build.program();
                 let printed = domain.0 - program.tensor(tensor).domains_start;
                 let order = program.logical_axes(tensor);
                 let place =

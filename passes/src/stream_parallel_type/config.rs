@@ -156,8 +156,7 @@ impl Config {
         };
         let exchanges =
             allgather != Allgather::Broadcast || reduce_scatter == Some(ReduceScatter::P2p);
-        let given = |option: &&str| options.is_given(option);
-        let unused = [PROTOCOL, COPIES].into_iter().filter(given);
+        let unused = [PROTOCOL, COPIES].into_iter().filter(|option| options.is_given(option));
         for option in unused.filter(|_| backend != "CUDA" || !exchanges) {
             cx.warn(without_messages(option, options.word(option), &backend));
         }
@@ -203,15 +202,10 @@ fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
     let options = cx.options();
     let offset = options.bool(OFFSET);
     let (gather, scatter) = (options.word("allgather"), options.word(SCATTER));
-    let mut failed = false;
-    let mut contradicts = |options: &'static [&'static str], word: &str, note: &str| {
-        failed = true;
-        let message = format!("`{}={word}` contradicts `{OFFSET}={offset}`", options[0]);
-        cx.wrong_option(options, Diag::global(STREAM_OPTIONS, message).note(note));
-    };
+    let mut wrong: Vec<(&'static [&'static str], &str, &str)> = Vec::new();
     if options.is_given("allgather") && options.is_given(OFFSET) && offset != (gather == "ring") {
         let note = "both say the order in which parts are gathered: leave one out";
-        contradicts(&["allgather", OFFSET], gather, note);
+        wrong.push((&["allgather", OFFSET], gather, note));
     }
     let wants_offset = match scatter {
         "p2p" => Some(true),
@@ -220,7 +214,12 @@ fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
     };
     if options.is_given(OFFSET) && wants_offset.is_some_and(|wanted| wanted != offset) {
         let note = "`p2p` starts each rank at its own part, `reduce` has all ranks at one part: leave the offset out";
-        contradicts(&[SCATTER, OFFSET], scatter, note);
+        wrong.push((&[SCATTER, OFFSET], scatter, note));
+    }
+    let failed = !wrong.is_empty();
+    for (options, word, note) in wrong {
+        let message = format!("`{}={word}` contradicts `{OFFSET}={offset}`", options[0]);
+        cx.wrong_option(options, Diag::global(STREAM_OPTIONS, message).note(note));
     }
     if failed {
         return Err(Diags::default());

@@ -36,10 +36,9 @@ impl Loop {
     /// them, and hangs.) Reduce-scatters stay apart from both: their ranks work on other parts than those of an
     /// exchange, and their result is whole behind the loop only.
     pub(super) fn joins(&self, program: &Program, streamed: Streamed) -> bool {
-        let extent = |domain: DomainId| program.domain(domain).extent;
         let moves = streamed.role.moves();
         self.class == streamed.class
-            && extent(self.domain) == extent(streamed.domain)
+            && program.domain(self.domain).extent == program.domain(streamed.domain).extent
             && (self.moves.is_none() || moves.is_none() || self.moves == moves)
     }
     /// Adds an op.

@@ -10,9 +10,9 @@ mod doc;
 mod exchange;
 mod graph;
 mod group;
+mod loop_body;
 mod loops;
 mod scatter;
-mod slices;
 
 use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::support::builder::{Build, is_stream};
@@ -21,8 +21,8 @@ use hostir::analysis::AxisMap;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{BinaryOp, DomainId, ExprId, IterDomain, OpId, Program, TensorId};
+use loop_body::LoopBody;
 use loops::{Item, Loop};
-use slices::Slices;
 
 /// stream-parallel-type: an input with a stream-parallel axis.
 const STREAM_INPUT: &str = "H0321";
@@ -101,10 +101,10 @@ fn emit(
         build.origin = op;
         // CUDA's collectives write what all devices can see.
         let shared = config.backend == "CUDA" && role.is_collective_of_pass(config);
-        for tensor in outputs(build.program(), op) {
-            if body::mapped_axis(build.program(), map, tensor, found.class)
-                .is_ok_and(|a| a.is_some())
-            {
+        let results: Vec<TensorId> = build.program().op(op).output_tensors().collect();
+        for tensor in results {
+            let axis = body::mapped_axis(build.program(), map, tensor, found.class);
+            if axis.is_ok_and(|axis| axis.is_some()) {
                 if shared {
                     build.make_symmetric(tensor);
                 }
@@ -125,14 +125,15 @@ fn emit(
     } else {
         ops.extend([get, build.set_current_stream(worker), build.synchronize(user)]);
     }
-    let mut slices = Slices::new(part_index(build, config, found));
+    let index = part_index(build, config, found);
+    let mut body = LoopBody::new(build, config, index, ops);
     for &(op, role) in &found.ops {
-        build.origin = op;
-        if let Err(diag) = body::op(build, map, config, found, (op, role), &mut slices, &mut ops) {
+        body.build.origin = op;
+        if let Err(diag) = body::op(&mut body, map, found, op, role) {
             diags.push(diag);
         }
     }
-    ops.append(&mut slices.epilogue);
+    let mut ops = body.finish();
     build.origin = first;
     ops.extend([build.set_current_stream(user), build.synchronize(worker)]);
     out.push(build.for_stream(domain, ops));
@@ -152,10 +153,6 @@ fn part_index(build: &mut Build<'_, '_>, config: &Config, found: &Loop) -> ExprI
         sum = build.binary(BinaryOp::Add, sum, one);
     }
     build.binary(BinaryOp::Mod, sum, stop)
-}
-
-fn outputs(program: &Program, op: OpId) -> Vec<TensorId> {
-    program.op(op).output_tensors().collect()
 }
 
 /// The loop's own copy of a tensor's axis: `iStreamIdx2{i0}` under the same number.

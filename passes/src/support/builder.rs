@@ -349,16 +349,6 @@ impl<'e, 'p> Build<'e, 'p> {
         op.blocks.push(block);
         self.push(op)
     }
-    /// `IF Manual ( a == b ):` with both branches.
-    pub(crate) fn if_equal(
-        &mut self,
-        (a, b): (ExprId, ExprId),
-        then: Vec<OpId>,
-        other: Vec<OpId>,
-    ) -> OpId {
-        let condition = self.binary(BinaryOp::Eq, a, b);
-        self.branch(condition, then, other)
-    }
     /// `IF Manual <condition>:` with both branches.
     pub(crate) fn branch(&mut self, condition: ExprId, then: Vec<OpId>, other: Vec<OpId>) -> OpId {
         let blocks: [BlockId; 2] = [self.edit.block(then), self.edit.block(other)];
