@@ -250,7 +250,6 @@ struct Cuts {
 }
 
 fn cuts(bytes: &[u8], inner: Span) -> Cuts {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut found = Cuts { colons: Vec::new(), ex: None };
     let mut depth = 0usize;
     let (start, end) = (inner.start as usize, inner.end as usize);
@@ -265,8 +264,10 @@ fn cuts(bytes: &[u8], inner: Span) -> Cuts {
                 }
             }
             b'e' if depth == 0 && found.ex.is_none() => {
-                let alone =
-                    at > start && !word(bytes[at - 1]) && at + 2 < end && !word(bytes[at + 2]);
+                let alone = at > start
+                    && !scan::is_word(bytes[at - 1])
+                    && at + 2 < end
+                    && !scan::is_word(bytes[at + 2]);
                 if alone && bytes[at + 1] == b'x' {
                     found.ex = Some(at as u32);
                 }

@@ -44,8 +44,8 @@ pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
         let others: Vec<_> = jobs
             .iter()
             .map(|&(from, end)| {
-                let read = move || part(text, from, end, Some(column), column);
-                std::thread::Builder::new().spawn_scoped(scope, read)
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, move || part(text, from, end, Some(column), column))
             })
             .collect();
         let mut whole = part(text, start, Some(first), None, column);

@@ -209,3 +209,8 @@ fn brackets(bytes: &[u8], open: usize) -> Reach {
 fn line_rest(rest: &[u8]) -> usize {
     memchr2(b'\n', b';', rest).unwrap_or(rest.len())
 }
+
+/// True for a byte of a name or number.
+pub(crate) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}

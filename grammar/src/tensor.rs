@@ -6,6 +6,7 @@ use crate::ast::{ArgRange, DomainId, Mesh, Symbol, TensorRef, TensorRefId, Tenso
 use crate::builder::{Builder, Node, ReferenceReader};
 use crate::domain::{self, Cursor};
 use crate::error::{Code, SyntaxError};
+use crate::scan;
 use crate::span::Span;
 use crate::spelling::nearest;
 use crate::token::Start;
@@ -408,18 +409,14 @@ fn bad_mesh(b: &mut Builder<'_>, span: Span) -> Option<Mesh> {
     None
 }
 
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
 /// A text without white space, but with one blank between words.
 fn squeeze(bytes: &[u8]) -> impl Iterator<Item = u8> {
     let mut before = 0u8;
     let mut at = 0;
     std::iter::from_fn(move || {
-        let next = crate::scan::white(bytes, at);
+        let next = scan::white(bytes, at);
         let byte = *bytes.get(next)?;
-        if next > at && is_word(before) && is_word(byte) {
+        if next > at && scan::is_word(before) && scan::is_word(byte) {
             at = next;
             before = b' ';
             return Some(b' ');

@@ -93,14 +93,14 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
         factor: options.int("factor"),
         stream: options.word("parallel") == "stream",
     };
-    let named = match named_axis(edit.program(), options.word("axis")) {
+    let (tensor, axis) = match named_axis(edit.program(), options.word("axis")) {
         Ok(named) => named,
         Err(diag) => {
             cx.wrong_option(&["axis"], *diag);
             return Err(Diags::default());
         }
     };
-    let class = Class::new(edit.program(), named, config)?;
+    let class = Class::new(edit.program(), tensor, axis, config)?;
     let body = edit.program().body();
     let ops: Vec<OpId> = edit.program().block(body).ops.clone();
     let mut build = Build::new(edit);
