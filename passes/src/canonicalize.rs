@@ -10,7 +10,7 @@ use crate::support::storage::{Access, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value,
+    AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value,
 };
 use hostir::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -138,21 +138,7 @@ fn folded_op(
         }
     }
     for (_, value) in &mut op.attrs {
-        match value {
-            AttrValue::Expr(expr) => *expr = folder.fold(edit, *expr),
-            AttrValue::Exprs(exprs) => {
-                exprs.iter_mut().for_each(|expr| *expr = folder.fold(edit, *expr));
-            }
-            AttrValue::Ranges(ranges) => {
-                ranges.iter_mut().flatten().for_each(|expr| *expr = folder.fold(edit, *expr));
-            }
-            AttrValue::Bool(_)
-            | AttrValue::Word(_)
-            | AttrValue::Tensor(_)
-            | AttrValue::Domain(_)
-            | AttrValue::Ints(_)
-            | AttrValue::Bools(_) => {}
-        }
+        value.exprs_mut().iter_mut().for_each(|expr| *expr = folder.fold(edit, *expr));
     }
     let old = edit.program().op(id).clone();
     if op == old {

@@ -375,13 +375,7 @@ impl Walk {
                 AttrValue::Domain(domain) => {
                     *domain = self.renamed_domain(program, &before, *domain)
                 }
-                AttrValue::Bool(_)
-                | AttrValue::Expr(_)
-                | AttrValue::Word(_)
-                | AttrValue::Ints(_)
-                | AttrValue::Bools(_)
-                | AttrValue::Exprs(_)
-                | AttrValue::Ranges(_) => {}
+                _ => {}
             }
         }
         edit.set_op(id, op);

@@ -69,5 +69,5 @@ fn refuse_deallocations(program: &Program) -> Result<(), Diags> {
             diags.push(Diag::error(FREES_ALREADY, program.op_span(id), message).note(note));
         }
     });
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }

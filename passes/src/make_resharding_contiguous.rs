@@ -100,7 +100,7 @@ fn find(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags>
         let operands = operands.into_iter().filter(|tensor| strided[tensor.index()]);
         found.extend(operands.map(|tensor| (id, tensor)));
     }
-    if diags.has_errors() { Err(diags) } else { Ok(found) }
+    diags.or_value(found)
 }
 
 /// Whether a view leaves gaps: its operand has some, or an axis before the sliced one is stored.

@@ -5,6 +5,7 @@ use crate::framework::options::{OptionSpec, OptionType};
 use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::support::builder::{Build, Collective, domain_id};
 use crate::support::reshard::{Links, local_tensor, stored_axes, stored_copy};
+use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{is_resharding, logical_axes, sharding};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -80,8 +81,7 @@ const EXAMPLE_AFTER: &str = "\
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
-    let body = program.body();
-    let ops = program.block(body).ops.clone();
+    let ops = program.block(program.body()).ops.clone();
     // The pass is about these two ops by its name.
     let products: Vec<OpId> = ops
         .iter()
@@ -95,9 +95,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     for &op in &products {
         check(program, op).unwrap_or_else(|diag| diags.push(*diag));
     }
-    if diags.has_errors() {
-        return Err(diags);
-    }
+    diags.or_value(())?;
     if products.is_empty() {
         return Ok(());
     }
@@ -107,17 +105,10 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let index = fresh_index(program);
     let mut build = Build::new(edit);
     let index = build.name(&index);
-    let mut out = Vec::with_capacity(ops.len() + 6 * products.len());
-    let mut products = products.into_iter().peekable();
-    for op in ops {
-        if products.next_if_eq(&op).is_none() {
-            out.push(op);
-            continue;
-        }
-        build.origin = op;
-        pipeline(&mut build, op, index, sync, &backend, &mut out);
-    }
-    edit.set_block(body, out);
+    let work = products.into_iter().map(|op| (op, ())).collect();
+    rebuild_body(&mut build, work, |build, op, (), out| {
+        pipeline(build, op, index, sync, &backend, out);
+    });
     Ok(())
 }
 

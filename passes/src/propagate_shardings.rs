@@ -64,18 +64,14 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let ops: Vec<OpId> = program.block(body).ops.clone();
     let mut diags = Diags::default();
     for &op in &ops {
-        match forward(edit, op) {
-            Ok(count) => cx.count("tensors-sharded", count),
-            Err(diag) => diags.push(diag),
-        }
+        let count = diags.keep_error(forward(edit, op));
+        cx.count("tensors-sharded", count.unwrap_or(0));
     }
     for &op in ops.iter().rev() {
-        match backward(edit, op, &is_input) {
-            Ok(count) => cx.count("tensors-sharded", count),
-            Err(diag) => diags.push(diag),
-        }
+        let count = diags.keep_error(backward(edit, op, &is_input));
+        cx.count("tensors-sharded", count.unwrap_or(0));
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }
 
 /// Shards the results of an op without a mesh as its operands are.

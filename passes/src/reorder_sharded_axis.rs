@@ -6,6 +6,7 @@ use crate::support::builder::Build;
 use crate::support::reshard::{
     Links, Moved, axes_with_domains, local_tensor, refuse_splits, stored_axes, takes_room,
 };
+use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{Axis, is_resharding, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -60,8 +61,7 @@ const EXAMPLE_AFTER: &str = "\
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
-    let body = program.body();
-    let ops = program.block(body).ops.clone();
+    let ops = program.block(program.body()).ops.clone();
     let mut diags = Diags::default();
     let mut work = Vec::new();
     let needed_only = cx.options().bool("only_where_needed");
@@ -70,34 +70,25 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
             continue;
         }
         match inner_axis(program, op) {
-            Ok(axis) => work.extend(axis.map(|_| op)),
+            Ok(axis) => work.extend(axis.map(|_| (op, ()))),
             Err(_) if needed_only => {}
             Err(diag) => diags.push(diag),
         }
     }
-    if diags.has_errors() {
-        return Err(diags);
-    }
+    diags.or_value(())?;
     if work.is_empty() {
         return Ok(());
     }
     cx.count("axes-moved", work.len() as u64);
     let mut build = Build::new(edit);
     let mut moved = Moved::default();
-    let mut out = Vec::with_capacity(ops.len() + 2 * work.len());
-    let mut work = work.into_iter().peekable();
-    for op in ops {
+    rebuild_body(&mut build, work, |build, op, (), out| {
         // Asked again: an operand that was declared anew has other positions.
-        let due = work.next_if(|id| *id == op);
-        match due.and_then(|op| inner_axis(build.program(), op).ok().flatten()) {
+        match inner_axis(build.program(), op).ok().flatten() {
             None => out.push(op),
-            Some(axis) => {
-                build.origin = op;
-                reorder(&mut build, &mut moved, op, axis, &mut out);
-            }
+            Some(axis) => reorder(build, &mut moved, op, axis, out),
         }
-    }
-    edit.set_block(body, out);
+    });
     moved.apply(edit);
     Ok(())
 }

@@ -113,6 +113,17 @@ impl Diags {
     pub fn push(&mut self, diag: Diag) {
         self.items.push(diag);
     }
+    /// Adds the error of a result, or gives its value.
+    pub fn keep_error<T>(&mut self, result: Result<T, impl Into<Box<Diag>>>) -> Option<T> {
+        result.map_err(|diag| self.push(*diag.into())).ok()
+    }
+    /// The value, if there is no error.
+    ///
+    /// # Errors
+    /// Gives all diagnostics if one of them is an error.
+    pub fn or_value<T>(self, value: T) -> Result<T, Self> {
+        if self.has_errors() { Err(self) } else { Ok(value) }
+    }
     /// Whether any is an error.
     pub fn has_errors(&self) -> bool {
         self.items.iter().any(|diag| diag.severity == Severity::Error)

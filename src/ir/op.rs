@@ -180,6 +180,34 @@ pub enum AttrValue {
     Ranges(Box<[[ExprId; 3]]>),
 }
 
+impl AttrValue {
+    /// The tensor, if the value is one.
+    pub fn tensor(&self) -> Option<TensorId> {
+        match self {
+            Self::Tensor(tensor) => Some(*tensor),
+            _ => None,
+        }
+    }
+    /// The scalar expressions of the value.
+    pub fn exprs(&self) -> &[ExprId] {
+        match self {
+            Self::Expr(expr) => std::slice::from_ref(expr),
+            Self::Exprs(exprs) => exprs,
+            Self::Ranges(ranges) => ranges.as_flattened(),
+            _ => &[],
+        }
+    }
+    /// The scalar expressions of the value, to replace them.
+    pub fn exprs_mut(&mut self) -> &mut [ExprId] {
+        match self {
+            Self::Expr(expr) => std::slice::from_mut(expr),
+            Self::Exprs(exprs) => exprs,
+            Self::Ranges(ranges) => ranges.as_flattened_mut(),
+            _ => &mut [],
+        }
+    }
+}
+
 /// A keyed attribute.
 pub type Attr = (AttrKey, AttrValue);
 

@@ -46,7 +46,7 @@ pub(super) fn check(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), D
             roles[tensor] = Role::Shared;
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }
 
 /// Sets the roles of the tensors that a loop makes or binds; returns them. `slices` says whether an op selects

@@ -6,6 +6,7 @@ mod independent;
 
 use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::support::builder::Build;
+use crate::support::rewrite::rebuild_body;
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, ExprId, OpId, Program};
@@ -76,18 +77,8 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     }
     independent::check(edit.program(), &loops)?;
     let mut build = Build::new(edit);
-    let mut out = Vec::with_capacity(ops.len() + 3 * loops.len());
-    let mut loops = loops.into_iter().peekable();
-    for op in ops {
-        match loops.next_if(|(found, _)| *found == op) {
-            Some((_, index)) => {
-                cx.count("loops", 1);
-                spread(&mut build, op, index, &mut out);
-            }
-            None => out.push(op),
-        }
-    }
-    edit.set_block(body, out);
+    cx.count("loops", loops.len() as u64);
+    rebuild_body(&mut build, loops, spread);
     Ok(())
 }
 
@@ -109,7 +100,6 @@ fn has_streams(program: &Program, op: OpId) -> bool {
 
 /// One loop with its streams.
 fn spread(build: &mut Build<'_, '_>, id: OpId, index: ExprId, out: &mut Vec<OpId>) {
-    build.origin = id;
     let user = build.user_stream();
     out.push(build.get_current_stream(user));
     let block = build.program().op(id).blocks[0];

@@ -77,11 +77,9 @@ impl Class {
         let mut top = vec![false; program.ops().len()];
         program.block(program.body()).ops.iter().for_each(|op| top[op.index()] = true);
         for &op in &ops {
-            if let Err(diag) = class.op(program, op, top[op.index()]) {
-                diags.push(*diag);
-            }
+            diags.keep_error(class.op(program, op, top[op.index()]));
         }
-        if diags.has_errors() { Err(diags) } else { Ok(class) }
+        diags.or_value(class)
     }
     /// The axis of a tensor that is cut.
     pub(super) fn cut(&self, tensor: TensorId) -> Option<Cut> {

@@ -200,7 +200,7 @@ fn decide(program: &Program) -> Result<Vec<(OpId, Decision)>, Diags> {
         }
     });
     decisions.sort_by_key(|(op, _)| *op);
-    if diags.has_errors() { Err(diags) } else { Ok(decisions) }
+    diags.or_value(decisions)
 }
 
 /// Communications take one range of memory. (nvFuser takes every slice for one.)

@@ -117,5 +117,5 @@ fn validate(edit: &Edit<'_>) -> Result<(), Diags> {
     for &op in body.ops.iter().filter(|&&op| is_resharding(program, op)) {
         diags.items.extend(refuse_in_any_order(program, op));
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }

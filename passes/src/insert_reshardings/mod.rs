@@ -10,6 +10,7 @@ use crate::support::builder::Build;
 use crate::support::reshard::{
     Links, Moved, parallel_like, refuse_mixed_meshes, refuse_splits, stored_copy,
 };
+use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{
     is_resharding, is_standalone, logical_axes, shardings_differ, spreads_made_axis,
 };
@@ -89,27 +90,17 @@ pub(crate) struct Form {
 /// Gives the ops of the body their data. Counts `sets-inserted` and `reductions-split`.
 pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: Form) -> Result<(), Diags> {
     let program = edit.program();
-    let body = program.body();
-    let ops = program.block(body).ops.clone();
-    let work: Vec<(OpId, Step)> = plan(program, &ops, form)?;
+    let ops = program.block(program.body()).ops.clone();
+    let work = plan(program, &ops, form)?;
     if work.is_empty() {
         return Ok(());
     }
     let mut build = Build::new(edit);
     let mut moved = Moved::default();
-    let mut out = Vec::with_capacity(ops.len() + 2 * work.len());
-    let mut work = work.into_iter().peekable();
-    for op in ops {
-        match work.next_if(|(id, _)| *id == op) {
-            None => out.push(op),
-            Some((_, step)) => {
-                build.origin = op;
-                count(cx, &step);
-                apply(&mut build, &mut moved, form, op, step, &mut out);
-            }
-        }
-    }
-    edit.set_block(body, out);
+    rebuild_body(&mut build, work, |build, op, step, out| {
+        count(cx, &step);
+        apply(build, &mut moved, form, op, step, out);
+    });
     moved.apply(edit);
     Ok(())
 }
@@ -131,12 +122,10 @@ fn plan(program: &Program, ops: &[OpId], form: Form) -> Result<Vec<(OpId, Step)>
     let mut diags = Diags::default();
     let mut work = Vec::new();
     for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
-        match decide(program, op, form) {
-            Ok(step) => work.extend(step.map(|step| (op, step))),
-            Err(diag) => diags.push(diag),
-        }
+        let step = diags.keep_error(decide(program, op, form)).flatten();
+        work.extend(step.map(|step| (op, step)));
     }
-    if diags.has_errors() { Err(diags) } else { Ok(work) }
+    diags.or_value(work)
 }
 
 fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag> {

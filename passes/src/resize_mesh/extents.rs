@@ -49,14 +49,10 @@ pub(super) fn solve<'a>(
             OpKind::View => views::view(&mut sizes, program, op, &links),
             _ => Ok(()),
         };
-        if let Err(diag) = checked {
-            diags.push(diag);
-        }
+        diags.keep_error(checked);
     }
     for &op in &walked.ops {
-        if let Err(diag) = check(&sizes, program, op) {
-            diags.push(*diag);
-        }
+        diags.keep_error(check(&sizes, program, op));
     }
     let solved = !diags.has_errors();
     for &op in walked.ops.iter().filter(|_| solved) {
@@ -66,7 +62,7 @@ pub(super) fn solve<'a>(
             diags.push(diag);
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(sizes) }
+    diags.or_value(sizes)
 }
 
 /// An op that does not say how an axis of an operand and the result correspond works with its extent.
@@ -122,19 +118,15 @@ pub(super) fn changes(
     let mut out = Vec::new();
     let mut diags = Diags::default();
     for &tensor in &walked.tensors {
-        if let Err(diag) = of_tensor(edit, sizes, tensor, &mut out) {
-            diags.push(*diag);
-        }
+        diags.keep_error(of_tensor(edit, sizes, tensor, &mut out));
     }
     for (&op, number) in walked.loops.iter().zip(0..) {
-        if let Err(diag) = of_loop(edit, sizes, op, number, &mut out) {
-            diags.push(*diag);
-        }
+        diags.keep_error(of_loop(edit, sizes, op, number, &mut out));
     }
     for &op in &walked.ops {
         of_attrs(edit, sizes, op, &mut out);
     }
-    if diags.has_errors() { Err(diags) } else { Ok(out) }
+    diags.or_value(out)
 }
 
 fn of_tensor(

@@ -142,7 +142,7 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
             diags.push(part_of_mesh(program, id, team, known));
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(count) }
+    diags.or_value(count)
 }
 
 /// On one device every communication is a copy, and lowering takes any kind for any op.

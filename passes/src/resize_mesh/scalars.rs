@@ -37,7 +37,7 @@ pub(super) fn rewrite(
             }
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(out) }
+    diags.or_value(out)
 }
 
 /// The constant that cannot be told; `None` for a device that will not be there.

@@ -114,9 +114,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
             false => diags.push(stays(program, tensor, &reason)),
         }
     }
-    if diags.has_errors() {
-        return Err(diags);
-    }
+    diags.or_value(())?;
     cx.count("buffers-shortened", shortened.len() as u64);
     shortened.iter().for_each(|buffer| shorten(edit, buffer));
     Ok(())

@@ -176,5 +176,5 @@ fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
             diags.push(diag.note(note));
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }

@@ -111,19 +111,7 @@ fn extents(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
 /// The host program's scalars that an op reads, in order.
 fn scalars(program: &Program, extents: &FxHashSet<ExprId>, op: &Op) -> Vec<ExprId> {
     let mut stack: Vec<ExprId> = op.operands.iter().filter_map(|value| value.scalar()).collect();
-    for (_, value) in &op.attrs {
-        match value {
-            AttrValue::Expr(expr) => stack.push(*expr),
-            AttrValue::Exprs(exprs) => stack.extend(exprs.iter().copied()),
-            AttrValue::Ranges(ranges) => stack.extend(ranges.iter().flatten().copied()),
-            AttrValue::Bool(_)
-            | AttrValue::Word(_)
-            | AttrValue::Tensor(_)
-            | AttrValue::Domain(_)
-            | AttrValue::Ints(_)
-            | AttrValue::Bools(_) => {}
-        }
-    }
+    op.attrs.iter().for_each(|(_, value)| stack.extend_from_slice(value.exprs()));
     stack.reverse();
     let mut found = Vec::new();
     while let Some(expr) = stack.pop() {

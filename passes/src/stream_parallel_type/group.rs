@@ -39,9 +39,7 @@ pub(super) fn group(
             Ok(streamed) => nodes.push(Node { op, streamed }),
         }
     }
-    if diags.has_errors() {
-        return Err(diags);
-    }
+    diags.or_value(())?;
     let mut items = Vec::new();
     match config.merge {
         Merge::Adjacent => adjacent(program, &nodes, &mut items),

@@ -66,9 +66,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
             }
         }
     }
-    if diags.has_errors() {
-        return Err(diags);
-    }
+    diags.or_value(())?;
     edit.set_block(body, out);
     Ok(())
 }
@@ -85,7 +83,7 @@ fn refuse_inputs(program: &Program) -> Result<(), Diags> {
             diags.push(Diag::error(STREAM_INPUT, span, message).note(note));
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }
 
 /// One loop with its allocations and streams.
@@ -129,9 +127,7 @@ fn emit(
     let mut body = LoopBody::new(build, config, index, ops);
     for &(op, role) in &found.ops {
         body.build.origin = op;
-        if let Err(diag) = body::op(&mut body, map, found, op, role) {
-            diags.push(diag);
-        }
+        diags.keep_error(body::op(&mut body, map, found, op, role));
     }
     let mut ops = body.finish();
     build.origin = first;

@@ -4,7 +4,7 @@
 //! passes reason about *storage classes*: tensors that any view, alias or allocation ties together.
 //! The classes ignore order and control flow, which errs on the side of sharing.
 
-use hostir::ir::{AttrValue, Id, Op, OpId, Partition, Program, TensorId, Value};
+use hostir::ir::{Id, Op, OpId, Partition, Program, TensorId, Value};
 use hostir::ops::Effect;
 
 /// The way in which an op touches a tensor.
@@ -61,17 +61,7 @@ fn visit_value(
 }
 
 fn tensors_of_attrs(op: &Op) -> impl Iterator<Item = TensorId> + '_ {
-    op.attrs.iter().filter_map(|(_, value)| match value {
-        AttrValue::Tensor(tensor) => Some(*tensor),
-        AttrValue::Bool(_)
-        | AttrValue::Expr(_)
-        | AttrValue::Word(_)
-        | AttrValue::Domain(_)
-        | AttrValue::Ints(_)
-        | AttrValue::Bools(_)
-        | AttrValue::Exprs(_)
-        | AttrValue::Ranges(_) => None,
-    })
+    op.attrs.iter().filter_map(|(_, value)| value.tensor())
 }
 
 /// Storage classes.
