@@ -191,8 +191,8 @@ impl<'t> Source<'t> {
             Raw::Typed => typed(b, text, span),
             Raw::Cast => Tok::Cast(b.ast.strings.intern(text)),
             Raw::Field => Tok::Field(b.ast.strings.intern(&text[1..])),
-            Raw::Bool => Tok::Bool(matches!(text, "true" | "True"), text.starts_with(['T', 'F'])),
-            raw => fixed(raw),
+            Raw::Plain(tok) => tok,
+            Raw::Newline | Raw::Comment => Tok::Error,
         };
         (tok, end)
     }
@@ -365,61 +365,4 @@ fn integers(dtype: &str) -> Option<(i128, i128)> {
         "uint64_t" => (0, (1 << 64) - 1),
         _ => return None,
     })
-}
-
-/// Tokens that need no text.
-fn fixed(raw: Raw) -> Tok {
-    match raw {
-        Raw::For => Tok::For,
-        Raw::If => Tok::If,
-        Raw::Else => Tok::Else,
-        Raw::Stream => Tok::Stream,
-        Raw::In => Tok::In,
-        Raw::From => Tok::From,
-        Raw::To => Tok::To,
-        Raw::Into => Tok::Into,
-        Raw::Step => Tok::Step,
-        Raw::Container => Tok::Container,
-        Raw::Kernel => Tok::Kernel,
-        Raw::Alias => Tok::Alias,
-        Raw::Ellipsis => Tok::Ellipsis,
-        Raw::LParen => Tok::LParen,
-        Raw::RParen => Tok::RParen,
-        Raw::LBrace => Tok::LBrace,
-        Raw::RBrace => Tok::RBrace,
-        Raw::LBracket => Tok::LBracket,
-        Raw::RBracket => Tok::RBracket,
-        Raw::Comma => Tok::Comma,
-        Raw::Semi => Tok::Semi,
-        Raw::Colon => Tok::Colon,
-        Raw::Equal => Tok::Equal,
-        Raw::Arrow => Tok::Arrow,
-        raw => operator(raw),
-    }
-}
-
-fn operator(raw: Raw) -> Tok {
-    match raw {
-        Raw::Add => Tok::Infix(Op::Add),
-        Raw::Sub => Tok::Both(Op::Sub),
-        Raw::Mul => Tok::Both(Op::Mul),
-        Raw::Div => Tok::Infix(Op::Div),
-        Raw::Mod => Tok::Infix(Op::Mod),
-        Raw::Shl => Tok::Infix(Op::Shl),
-        Raw::Shr => Tok::Infix(Op::Shr),
-        Raw::Eq => Tok::Infix(Op::Eq),
-        Raw::Ne => Tok::Infix(Op::Ne),
-        Raw::Ge => Tok::Infix(Op::Ge),
-        Raw::Gt => Tok::Infix(Op::Gt),
-        Raw::Le => Tok::Infix(Op::Le),
-        Raw::Lt => Tok::Infix(Op::Lt),
-        Raw::AndAnd => Tok::Infix(Op::AndAnd),
-        Raw::OrOr => Tok::Infix(Op::OrOr),
-        Raw::And => Tok::Both(Op::And),
-        Raw::Or => Tok::Infix(Op::Or),
-        Raw::Xor => Tok::Infix(Op::Xor),
-        Raw::Not => Tok::Prefix(Op::Not),
-        Raw::Compl => Tok::Prefix(Op::Compl),
-        _ => Tok::Error,
-    }
 }
