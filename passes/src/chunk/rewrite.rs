@@ -2,11 +2,11 @@
 
 use super::class::{ChunkOptions, Class, contracts};
 use crate::support::builder::{Build, domain_id};
-use crate::support::reshard::{Moved, stored_domains};
+use crate::support::reshard::{Moved, declare_domains, stored_domains};
 use hostir::analysis::{is_standalone, logical_axes};
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, IterType, MemoryType, Op, OpId,
-    ParallelType, Tensor, TensorId, Value,
+    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, IterDomain, IterType, MemoryType, Op,
+    OpId, ParallelType, TensorId, Value,
 };
 use hostir::ops::OpKind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -254,23 +254,15 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
 
     /// Gives a tensor other domains; its axes in their order, but for one at the front.
     fn redeclare(&mut self, tensor: TensorId, domains: &[IterDomain]) {
-        let order = logical_axes(self.build.program(), tensor).axes;
-        let mut start = None;
-        for &domain in domains {
-            let number = self.build.domain_number();
-            let id = self.build.edit.domain(IterDomain { number, ..domain });
-            start.get_or_insert(id.0);
-        }
-        let start = start.unwrap_or(0);
-        let old = self.build.program().tensor(tensor).clone();
+        let program = self.build.program();
+        let axes = logical_axes(program, tensor).axes;
+        let old: Vec<DomainId> =
+            axes.iter().map(|axis| domain_id(program, tensor, axis.printed)).collect();
+        let new = declare_domains(self.build, tensor, domains);
         // Behind the chunk axis come the old ones; of a contracted axis none is left.
-        for (axis, at) in order.iter().zip(start + 1..start + domains.len() as u32) {
-            let from = domain_id(self.build.program(), tensor, axis.printed);
-            self.out.moved.replace(from, hostir::ir::DomainId(at));
-        }
-        let end = start + domains.len() as u32;
-        let new = Tensor { domains_start: start, domains_end: end, axes: None, ..old };
-        self.build.edit.set_tensor(tensor, new);
+        old.into_iter().zip(new.into_iter().skip(1)).for_each(|(old, new)| {
+            self.out.moved.replace(old, new);
+        });
     }
 
     /// Puts the chunks of an output together.

@@ -2,12 +2,11 @@
 
 use crate::support::builder::{Build, domain_id};
 use crate::support::reshard::{
-    Links, Moved, local_tensor, refuse_mixed_meshes, refuse_splits, stored_axes, stored_domains,
+    Links, Moved, declare_domains, local_tensor, refuse_mixed_meshes, refuse_splits, stored_axes,
+    stored_domains,
 };
 use hostir::analysis::{is_resharding, logical_axes};
-use hostir::ir::{
-    DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, Tensor, TensorId,
-};
+use hostir::ir::{DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, TensorId};
 use hostir::ops::OpKind;
 
 /// A product whose contracted axis lies across devices.
@@ -190,21 +189,7 @@ fn redeclare(build: &mut Build<'_, '_>, moved: &mut Moved, tensor: TensorId, lis
         .filter(|axis| !axis.is_reduction())
         .map(|axis| domain_id(program, tensor, axis.printed))
         .collect();
-    let mut kept = old.into_iter();
-    let mut start = None;
-    for &domain in list {
-        let number = build.domain_number();
-        let id = build.edit.domain(IterDomain { number, ..domain });
-        start.get_or_insert(id.0);
-        if !domain.is_reduction()
-            && let Some(old) = kept.next()
-        {
-            moved.replace(old, id);
-        }
-    }
-    let declaration = build.program().tensor(tensor).clone();
-    let domains_start = start.unwrap_or(0);
-    let domains_end = domains_start + list.len() as u32;
-    let axes = None;
-    build.edit.set_tensor(tensor, Tensor { domains_start, domains_end, axes, ..declaration });
+    let new = declare_domains(build, tensor, list).into_iter().zip(list);
+    let stored = new.filter(|(_, domain)| !domain.is_reduction()).map(|(id, _)| id);
+    old.into_iter().zip(stored).for_each(|(old, new)| moved.replace(old, new));
 }

@@ -256,3 +256,21 @@ impl Moved {
         }
     }
 }
+
+/// Declares a tensor with other domains, under new numbers, and without axes of their own. Returns the new domains.
+pub(crate) fn declare_domains(
+    build: &mut Build<'_, '_>,
+    tensor: TensorId,
+    domains: &[IterDomain],
+) -> Vec<DomainId> {
+    let mut ids = Vec::with_capacity(domains.len());
+    for &domain in domains {
+        let number = build.domain_number();
+        ids.push(build.edit.domain(IterDomain { number, ..domain }));
+    }
+    let domains_start = ids.first().map_or(0, |id| id.0);
+    let domains_end = domains_start + ids.len() as u32;
+    let old = build.program().tensor(tensor).clone();
+    build.edit.set_tensor(tensor, Tensor { domains_start, domains_end, axes: None, ..old });
+    ids
+}
