@@ -99,7 +99,7 @@ pub struct Container {
     pub span: Span,
     /// The header line.
     pub header: Span,
-    /// Whether the header has an error, so that its inputs and outputs are not known.
+    /// True if the header has an error, so that the inputs and outputs are not known.
     pub header_failed: bool,
     /// Inputs: tensors or scalars.
     pub inputs: ArgRange,
@@ -113,13 +113,13 @@ pub struct Container {
     pub aliases: Option<Vec<(Arg, Arg)>>,
     /// `Index definitions:` section (its statements), if present.
     pub index_definitions: Option<BlockId>,
-    /// Whether a blank line stands before `%HostIrContainer` (nvFuser prints one).
+    /// True if a blank line precedes `%HostIrContainer` (nvFuser prints one).
     pub blank_before: bool,
     /// Number of blank lines after the closing line, before anything else or the end of the text.
     pub blank_after: u32,
     /// Number of blank lines after the `Aliases:` or `Index definitions:` section; 0 without one.
     pub blank_after_sections: u32,
-    /// Whether `// %HostIrContainer` follows the closing brace.
+    /// True if `// %HostIrContainer` follows the closing brace.
     pub closing_label: bool,
 }
 
@@ -159,11 +159,11 @@ pub struct Unit {
     pub fusion_inputs: ArgRange,
     /// Outputs of the `Outputs:` lines.
     pub fusion_outputs: ArgRange,
-    /// Whether it has such lines: nvFuser printed none before 2024-12-04.
+    /// True if the unit has such lines: nvFuser printed none before 2024-12-04.
     pub listed: bool,
     /// Statements of the `%kernel` body.
     pub body: BlockId,
-    /// What stands between the header and `Inputs:`; nothing is known there.
+    /// The attributes between the header and `Inputs:`; none are known.
     pub attrs: ArgRange,
 }
 
@@ -176,7 +176,7 @@ pub struct Block {
     pub span: Span,
 }
 
-/// How a statement is written; see the fields of [`Stmt`] each shape fills.
+/// The form of a statement; each shape fills other fields of [`Stmt`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// `results = name( args )`, `name( args )`, `Name N (args)`, `T = ALLOCATE(...)` `.alias=T`
@@ -208,7 +208,7 @@ pub enum Shape {
 pub struct Stmt {
     /// From its first to its last token (without the bodies).
     pub span: Span,
-    /// How it is written.
+    /// The form that it is written in.
     pub shape: Shape,
     /// Head word with its suffix (`Set.Permute`, `matmul`, `Communication`, `(float)`); for `Assign`
     /// the empty string.
@@ -218,8 +218,7 @@ pub struct Stmt {
     /// The number after the head word (`Communication 39`, `EndCoalescing 32`, `LaunchKernel` has
     /// none: its `Group ID` is a keyed argument).
     pub number: Option<u32>,
-    /// What stands before `=` (several for multi-output ops; a stream for
-    /// `Stream 0x1 = GetCurrentStream()`).
+    /// The operands before `=` (several for multi-output ops; a stream for `Stream 0x1 = GetCurrentStream()`).
     pub results: ArgRange,
     /// Arguments in written order.
     pub args: ArgRange,
@@ -239,13 +238,13 @@ pub struct Arg {
     /// `key` of `key = value`, `key=value`, `key: value`; several words are joined by one blank
     /// (`initial value`, `Group ID`).
     pub key: Option<Symbol>,
-    /// Whether blanks stood around the `=` of a keyed argument.
+    /// True if blanks surround the `=` of a keyed argument.
     pub spaced: bool,
     /// The value.
     pub value: Value,
 }
 
-/// What an argument can be.
+/// The value of an argument.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
     /// A scalar, literal, name or tensor.
@@ -337,7 +336,7 @@ pub struct TensorText {
 /// `DeviceMesh{{0 1}{2 3}}`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mesh {
-    /// Where it stands first.
+    /// The place of the first occurrence.
     pub span: Span,
     /// Extents, outermost first; empty when the groups are ragged (an error was recorded).
     pub shape: Vec<u32>,
@@ -372,7 +371,7 @@ pub struct Domain {
     pub clustered: bool,
 }
 
-/// Where a comment belongs.
+/// The part of the text that a comment belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommentPlace {
     /// Before the first container, or between containers: of the file itself.
@@ -398,11 +397,11 @@ pub enum CommentPlace {
 pub struct Comment {
     /// From the `//` to the end of the line, without the line break.
     pub span: Span,
-    /// What it belongs to.
+    /// The part of the text that it belongs to.
     pub place: CommentPlace,
 }
 
-/// How many bits choose a place among the recent strings.
+/// The number of bits that choose a place among the recent strings.
 const RECENT_BITS: u32 = 9;
 
 /// An interner: equal strings get equal symbols; symbol 0 is the empty string.

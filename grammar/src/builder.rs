@@ -8,11 +8,12 @@ use crate::ast::{
     TensorRefId, Value,
 };
 use crate::error::{Code, SyntaxError};
+use crate::limits::{MAX_ERRORS, MAX_NUMBER};
 use crate::span::Span;
 use crate::token::Op;
 use rustc_hash::FxHashMap;
 
-/// What one run of the grammar yields.
+/// The result of one run of the grammar.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node {
     /// They are in [`Builder::batch`].
@@ -36,11 +37,24 @@ impl Head {
     }
 }
 
+/// Reads tensor references and domains. The extents of domains are expressions of their own, which need the
+/// lexer: so the lexer calls these functions through the builder, and knows no reference itself.
+#[derive(Clone, Copy)]
+pub(crate) struct ReferenceReader {
+    /// Reads the short reference `T3`.
+    pub(crate) short: for<'t> fn(&mut Builder<'t>, &'t str, Span) -> TensorRefId,
+    /// Reads a full reference.
+    pub(crate) full: fn(&mut Builder<'_>, Span) -> TensorRefId,
+    /// Reads a domain that stands alone.
+    pub(crate) domain: fn(&mut Builder<'_>, Span) -> Option<DomainId>,
+}
+
 /// The tree under construction, with the tables that find what was seen before.
 pub(crate) struct Builder<'t> {
     pub(crate) text: &'t str,
     pub(crate) ast: Ast,
     pub(crate) errors: Vec<SyntaxError>,
+    pub(crate) references: ReferenceReader,
     /// Elements of the lists that are open.
     scratch: Vec<Arg>,
     /// Elements of open lists that stand behind their predecessor without a comma: index in
@@ -59,19 +73,19 @@ pub(crate) struct Builder<'t> {
     pub(crate) open_domains: Vec<Domain>,
     /// The mesh read last: its text is the most likely one of the next.
     pub(crate) last_mesh: Option<Mesh>,
-    /// Whether [`Self::squeezed`] is kept up to date.
+    /// True while [`Self::squeezed`] is kept up to date.
     pub(crate) squeezing: bool,
-    /// How many tensor references are being read inside each other.
+    /// The number of tensor references that are being read inside each other.
     pub(crate) depth: u32,
-    /// Whether an error has ended the reading: the text has no more tokens.
+    /// True once an error has ended the reading: the text has no more tokens.
     pub(crate) stopped: bool,
-    /// How many tokens and comments were read.
+    /// The number of tokens and comments read so far.
     pub(crate) tokens: usize,
 }
 
 impl<'t> Builder<'t> {
     /// A builder for a part of `text` of `length` bytes.
-    pub(crate) fn new(text: &'t str, length: usize) -> Self {
+    pub(crate) fn new(text: &'t str, length: usize, references: ReferenceReader) -> Self {
         let mut ast = Ast::default();
         // Printed text has about this much of everything; memory that is not touched costs nothing.
         ast.exprs.reserve(length / 24);
@@ -84,6 +98,7 @@ impl<'t> Builder<'t> {
             text,
             ast,
             errors: Vec::new(),
+            references,
             scratch: Vec::new(),
             glued: Vec::new(),
             operators,
@@ -118,8 +133,8 @@ impl<'t> Builder<'t> {
         }
         let span = error.span;
         self.errors.push(error);
-        if self.errors.len() == crate::MAX_ERRORS {
-            let message = format!("this text has {} errors or more", crate::MAX_ERRORS);
+        if self.errors.len() == MAX_ERRORS {
+            let message = format!("this text has {} errors or more", MAX_ERRORS);
             self.stop(
                 SyntaxError::new(Code::TooManyErrors, span, message)
                     .note("what stands behind this place was not looked at"),
@@ -249,13 +264,25 @@ impl<'t> Builder<'t> {
 
     /// A statement's number as 32 bits.
     fn small(&mut self, number: i64, span: Span) -> u32 {
-        let known = u32::try_from(number).ok().filter(|&number| number <= crate::MAX_NUMBER);
+        let known = u32::try_from(number).ok().filter(|&number| number <= MAX_NUMBER);
         known.unwrap_or_else(|| {
             let text = format!("the number {number} is too large here");
             self.error(
                 SyntaxError::new(Code::Number, span, text)
-                    .note(format!("numbers of statements end at {}", crate::MAX_NUMBER)),
+                    .note(format!("numbers of statements end at {}", MAX_NUMBER)),
             );
+            u32::MAX
+        })
+    }
+
+    /// The number of a tensor, a domain or a device.
+    pub(crate) fn reference_number(&mut self, digits: &str, span: Span) -> u32 {
+        let known = digits.parse().ok().filter(|&number| number <= MAX_NUMBER);
+        known.unwrap_or_else(|| {
+            let text = format!("the number `{digits}` is too large");
+            let note =
+                format!("numbers of tensors, domains, devices and HostUnits end at {MAX_NUMBER}");
+            self.error(SyntaxError::new(Code::Number, span, text).note(note));
             u32::MAX
         })
     }

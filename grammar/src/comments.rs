@@ -11,7 +11,7 @@ use crate::span::Span;
 /// Comments on lines of their own that wait for their place.
 #[derive(Default)]
 pub(crate) struct Comments {
-    /// How many of the lexer's comments were taken.
+    /// The number of the lexer's comments that were taken.
     taken: usize,
     waiting: Vec<(Span, u32)>,
 }
@@ -48,7 +48,7 @@ impl Comments {
         }
     }
 
-    /// Whether comments wait for their place.
+    /// True if comments wait for their place.
     pub(crate) fn wait(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -60,8 +60,8 @@ impl Comments {
         }
     }
 
-    /// What waits in front of a container that starts at `start`: the lines directly above it are
-    /// the container's, the others the file's.
+    /// Places the comments in front of a container that starts at `start`: the lines directly above it are the
+    /// container's, the others the file's.
     pub(crate) fn before_container(&mut self, text: &str, start: u32, number: u32, ast: &mut Ast) {
         let mut next = start;
         let mut own = self.waiting.len();

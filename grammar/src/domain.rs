@@ -6,13 +6,12 @@ use crate::ast::{Domain, ExprId};
 use crate::builder::{Builder, Node};
 use crate::error::{Code, SyntaxError};
 use crate::hir::TopParser;
-use crate::lex::{Source, shorten};
+use crate::lex::Source;
 use crate::message;
 use crate::nesting;
 use crate::scan;
 use crate::span::Span;
-use crate::spelling::nearest_note;
-use crate::tensor::number;
+use crate::spelling::{nearest_note, shorten};
 use crate::token::{Start, Tok};
 
 /// Iteration types, one letter each.
@@ -47,7 +46,7 @@ pub(crate) struct Cursor<'t> {
     pub(crate) bytes: &'t [u8],
     pub(crate) at: usize,
     pub(crate) end: usize,
-    /// Whether everything so far was spaced as nvFuser prints it, and without inner expressions.
+    /// True if everything so far was spaced as nvFuser prints it, and without inner expressions.
     pub(crate) tidy: bool,
 }
 
@@ -107,7 +106,7 @@ pub(crate) fn read(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<Domai
     let parallel = parallel_type(b, cursor);
     let digits = cursor.digits();
     let id = &b.text[digits.range()];
-    let number = if id.is_empty() { None } else { Some(number(b, id, digits)) };
+    let number = if id.is_empty() { None } else { Some(b.reference_number(id, digits)) };
     let ragged = cursor.eat("Ragged");
     cursor.white();
     if cursor.peek() != Some(b'{') {
@@ -189,12 +188,12 @@ fn parallel_type(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> crate::ast::Sy
     b.ast.strings.intern(text)
 }
 
-/// What stands between a domain's braces.
+/// The expressions between a domain's braces.
 struct Extents {
     /// Start, stop, extent.
     bounds: [Option<ExprId>; 3],
     expanded: Option<ExprId>,
-    /// Whether the extent is a lone number or name.
+    /// True if the extent is a lone number or name.
     simple: bool,
 }
 
@@ -251,7 +250,6 @@ struct Cuts {
 }
 
 fn cuts(bytes: &[u8], inner: Span) -> Cuts {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut found = Cuts { colons: Vec::new(), ex: None };
     let mut depth = 0usize;
     let (start, end) = (inner.start as usize, inner.end as usize);
@@ -266,8 +264,10 @@ fn cuts(bytes: &[u8], inner: Span) -> Cuts {
                 }
             }
             b'e' if depth == 0 && found.ex.is_none() => {
-                let alone =
-                    at > start && !word(bytes[at - 1]) && at + 2 < end && !word(bytes[at + 2]);
+                let alone = at > start
+                    && !scan::is_word(bytes[at - 1])
+                    && at + 2 < end
+                    && !scan::is_word(bytes[at + 2]);
                 if alone && bytes[at + 1] == b'x' {
                     found.ex = Some(at as u32);
                 }

@@ -5,9 +5,9 @@ use crate::span::Span;
 /// A secondary place of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxLabel {
-    /// Where.
+    /// The place.
     pub span: Span,
-    /// What is there.
+    /// The text at the place.
     pub text: String,
 }
 
@@ -24,7 +24,7 @@ pub struct SyntaxError {
     pub label: String,
     /// Other places (the bracket that is open, the block's header).
     pub others: Vec<SyntaxLabel>,
-    /// How to repair.
+    /// Ways to repair it.
     pub notes: Vec<String>,
 }
 

@@ -4,14 +4,11 @@
 //! around the containers, a page puts a whole container on one line. Of a line that does not belong to a container
 //! only a mark is left ([`DROPPED`]), which tells it from the blank lines that a program has of its own.
 
-use crate::unfold;
+use crate::unfold::{self, CLOSE, OPEN};
 use memchr::memmem;
 use std::borrow::Cow;
 
-pub(crate) const OPEN: &str = "%HostIrContainer {";
-pub(crate) const CLOSE: &str = "} // %HostIrContainer";
-
-/// What is left of a line that does not belong to a container: white space to whoever reads it.
+/// The mark for a line that does not belong to a container: white space to a reader.
 pub(crate) const DROPPED: &str = "\u{b}";
 
 /// The containers of a log, each on the lines where it stood; a plain program is returned as it is.
@@ -32,7 +29,7 @@ pub fn containers_in_log(text: &str) -> Cow<'_, str> {
     Cow::Owned(log.out)
 }
 
-/// Whether some line holds a whole container.
+/// True if some line holds a whole container.
 fn holds_folded(mut text: &str) -> bool {
     while let Some(at) = memmem::find(text.as_bytes(), OPEN.as_bytes()) {
         let (line, rest) = text[at..].split_once('\n').unwrap_or((&text[at..], ""));
@@ -201,7 +198,7 @@ impl<'t> Log<'t> {
     }
 }
 
-/// What stands for a line that belongs to no container.
+/// The replacement of a line that belongs to no container.
 fn dropped(line: &str) -> &'static str {
     if line.trim().is_empty() { "" } else { DROPPED }
 }

@@ -3,12 +3,12 @@
 use crate::ast::{Arg, ArgRange, BlockId, CommentPlace, Container, Unit};
 use crate::builder::Node;
 use crate::error::{Code, SyntaxError};
-use crate::extract::OPEN;
 use crate::layout::Until;
 use crate::nesting;
 use crate::parse::{Cut, Kind, Parser};
 use crate::span::Span;
 use crate::token::{Start, Tok, Token};
+use crate::unfold::OPEN;
 use memchr::memmem;
 
 /// The version of the text that is read and written.
@@ -157,8 +157,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the program that starts at `token` has another one inside, as where two processes write to one
-    /// log. Both are passed over.
+    /// Passes over the program that starts at `token` if it has another one inside, as where two processes
+    /// write to one log, and over both.
     fn skip_interleaved(&mut self, token: Token) -> bool {
         let Some((inner, end)) = interleaved(self.b.text, token.span.start as usize) else {
             return false;
@@ -215,7 +215,7 @@ impl Parser<'_> {
         end
     }
 
-    /// What follows the closing brace.
+    /// Reads the label and the lists behind the closing brace.
     fn container_end(&mut self, number: usize, start: u32) {
         let end = self.consumed();
         let labelled = self.label(end) == Some(Kind::Container);
@@ -256,7 +256,7 @@ impl Parser<'_> {
         matches!(token.tok, Tok::Word(word) if self.b.ast.str(word) == text)
     }
 
-    /// Where the token before the next one ends.
+    /// The end of the token before the next one.
     fn consumed(&mut self) -> u32 {
         self.peek(0);
         self.src.consumed()
@@ -345,7 +345,7 @@ impl Parser<'_> {
         let body = self.frames[0].block;
         self.comments.place(CommentPlace::EndOf(body), &mut self.b.ast);
         self.last = CommentPlace::EndOf(body);
-        let number = crate::tensor::number(&mut self.b, &digits, token.span);
+        let number = self.b.reference_number(&digits, token.span);
         self.unit(token, number);
         true
     }
@@ -410,7 +410,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands between the header and `Inputs:`.
+    /// Reads the attributes between the header and `Inputs:`.
     fn unit_attributes(&mut self) -> ArgRange {
         let len = self.until(|_, _, title| title);
         match self.section(Start::List, len) {
@@ -445,14 +445,15 @@ impl Parser<'_> {
         ArgRange { start, end: self.b.ast.args.len() as u32 }
     }
 
-    /// Whether `Inputs:` or `Outputs:` starts at the token `ahead`.
+    /// True if `Inputs:` or `Outputs:` starts at the token `ahead`.
     fn title(&mut self, ahead: usize) -> bool {
         let (word, colon) = (self.peek(ahead), self.peek(ahead + 1));
         colon.tok == Tok::Colon && (self.is_word(word, "Inputs") || self.is_word(word, "Outputs"))
     }
 
-    /// How many tokens come before `stop` holds for: the token before, how many braced lists ended,
-    /// whether a title starts. `%kernel`, a blank-free end of text and containers stop always.
+    /// Counts the tokens before the one that `stop` holds for. `stop` is given the token before, the number of
+    /// braced lists that have ended, and true where a title starts. `%kernel`, a blank-free end of text and
+    /// containers stop always.
     fn until(&mut self, stop: impl Fn(Tok, usize, bool) -> bool) -> usize {
         let (mut len, mut depth, mut lists, mut previous) = (0, 0usize, 0, Tok::End);
         loop {
@@ -510,8 +511,8 @@ fn has_container(text: &str) -> bool {
     })
 }
 
-/// Whether the line before the one at `start` is blank. A line of a log that is none of a container's
-/// is not, though nothing is left of it ([`extract::DROPPED`]).
+/// True if the line before the one at `start` is blank. A line of a log that belongs to no container is not
+/// blank, though nothing is left of it ([`extract::DROPPED`]).
 fn blank_before(text: &str, start: usize) -> bool {
     let head = text[..start].trim_end_matches([' ', '\t']);
     head.strip_suffix('\n').is_some_and(|head| {
@@ -532,11 +533,11 @@ fn blank_lines(text: &str, end: usize) -> u32 {
     count
 }
 
-/// What a blank line may hold.
+/// The characters that a blank line may hold.
 const BLANKS: [char; 3] = [' ', '\t', '\r'];
 
-/// Where another program starts inside of the one that starts at `start`, and where the last of them is closed;
-/// `None` if the lines that open and close programs do not say that.
+/// The start of another program inside of the one that starts at `start`, and the end of the last of them;
+/// `None` if the lines that open and close programs do not tell.
 fn interleaved(text: &str, start: usize) -> Option<(usize, usize)> {
     /// More of them inside one another are no log of a run.
     const MOST: usize = 4096;

@@ -22,7 +22,16 @@ impl<'t> Tokens<'t> {
         let span = tokens[0].span.join(tokens[last].span);
         Some(&self.text[span.range()])
     }
-    /// Whether two neighbours have nothing between them.
+    /// The text of the tokens from `start` on, in front of what ends a statement.
+    fn rest(&self, start: usize) -> Option<&'t str> {
+        self.from(start, usize::MAX)
+    }
+    /// The text of a token and of the one behind it.
+    fn pair(&self, index: usize) -> Option<&'t str> {
+        let span = self.tokens.get(index)?.span.join(self.tokens.get(index + 1)?.span);
+        Some(&self.text[span.range()])
+    }
+    /// True if two neighbours have nothing between them.
     fn touch(&self, index: usize) -> bool {
         let (Some(a), Some(b)) = (self.tokens.get(index), self.tokens.get(index + 1)) else {
             return false;
@@ -48,17 +57,14 @@ pub(crate) fn error(b: &Builder<'_>, tokens: &[Token], index: usize) -> Option<S
 /// `T1 += T2`, `T1++`, `T1 := T2`, `T1 == T2`, `T1 <- T2` and `T2 -> T1`: what it says, and how to write it.
 fn assignment<'t>(text: &Tokens<'t>, index: usize) -> Option<(&'t str, String)> {
     let left = text.from(0, index).filter(|_| index > 0)?;
-    let whole = |start: usize| text.from(start, usize::MAX);
-    let two =
-        || Some(&text.text[text.tokens[index].span.join(text.tokens.get(index + 1)?.span).range()]);
     let tok = text.tokens.get(index)?.tok;
     let next = text.tokens.get(index + 1).filter(|_| text.touch(index)).map(|token| token.tok);
     let first = matches!(text.tokens[0].tok, Tok::Tensor(_) | Tok::Word(_));
     let alone = index == 1 && first;
     match (tok, next) {
         (Tok::Infix(_) | Tok::Both(_), Some(Tok::Equal)) if alone => {
-            let (sign, right) = (text.at(index)?, whole(index + 2)?);
-            Some((two()?, format!("write `{left} = {left} {sign} {right};`")))
+            let (sign, right) = (text.at(index)?, text.rest(index + 2)?);
+            Some((text.pair(index)?, format!("write `{left} = {left} {sign} {right};`")))
         }
         (Tok::Both(_) | Tok::Infix(_), Some(Tok::Both(_) | Tok::Infix(_) | Tok::Prefix(_)))
             if alone
@@ -68,17 +74,19 @@ fn assignment<'t>(text: &Tokens<'t>, index: usize) -> Option<(&'t str, String)> 
                     .is_none_or(|next| next.starts_line() || next.tok == Tok::Semi) =>
         {
             let sign = text.at(index).filter(|sign| text.at(index + 1) == Some(sign))?;
-            Some((two()?, format!("write `{left} = {left} {sign} 1;`")))
+            Some((text.pair(index)?, format!("write `{left} = {left} {sign} 1;`")))
         }
-        (Tok::Colon, Some(Tok::Equal)) if alone => Some((two()?, set(text, left, index + 2)?)),
-        (Tok::Infix(_), Some(Tok::Both(_))) if alone && two()? == "<-" => {
+        (Tok::Colon, Some(Tok::Equal)) if alone => {
+            Some((text.pair(index)?, set(text, left, index + 2)?))
+        }
+        (Tok::Infix(_), Some(Tok::Both(_))) if alone && text.pair(index)? == "<-" => {
             Some(("<-", set(text, left, index + 2)?))
         }
         (Tok::Infix(_), _) if alone && text.at(index)? == "==" => {
             Some(("==", set(text, left, index + 1)?))
         }
         (Tok::Arrow, _) if alone => {
-            let to = whole(index + 1)?;
+            let to = text.rest(index + 1)?;
             Some((
                 "->",
                 format!(
@@ -92,7 +100,7 @@ fn assignment<'t>(text: &Tokens<'t>, index: usize) -> Option<(&'t str, String)> 
 
 /// The right spelling of the assignment of what starts at token `start`: a tensor alone is copied.
 fn set(text: &Tokens<'_>, left: &str, start: usize) -> Option<String> {
-    let right = text.from(start, usize::MAX)?;
+    let right = text.rest(start)?;
     let copied = matches!(text.tokens.get(start)?.tok, Tok::Tensor(_))
         && text.tokens.get(start + 1).is_none_or(|token| token.tok == Tok::Semi);
     let end = if right.ends_with(')') { "" } else { ";" };
@@ -126,13 +134,14 @@ fn range(text: &Tokens<'_>) -> Option<String> {
     let number = |at: usize| {
         text.at(at).filter(|_| text.at(at + 1).is_some_and(|next| next == ")" || next == ","))
     };
-    let closes = |at: usize| text.at(at) == Some(")");
     Some(match (number(5), number(7), number(9)) {
-        (Some(stop), ..) if closes(6) => format!("write `FOR {name} from 0 to {stop}:`"),
-        (Some(start), Some(stop), _) if closes(8) => {
+        (Some(stop), ..) if text.at(6) == Some(")") => {
+            format!("write `FOR {name} from 0 to {stop}:`")
+        }
+        (Some(start), Some(stop), _) if text.at(8) == Some(")") => {
             format!("write `FOR {name} from {start} to {stop}:`")
         }
-        (Some(start), Some(stop), Some(step)) if closes(10) => {
+        (Some(start), Some(stop), Some(step)) if text.at(10) == Some(")") => {
             format!("write `FOR {name} from {start} to {stop} step {step}:`")
         }
         _ => format!("write `FOR {name} from 0 to 4:`, or `FOR {name} in iS0{{i0}}:`"),

@@ -12,9 +12,9 @@ use crate::nesting::{self, MAX_BRACKETS, Nesting};
 use crate::span::Span;
 use crate::token::{Tok, Token};
 
-/// How many tokens one statement may have.
+/// The largest number of tokens of one statement.
 const MAX_TOKENS: usize = 1 << 20;
-/// How many tokens past a suspicious line are looked at for a closing bracket.
+/// The number of tokens past a suspicious line among which a closing bracket is looked for.
 const MAX_LOOK: usize = 4000;
 
 /// Which tokens end the extent besides those that end a statement.
@@ -31,11 +31,11 @@ pub(crate) enum Until {
 /// The tokens of one statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// How many tokens belong to it (with its `;`).
+    /// The number of its tokens (with its `;`).
     pub(crate) len: usize,
-    /// Whether an error was recorded, so that the grammar need not see it.
+    /// True if an error was recorded, so that the grammar need not see it.
     pub(crate) bad: bool,
-    /// Whether its last parenthesis is closed by nothing (`ShareMemHandles(.., `).
+    /// True if nothing closes its last parenthesis (`ShareMemHandles(.., `).
     pub(crate) open_end: bool,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Extent {
 pub(crate) struct Layout {
     /// Open brackets.
     open: Vec<Token>,
-    /// How deeply the statement nests.
+    /// The nesting depth of the statement.
     nesting: Nesting,
-    /// Whether a closing bracket without an opening one or a token with an error was met.
+    /// True once a closing bracket without an opening one or a token with an error was met.
     bad: bool,
 }
 
@@ -136,7 +136,7 @@ impl Layout {
         }
     }
 
-    /// Whether the statement ends in front of the line that starts with token `at`.
+    /// Ends the statement in front of the line that starts with token `at`, if it ends there.
     fn new_line<'t>(
         &mut self,
         src: &mut Source<'t>,
@@ -234,7 +234,7 @@ impl Layout {
         b.error(error);
     }
 
-    /// Where to go on after a statement that is nested too deeply: the line after its brackets.
+    /// The place to go on at after a statement that is nested too deeply: the line after its brackets.
     fn resync<'t>(&mut self, src: &mut Source<'t>, b: &mut Builder<'t>, mut at: usize) -> usize {
         let mut depth = self.open.len();
         loop {

@@ -2,15 +2,15 @@
 //!
 //! A whole tensor reference or iteration domain is one token. Its end is found by a search for the
 //! closing bracket, and its text is looked up among those already seen: a reference is read
-//! ([`crate::tensor`]) once per file, however often it is printed.
+//! (`tensor`) once per file, however often it is printed.
 
-use crate::MAX_TOKENS;
 use crate::ast::Symbol;
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
+use crate::limits::MAX_TOKENS;
 use crate::scan::{self, Reach};
 use crate::span::Span;
-use crate::tensor;
+use crate::spelling::shorten;
 use crate::token::{Op, Raw, Tok, Token};
 use logos::{Lexer, Logos};
 
@@ -30,7 +30,7 @@ pub(crate) struct RawComment {
 pub(crate) struct Source<'t> {
     text: &'t str,
     lexer: Lexer<'t, Raw>,
-    /// Where the lexer's text starts in `text`.
+    /// The start of the lexer's text in `text`.
     base: usize,
     window: Vec<Token>,
     at: usize,
@@ -88,7 +88,7 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// Where the token before the next one ends.
+    /// The end of the token before the next one.
     pub(crate) fn consumed(&self) -> u32 {
         let before = self.at.checked_sub(1).and_then(|at| self.window.get(at));
         before.map_or(self.base as u32, |token| token.span.end)
@@ -179,7 +179,7 @@ impl<'t> Source<'t> {
         let tok = match raw {
             Raw::TensorHead => return self.tensor(b, start, end),
             Raw::DomainHead => return self.domain(b, start, end),
-            Raw::ShortTensor => Tok::Tensor(tensor::short(b, text, span)),
+            Raw::ShortTensor => Tok::Tensor((b.references.short)(b, text, span)),
             Raw::Word => Tok::Word(b.ast.strings.intern(text)),
             Raw::Int if text == SMALLEST && self.is_negated(start) => Tok::Int(i64::MIN),
             Raw::Int => integer(b, text, span),
@@ -191,8 +191,8 @@ impl<'t> Source<'t> {
             Raw::Typed => typed(b, text, span),
             Raw::Cast => Tok::Cast(b.ast.strings.intern(text)),
             Raw::Field => Tok::Field(b.ast.strings.intern(&text[1..])),
-            Raw::Bool => Tok::Bool(matches!(text, "true" | "True"), text.starts_with(['T', 'F'])),
-            raw => fixed(raw),
+            Raw::Plain(tok) => tok,
+            Raw::Newline | Raw::Comment => Tok::Error,
         };
         (tok, end)
     }
@@ -224,7 +224,7 @@ impl<'t> Source<'t> {
             }
             Some(Reach::Closed(end)) => {
                 self.lexer.bump(end - head);
-                (Tok::Tensor(tensor::full(b, Span::new(start, end))), end)
+                (Tok::Tensor((b.references.full)(b, Span::new(start, end))), end)
             }
             Some(Reach::Broken { open, end }) => self.broken(b, open, head, end),
         }
@@ -236,7 +236,7 @@ impl<'t> Source<'t> {
         match scan::domain(bytes, head - 1) {
             Reach::Closed(end) => {
                 self.lexer.bump(end - head);
-                match tensor::domain(b, Span::new(start, end)) {
+                match (b.references.domain)(b, Span::new(start, end)) {
                     Some(id) => (Tok::Domain(id), end),
                     None => (Tok::Error, end),
                 }
@@ -319,16 +319,6 @@ fn too_long(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     Tok::Error
 }
 
-/// The start of a text that may be long.
-pub(crate) fn shorten(text: &str) -> String {
-    let line = text.lines().next().unwrap_or("");
-    if line.chars().count() <= 40 && line.len() == text.len() {
-        return line.to_owned();
-    }
-    let start: String = line.chars().take(37).collect();
-    format!("{start}...")
-}
-
 /// `float(0)`: the type and the text between the parentheses, which is a value of the type.
 fn typed(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     let open = text.find('(').unwrap_or(0);
@@ -344,7 +334,7 @@ fn typed(b: &mut Builder<'_>, text: &str, span: Span) -> Tok {
     Tok::Typed(dtype, b.ast.strings.intern(inner))
 }
 
-/// What a literal of a type needs, if the text is something else, and how to repair it.
+/// The need of a literal's type that a text does not meet, and how to repair it.
 fn misfit(dtype: &str, text: &str) -> Option<(String, String)> {
     let truth = matches!(text, "true" | "false");
     if dtype == "bool" {
@@ -375,61 +365,4 @@ fn integers(dtype: &str) -> Option<(i128, i128)> {
         "uint64_t" => (0, (1 << 64) - 1),
         _ => return None,
     })
-}
-
-/// Tokens that need no text.
-fn fixed(raw: Raw) -> Tok {
-    match raw {
-        Raw::For => Tok::For,
-        Raw::If => Tok::If,
-        Raw::Else => Tok::Else,
-        Raw::Stream => Tok::Stream,
-        Raw::In => Tok::In,
-        Raw::From => Tok::From,
-        Raw::To => Tok::To,
-        Raw::Into => Tok::Into,
-        Raw::Step => Tok::Step,
-        Raw::Container => Tok::Container,
-        Raw::Kernel => Tok::Kernel,
-        Raw::Alias => Tok::Alias,
-        Raw::Ellipsis => Tok::Ellipsis,
-        Raw::LParen => Tok::LParen,
-        Raw::RParen => Tok::RParen,
-        Raw::LBrace => Tok::LBrace,
-        Raw::RBrace => Tok::RBrace,
-        Raw::LBracket => Tok::LBracket,
-        Raw::RBracket => Tok::RBracket,
-        Raw::Comma => Tok::Comma,
-        Raw::Semi => Tok::Semi,
-        Raw::Colon => Tok::Colon,
-        Raw::Equal => Tok::Equal,
-        Raw::Arrow => Tok::Arrow,
-        raw => operator(raw),
-    }
-}
-
-fn operator(raw: Raw) -> Tok {
-    match raw {
-        Raw::Add => Tok::Infix(Op::Add),
-        Raw::Sub => Tok::Both(Op::Sub),
-        Raw::Mul => Tok::Both(Op::Mul),
-        Raw::Div => Tok::Infix(Op::Div),
-        Raw::Mod => Tok::Infix(Op::Mod),
-        Raw::Shl => Tok::Infix(Op::Shl),
-        Raw::Shr => Tok::Infix(Op::Shr),
-        Raw::Eq => Tok::Infix(Op::Eq),
-        Raw::Ne => Tok::Infix(Op::Ne),
-        Raw::Ge => Tok::Infix(Op::Ge),
-        Raw::Gt => Tok::Infix(Op::Gt),
-        Raw::Le => Tok::Infix(Op::Le),
-        Raw::Lt => Tok::Infix(Op::Lt),
-        Raw::AndAnd => Tok::Infix(Op::AndAnd),
-        Raw::OrOr => Tok::Infix(Op::OrOr),
-        Raw::And => Tok::Both(Op::And),
-        Raw::Or => Tok::Infix(Op::Or),
-        Raw::Xor => Tok::Infix(Op::Xor),
-        Raw::Not => Tok::Prefix(Op::Not),
-        Raw::Compl => Tok::Prefix(Op::Compl),
-        _ => Tok::Error,
-    }
 }

@@ -8,7 +8,7 @@ use crate::builder::Builder;
 use crate::span::Span;
 use crate::tensor;
 
-/// What becomes of the ids of the second tree.
+/// The new ids of everything in the second tree.
 struct Moved {
     symbols: Vec<Symbol>,
     tensors: Vec<TensorRefId>,
@@ -198,15 +198,14 @@ impl Moved {
 
     fn container(&self, container: Container) -> Container {
         let units = container.units.into_iter().map(|unit| self.unit(unit)).collect();
-        let pairs = |pairs: Vec<(Arg, Arg)>| {
-            pairs.iter().map(|(new, old)| (self.arg(new), self.arg(old))).collect()
-        };
         Container {
             inputs: self.range(container.inputs),
             outputs: self.range(container.outputs),
             body: self.block(container.body),
             units,
-            aliases: container.aliases.map(pairs),
+            aliases: container.aliases.map(|pairs| {
+                pairs.iter().map(|(new, old)| (self.arg(new), self.arg(old))).collect()
+            }),
             index_definitions: container.index_definitions.map(|block| self.block(block)),
             ..container
         }

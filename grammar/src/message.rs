@@ -3,13 +3,12 @@
 use crate::builder::Builder;
 use crate::error::{Code, SyntaxError};
 use crate::foreign;
-use crate::lex::shorten;
 use crate::span::Span;
-use crate::spelling::nearest;
+use crate::spelling::{nearest, shorten};
 use crate::token::{Tok, Token};
 use lalrpop_util::ParseError;
 
-/// How many expectations a message lists.
+/// The largest number of expectations that a message lists.
 const MAX_EXPECTED: usize = 4;
 
 /// The message for `error`, met in the statement of `tokens`. `whole` is used when there are none.
@@ -105,7 +104,7 @@ fn ends_early(tokens: &[Token], whole: Span, wanted: &str) -> SyntaxError {
     ))
 }
 
-/// How to repair it.
+/// The repair of an unexpected token.
 fn hint(found: Tok, before: Option<Tok>, index: usize) -> String {
     match (found, before) {
         (Tok::Equal, Some(Tok::Equal)) => "remove one of them".to_owned(),

@@ -6,10 +6,10 @@
 
 use crate::token::{Tok, Token};
 
-/// How many brackets may be open at once; more than [`MAX_DEPTH`] by what a statement puts around its
-/// expressions.
+/// The largest number of brackets that may be open at once; more than [`MAX_DEPTH`] by what a statement puts
+/// around its expressions.
 pub(crate) const MAX_BRACKETS: usize = 500;
-/// How deeply an expression may nest.
+/// The largest depth of an expression.
 const MAX_DEPTH: u32 = 480;
 /// Brackets that a call, an index or a field is printed with.
 const POSTFIX: u32 = 2;
@@ -68,12 +68,12 @@ impl Nesting {
     }
 }
 
-/// Whether a parenthesis behind this token is that of a call.
+/// True if a parenthesis behind this token is that of a call.
 fn ends_operand(tok: Tok) -> bool {
     matches!(tok, Tok::Word(_) | Tok::Int(_) | Tok::Tensor(_) | Tok::Field(_) | Tok::Cast(_))
 }
 
-/// Whether tokens that no [`Nesting`] has followed nest too deeply.
+/// Checks the nesting of tokens that no [`Nesting`] has followed.
 pub(crate) fn too_deep(tokens: &[Token]) -> bool {
     let mut nesting = Nesting::default();
     let mut before = Tok::End;

@@ -12,14 +12,15 @@ use crate::layout::{Extent, Layout, Until};
 use crate::lex::Source;
 use crate::message;
 use crate::span::Span;
+use crate::tensor;
 use crate::token::{Start, Tok, Token};
 
-/// How many blocks may be open at once.
+/// The largest number of blocks that may be open at once.
 pub(crate) const MAX_BLOCKS: usize = 200;
-/// How many statements are given to the grammar at once; few, for their tokens to stay in a cache.
+/// The largest number of statements given to the grammar at once; few, for their tokens to stay in a cache.
 const MAX_RUN: usize = 32;
 
-/// What a frame is the body of.
+/// The section or statement that a frame is the body of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Container,
@@ -48,7 +49,7 @@ pub(crate) struct Parser<'t> {
     pub(crate) src: Source<'t>,
     pub(crate) comments: Comments,
     pub(crate) frames: Vec<Frame>,
-    /// What a comment at the end of the current line belongs to.
+    /// The owner of a comment at the end of the current line.
     pub(crate) last: CommentPlace,
     /// Indentation of the current line.
     pub(crate) line_column: u32,
@@ -56,11 +57,11 @@ pub(crate) struct Parser<'t> {
     grammar: TopParser,
     /// Memory for [`Self::run`].
     extents: Vec<Extent>,
-    /// Where this text is only a part of one: what follows it.
+    /// The way in which this part of a text has to end.
     pub(crate) cut: Cut,
 }
 
-/// Whether the text ends where the parser's part of it ends.
+/// The way in which the parser's part of a text has to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
     /// It does.
@@ -79,7 +80,7 @@ struct Run<'r> {
     at: usize,
     /// Tokens left of the first extent.
     left: usize,
-    /// Whether the forgotten parenthesis of the first extent was given out.
+    /// True once the forgotten parenthesis of the first extent was given out.
     closed: bool,
 }
 
@@ -109,7 +110,7 @@ impl Iterator for Run<'_> {
 impl<'t> Parser<'t> {
     pub(crate) fn new(text: &'t str, span: Span) -> Self {
         Self {
-            b: Builder::new(text, span.range().len()),
+            b: Builder::new(text, span.range().len(), tensor::READER),
             src: Source::new(text, span),
             comments: Comments::default(),
             frames: Vec::new(),
@@ -337,7 +338,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Whether the part ends here in the body of a container, as what follows it takes for granted.
+    /// Checks that the part ends here in the body of a container, as the next part takes for granted.
     fn reaches_cut(&mut self, end: Token) -> bool {
         let Cut::Follows(column) = self.cut else { return false };
         self.dedent(Token { column, ..end });
@@ -397,7 +398,7 @@ impl<'t> Parser<'t> {
         self.extents = run;
     }
 
-    /// Whether the next token starts a simple statement of the same block.
+    /// True if the next token starts a simple statement of the same block.
     fn run_goes_on(&mut self) -> bool {
         let token = self.peek(0);
         let simple = !matches!(
@@ -616,7 +617,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// What a comment behind the closing brace of a section belongs to.
+    /// Sets the owner of a comment behind the closing brace of a section.
     fn after_brace(&mut self) {
         self.last = match self.frames.last() {
             Some(frame) if frame.kind == Kind::Nested => self.last,

@@ -9,6 +9,7 @@
 
 use crate::ast::Ast;
 use crate::builder::Builder;
+use crate::limits::MAX_TOKENS;
 use crate::merge;
 use crate::parse::{Cut, Parser};
 use crate::span::Span;
@@ -17,7 +18,7 @@ use crate::span::Span;
 const MIN_PART: usize = 1 << 20;
 /// More parts than this gain nothing, since they are joined one after the other.
 const MAX_PARTS: usize = 8;
-/// How far behind the place wanted a line to cut at is looked for.
+/// The distance behind the wanted place within which a line to cut at is looked for.
 const MAX_SEARCH: usize = 1 << 18;
 
 /// In how many parts a text of `size` bytes is best read on this machine.
@@ -43,8 +44,8 @@ pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
         let others: Vec<_> = jobs
             .iter()
             .map(|&(from, end)| {
-                let read = move || part(text, from, end, Some(column), column);
-                std::thread::Builder::new().spawn_scoped(scope, read)
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, move || part(text, from, end, Some(column), column))
             })
             .collect();
         let mut whole = part(text, start, Some(first), None, column);
@@ -58,13 +59,13 @@ pub(crate) fn parse(text: &str, start: usize, count: usize) -> Option<Ast> {
             }
         }
         // A text with too many is read again, for the place where it has.
-        let mut ast = whole.filter(|whole| whole.tokens <= crate::MAX_TOKENS)?.ast;
+        let mut ast = whole.filter(|whole| whole.tokens <= MAX_TOKENS)?.ast;
         ast.comments.sort_by_key(|comment| comment.span);
         Some(ast)
     })
 }
 
-/// What one thread reads: `text[from..end]`, up to the text's end if there is no `end`.
+/// Reads `text[from..end]` in one thread, up to the text's end if there is no `end`.
 fn part(
     text: &str,
     from: usize,
@@ -92,7 +93,7 @@ fn body_column(text: &str) -> Option<u32> {
     (blanks > 0).then_some(blanks as u32)
 }
 
-/// Where the second part and those behind it start; fewer than asked for if there is no good place.
+/// The starts of the second part and of those behind it; fewer than asked for if there is no good place.
 fn cuts(text: &str, start: usize, column: u32, count: usize) -> Vec<usize> {
     let size = (text.len() - start) / count;
     let mut cuts: Vec<usize> = (1..count)

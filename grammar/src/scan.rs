@@ -8,7 +8,7 @@
 use crate::nesting::MAX_BRACKETS;
 use memchr::{memchr2, memchr3};
 
-/// How many lines a reference may span.
+/// The largest number of lines of a reference.
 const MAX_LINES: usize = 64;
 
 /// The end of a reference.
@@ -79,7 +79,7 @@ fn list(bytes: &[u8], open: usize) -> Reach {
     }
 }
 
-/// What may stand behind the `]`: positions, a mesh, attributes.
+/// The end of the positions, the mesh and the attributes that may follow the `]`.
 fn suffix(bytes: &[u8], mut end: usize) -> Reach {
     loop {
         let at = white(bytes, end);
@@ -124,7 +124,7 @@ fn parentheses(bytes: &[u8], open: usize) -> Reach {
     }
 }
 
-/// Whether `{ word =` stands at `at`.
+/// True if `{ word =` stands at `at`.
 fn attributes(bytes: &[u8], at: usize) -> bool {
     if bytes.get(at) != Some(&b'{') {
         return false;
@@ -208,4 +208,9 @@ fn brackets(bytes: &[u8], open: usize) -> Reach {
 /// Bytes up to the end of the line, or to the `;` or comment before it.
 fn line_rest(rest: &[u8]) -> usize {
     memchr2(b'\n', b';', rest).unwrap_or(rest.len())
+}
+
+/// True for a byte of a name or number.
+pub(crate) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }

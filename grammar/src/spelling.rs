@@ -1,11 +1,19 @@
 //! The nearest valid spelling of a misspelt word.
 
-/// The candidate with the smallest edit distance, if it is close enough to be meant.
+/// The longest word, in bytes, that is compared with others.
+const MAX_WORD: usize = 64;
+
+/// The candidate with the smallest edit distance (transpositions included, case ignored), if it is close enough to
+/// be meant.
 pub fn nearest<'c>(word: &str, candidates: &[&'c str]) -> Option<&'c str> {
+    if word.len() > MAX_WORD {
+        return None;
+    }
     let limit = word.len().max(3) / 3 + 1;
+    let word = word.to_ascii_lowercase();
     candidates
         .iter()
-        .map(|&candidate| (distance(word, candidate, limit), candidate))
+        .map(|&other| (strsim::osa_distance(&word, &other.to_ascii_lowercase()), other))
         .filter(|&(distance, _)| distance <= limit)
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
@@ -19,26 +27,12 @@ pub(crate) fn nearest_note(word: &str, candidates: &[&str]) -> String {
     }
 }
 
-/// Edit distance with transpositions, ignoring case; more than `limit` for anything far away.
-fn distance(a: &str, b: &str, limit: usize) -> usize {
-    if a.len().abs_diff(b.len()) > limit || a.len() > 64 {
-        return limit + 1;
+/// The start of a text that may be long, for a message.
+pub(crate) fn shorten(text: &str) -> String {
+    let line = text.lines().next().unwrap_or("");
+    if line.chars().count() <= 40 && line.len() == text.len() {
+        return line.to_owned();
     }
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let same = a[i - 1].eq_ignore_ascii_case(&b[j - 1]);
-            let mut best = (rows[i - 1][j] + 1)
-                .min(row[j - 1] + 1)
-                .min(rows[i - 1][j - 1] + usize::from(!same));
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
+    let start: String = line.chars().take(37).collect();
+    format!("{start}...")
 }

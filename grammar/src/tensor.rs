@@ -3,9 +3,10 @@
 //! This runs once for each distinct text. References that differ in white space only become one.
 
 use crate::ast::{ArgRange, DomainId, Mesh, Symbol, TensorRef, TensorRefId, TensorText};
-use crate::builder::{Builder, Node};
+use crate::builder::{Builder, Node, ReferenceReader};
 use crate::domain::{self, Cursor};
 use crate::error::{Code, SyntaxError};
+use crate::scan;
 use crate::span::Span;
 use crate::spelling::nearest;
 use crate::token::Start;
@@ -39,7 +40,7 @@ pub const DTYPES: [&str; 22] = [
     "null_type",
 ];
 
-/// What people and other tools call element types.
+/// Names of element types that people and other tools use.
 const OTHER_DTYPES: [(&str, &str); 17] = [
     ("half", "__half"),
     ("float16", "__half"),
@@ -60,15 +61,18 @@ const OTHER_DTYPES: [(&str, &str); 17] = [
     ("index", "nvfuser_index_t"),
 ];
 
-/// How deep references may stand inside each other (`iS0Ragged{extents=T1_g_int[...]}`).
+/// The largest depth of references inside each other (`iS0Ragged{extents=T1_g_int[...]}`).
 const MAX_INNER: u32 = 8;
 
+/// The functions of this module that the lexer calls.
+pub(crate) const READER: ReferenceReader = ReferenceReader { short, full, domain };
+
 /// The short reference `T3`.
-pub(crate) fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
+fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> TensorRefId {
     if let Some(&id) = b.tensors.get(text) {
         return id;
     }
-    let number = number(b, &text[1..], Span { start: span.start + 1, end: span.end });
+    let number = b.reference_number(&text[1..], Span { start: span.start + 1, end: span.end });
     add(b, text, TensorRef { span, number, full: None })
 }
 
@@ -77,7 +81,7 @@ pub(crate) fn short<'t>(b: &mut Builder<'t>, text: &'t str, span: Span) -> Tenso
 /// Two spellings of one reference have to meet. Most texts are spaced as printed and cannot be a
 /// second spelling of each other; the table of texts without white space is only made when the
 /// first one comes that might be.
-pub(crate) fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
+fn full(b: &mut Builder<'_>, span: Span) -> TensorRefId {
     let text = &b.text[span.range()];
     if let Some(&id) = b.tensors.get(text) {
         return id;
@@ -136,7 +140,7 @@ fn add<'t>(b: &mut Builder<'t>, text: &'t str, tensor: TensorRef) -> TensorRefId
 }
 
 /// A domain that stands alone.
-pub(crate) fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
+fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
     let text = &b.text[span.range()];
     if let Some(&id) = b.domains.get(text) {
         return Some(id);
@@ -149,27 +153,12 @@ pub(crate) fn domain(b: &mut Builder<'_>, span: Span) -> Option<DomainId> {
     Some(id)
 }
 
-/// A number of 32 bits.
-pub(crate) fn number(b: &mut Builder<'_>, digits: &str, span: Span) -> u32 {
-    let known = digits.parse().ok().filter(|&number| number <= crate::MAX_NUMBER);
-    known.unwrap_or_else(|| {
-        b.error(
-            SyntaxError::new(Code::Number, span, format!("the number `{digits}` is too large"))
-                .note(format!(
-                    "numbers of tensors, domains, devices and HostUnits end at {}",
-                    crate::MAX_NUMBER
-                )),
-        );
-        u32::MAX
-    })
-}
-
 /// Reads the reference at `span`; whether it is spaced as printed, without inner expressions.
 fn read(b: &mut Builder<'_>, span: Span) -> (TensorRef, bool) {
     let mut cursor = Cursor::new(b.text, span);
     cursor.at += 1;
     let digits = cursor.digits();
-    let number = number(b, &b.text[digits.range()], digits);
+    let number = b.reference_number(&b.text[digits.range()], digits);
     cursor.at += 1;
     b.depth += 1;
     let full = if b.depth > MAX_INNER {
@@ -299,7 +288,7 @@ fn domains(b: &mut Builder<'_>, cursor: &mut Cursor<'_>) -> Option<()> {
     }
 }
 
-/// What stands behind the `]`.
+/// The parts of a reference behind the `]`.
 struct Parts<'t> {
     positions: &'t str,
     /// The braces of the mesh.
@@ -380,7 +369,7 @@ fn mesh(b: &mut Builder<'_>, cursor: &mut Cursor<'_>, place: Span) -> Option<Mes
                     at += 1;
                 }
                 let digits = Span::new(start, at);
-                devices.push(number(b, &b.text[digits.range()], digits));
+                devices.push(b.reference_number(&b.text[digits.range()], digits));
                 let Some(count) = counts.last_mut() else { return bad_mesh(b, span) };
                 *count += 1;
                 continue;
@@ -420,18 +409,14 @@ fn bad_mesh(b: &mut Builder<'_>, span: Span) -> Option<Mesh> {
     None
 }
 
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
 /// A text without white space, but with one blank between words.
 fn squeeze(bytes: &[u8]) -> impl Iterator<Item = u8> {
     let mut before = 0u8;
     let mut at = 0;
     std::iter::from_fn(move || {
-        let next = crate::scan::white(bytes, at);
+        let next = scan::white(bytes, at);
         let byte = *bytes.get(next)?;
-        if next > at && is_word(before) && is_word(byte) {
+        if next > at && scan::is_word(before) && scan::is_word(byte) {
             at = next;
             before = b' ';
             return Some(b' ');

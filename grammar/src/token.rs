@@ -8,7 +8,7 @@ use crate::span::Span;
 use logos::Logos;
 
 /// A match of the regular lexer; [`crate::lex`] turns it into a [`Tok`].
-#[derive(Logos, Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Logos, Clone, Copy, PartialEq, Debug)]
 #[logos(skip r"[ \t\r\x0b\x0c]+")]
 pub(crate) enum Raw {
     /// A line break and the indentation of the line it starts.
@@ -26,34 +26,6 @@ pub(crate) enum Raw {
     #[regex(r"[irbsnv?][A-Z][A-Za-z]*(\.[a-z])?[0-9]*(Ragged)?\{")]
     #[regex(r"[irbsnv?][a-z]+Idx(\.[a-z])?[0-9]*(Ragged)?\{")]
     DomainHead,
-
-    #[token("FOR")]
-    For,
-    #[token("IF")]
-    If,
-    #[token("ELSE")]
-    Else,
-    #[token("Stream")]
-    Stream,
-    #[token("in")]
-    In,
-    #[token("from")]
-    From,
-    #[token("to")]
-    To,
-    #[token("into")]
-    Into,
-    #[token("step")]
-    Step,
-    #[token("true")]
-    #[token("false")]
-    #[token("True")]
-    #[token("False")]
-    Bool,
-    #[token("%HostIrContainer")]
-    Container,
-    #[token("%kernel")]
-    Kernel,
 
     #[regex(r"[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(\.[A-Za-z_][A-Za-z0-9_]*)?")]
     #[regex(r"[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)+<[0-9]+>")]
@@ -73,76 +45,59 @@ pub(crate) enum Raw {
     /// `(double)`, `(float)std::real`.
     #[regex(r"\((double|float|bool|u?int(8|16|32|64)_t|int|nvfuser_index_t|std::complex<(float|double)>|__half|__bfloat)\)(std::real|__half2float|__half2double|__bfloat2float|__bfloat2double)?")]
     Cast,
-    #[token(".alias")]
-    Alias,
     #[regex(r"\.[A-Za-z_][A-Za-z0-9_]*")]
     Field,
-    #[token("...")]
-    Ellipsis,
 
-    #[token("(")]
-    LParen,
-    #[token(")")]
-    RParen,
-    #[token("{")]
-    LBrace,
-    #[token("}")]
-    RBrace,
-    #[token("[")]
-    LBracket,
-    #[token("]")]
-    RBracket,
-    #[token(",")]
-    Comma,
-    #[token(";")]
-    Semi,
-    #[token(":")]
-    Colon,
-    #[token("=")]
-    Equal,
-    #[token("->")]
-    Arrow,
-
-    #[token("+")]
-    Add,
-    #[token("-")]
-    Sub,
-    #[token("*")]
-    Mul,
-    #[token("/")]
-    Div,
-    #[token("%")]
-    Mod,
-    #[token("<<")]
-    Shl,
-    #[token(">>")]
-    Shr,
-    #[token("==")]
-    Eq,
-    #[token("!=")]
-    Ne,
-    #[token(">=")]
-    Ge,
-    #[token(">")]
-    Gt,
-    #[token("<=")]
-    Le,
-    #[token("<")]
-    Lt,
-    #[token("&&")]
-    AndAnd,
-    #[token("||")]
-    OrOr,
-    #[token("&")]
-    And,
-    #[token("|")]
-    Or,
-    #[token("^")]
-    Xor,
-    #[token("!")]
-    Not,
-    #[token("~")]
-    Compl,
+    /// A word or sign that needs no text.
+    #[token("FOR", |_| Tok::For)]
+    #[token("IF", |_| Tok::If)]
+    #[token("ELSE", |_| Tok::Else)]
+    #[token("Stream", |_| Tok::Stream)]
+    #[token("in", |_| Tok::In)]
+    #[token("from", |_| Tok::From)]
+    #[token("to", |_| Tok::To)]
+    #[token("into", |_| Tok::Into)]
+    #[token("step", |_| Tok::Step)]
+    #[token("true", |_| Tok::Bool(true, false))]
+    #[token("false", |_| Tok::Bool(false, false))]
+    #[token("True", |_| Tok::Bool(true, true))]
+    #[token("False", |_| Tok::Bool(false, true))]
+    #[token("%HostIrContainer", |_| Tok::Container)]
+    #[token("%kernel", |_| Tok::Kernel)]
+    #[token(".alias", |_| Tok::Alias)]
+    #[token("...", |_| Tok::Ellipsis)]
+    #[token("(", |_| Tok::LParen)]
+    #[token(")", |_| Tok::RParen)]
+    #[token("{", |_| Tok::LBrace)]
+    #[token("}", |_| Tok::RBrace)]
+    #[token("[", |_| Tok::LBracket)]
+    #[token("]", |_| Tok::RBracket)]
+    #[token(",", |_| Tok::Comma)]
+    #[token(";", |_| Tok::Semi)]
+    #[token(":", |_| Tok::Colon)]
+    #[token("=", |_| Tok::Equal)]
+    #[token("->", |_| Tok::Arrow)]
+    #[token("+", |_| Tok::Infix(Op::Add))]
+    #[token("-", |_| Tok::Both(Op::Sub))]
+    #[token("*", |_| Tok::Both(Op::Mul))]
+    #[token("/", |_| Tok::Infix(Op::Div))]
+    #[token("%", |_| Tok::Infix(Op::Mod))]
+    #[token("<<", |_| Tok::Infix(Op::Shl))]
+    #[token(">>", |_| Tok::Infix(Op::Shr))]
+    #[token("==", |_| Tok::Infix(Op::Eq))]
+    #[token("!=", |_| Tok::Infix(Op::Ne))]
+    #[token(">=", |_| Tok::Infix(Op::Ge))]
+    #[token(">", |_| Tok::Infix(Op::Gt))]
+    #[token("<=", |_| Tok::Infix(Op::Le))]
+    #[token("<", |_| Tok::Infix(Op::Lt))]
+    #[token("&&", |_| Tok::Infix(Op::AndAnd))]
+    #[token("||", |_| Tok::Infix(Op::OrOr))]
+    #[token("&", |_| Tok::Both(Op::And))]
+    #[token("|", |_| Tok::Infix(Op::Or))]
+    #[token("^", |_| Tok::Infix(Op::Xor))]
+    #[token("!", |_| Tok::Prefix(Op::Not))]
+    #[token("~", |_| Tok::Prefix(Op::Compl))]
+    Plain(Tok),
 }
 
 macro_rules! operators {
@@ -181,7 +136,7 @@ operators! {
 /// A token of the grammar.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Tok {
-    /// What the tokens that follow are to be parsed as; put in front of them by the parser.
+    /// The start symbol for the tokens that follow; the parser puts it in front of them.
     Start(Start),
     /// The mark between two statements.
     Next,
@@ -256,7 +211,7 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Whether it is the first of its line.
+    /// True if the token is the first of its line.
     pub(crate) fn starts_line(&self) -> bool {
         self.column != u32::MAX
     }
@@ -278,7 +233,7 @@ impl Tok {
         matches!(self, Tok::RParen | Tok::RBrace | Tok::RBracket)
     }
 
-    /// Whether this can be the last token of an operand, so that a minus behind it is infix.
+    /// True if this can be the last token of an operand, so that a minus behind it is infix.
     pub(crate) fn ends_operand(self) -> bool {
         let atom = matches!(
             self,
@@ -292,12 +247,12 @@ impl Tok {
         matches!(self, Tok::Infix(_) | Tok::Both(_) | Tok::Prefix(_))
     }
 
-    /// Whether a line that ends in this token goes on in the next one.
+    /// True if a line that ends in this token goes on in the next one.
     pub(crate) fn wants_more(self) -> bool {
         self.is_operator() || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow)
     }
 
-    /// Whether a line that starts with this token continues the one before.
+    /// True if a line that starts with this token continues the one before.
     pub(crate) fn continues(self) -> bool {
         self.is_operator()
             || matches!(self, Tok::Equal | Tok::Comma | Tok::Arrow | Tok::RParen | Tok::Alias)

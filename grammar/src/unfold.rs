@@ -6,8 +6,12 @@
 //! nothing but the way there in front of another loop of the same index, or goes on to the end. Anything else
 //! stays as it is, and the parser says that the line breaks are missing.
 
-use crate::extract::{CLOSE, OPEN};
 use std::fmt::Write as _;
+
+/// The start of the header of a container.
+pub(crate) const OPEN: &str = "%HostIrContainer {";
+/// The end of a container with its label.
+pub(crate) const CLOSE: &str = "} // %HostIrContainer";
 
 /// Words that start a statement wherever they stand outside of brackets.
 const HEADS: &[&str] = &[
@@ -53,7 +57,7 @@ pub(crate) fn unfold(line: &str) -> Option<String> {
     crate::parse(&out).errors.is_empty().then_some(out)
 }
 
-/// Where the `:` behind the two lists of the header ends.
+/// The end of the `:` behind the two lists of the header.
 fn end_of_header(text: &str) -> Option<usize> {
     let mut brackets = Brackets::default();
     // The container's own brace stays open.
@@ -77,7 +81,7 @@ fn sections(text: &str) -> Vec<&str> {
     cuts.windows(2).map(|pair| text[pair[0]..pair[1]].trim()).collect()
 }
 
-/// How deep brackets are nested.
+/// The depth of nested brackets.
 #[derive(Default)]
 struct Brackets {
     depth: usize,
@@ -114,7 +118,7 @@ fn parts(text: &str, starts: impl Fn(Option<char>, &str) -> bool) -> Vec<&str> {
     cuts.windows(2).map(|pair| text[pair[0]..pair[1]].trim()).collect()
 }
 
-/// Whether a statement starts here: not behind an operator or a comma.
+/// True if a statement starts here: not behind an operator or a comma.
 fn starts_statement(before: Option<char>, text: &str) -> bool {
     if before.is_some_and(|c| "=,+-*/%<>&|^!~".contains(c)) {
         return false;
@@ -137,7 +141,7 @@ fn starts_statement(before: Option<char>, text: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic()) && assigns(behind_name(text))
 }
 
-/// What follows a scalar's name or a tensor with its axes, mesh and attributes.
+/// The rest of a text behind a scalar's name or a tensor with its axes, mesh and attributes.
 fn behind_name(text: &str) -> &str {
     let end = text.find([' ', '[', '(', '{']).unwrap_or(text.len());
     let mut rest = &text[end..];
@@ -233,19 +237,19 @@ fn loop_index(statement: &str) -> Option<&str> {
     statement.strip_prefix("FOR ")?.split_whitespace().next()
 }
 
-/// Whether a body is what sets a loop's stream and makes it wait for the caller's.
+/// True if a body sets a loop's stream and makes it wait for the caller's.
 fn way_there(done: &Open<'_>) -> bool {
     matches!(done.body[..], [set, wait] if set.starts_with("SetCurrentStream") && mentions(set, done.index)
         && wait.starts_with("Synchronize") && !mentions(wait, done.index))
 }
 
-/// Whether a body ends with the way back to the caller's stream, which waits for the loop's.
+/// True if a body ends with the way back to the caller's stream, which waits for the loop's.
 fn way_back(open: &Open<'_>) -> bool {
     matches!(open.body[..], [.., set, wait] if set.starts_with("SetCurrentStream") && !mentions(set, open.index)
         && wait.starts_with("Synchronize") && mentions(wait, open.index))
 }
 
-/// Whether a name stands in a text as a word of its own.
+/// True if a name occurs in a text as a word of its own.
 fn mentions(text: &str, name: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.any(|word| word == name)

@@ -1,9 +1,9 @@
 //! allocate-and-deallocate: memory for matrix products, and an end to all memory the program makes.
 
-use crate::build::Build;
-use crate::keep::Iterations;
-use crate::lifetime::{self, Depth};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::keep::Iterations;
+use crate::support::lifetime::{self, Depth};
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
@@ -28,7 +28,7 @@ iteration reads as the one before left it, and a result of a HostUnit in a loop 
 Deviations from nvFuser: views are not freed, for they have no memory of their own; a tensor lives as long as
 its views, and until the communications that touch it have been waited for; memory that a later iteration reads
 is not freed.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "allocations", help: "allocations inserted" },
@@ -82,7 +82,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 
 struct Allocator<'e, 'p> {
     build: Build<'e, 'p>,
-    /// What the program has made or bound so far, in some branch at least.
+    /// Tensors that the program has made or bound so far, in some branch at least.
     defined: FxHashSet<TensorId>,
     /// The same in order, without the inputs.
     log: Vec<TensorId>,
@@ -130,7 +130,7 @@ impl Allocator<'_, '_> {
         });
     }
 
-    /// Whether it is new.
+    /// Notes a tensor. Returns true if it is new.
     fn define(&mut self, tensor: TensorId) -> bool {
         let new = self.defined.insert(tensor);
         if new {

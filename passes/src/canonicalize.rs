@@ -3,19 +3,22 @@
 //! Four steps: fold scalar expressions, take constant branches and drop loops that never run
 //! ([`Regions`] says what may go), drop stream changes and waits without effect, drop what is empty.
 
-use crate::codes;
-use crate::fold::Folder;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::rewrite;
-use crate::storage::{Access, accesses, described, interface, walk_all};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::fold::Folder;
+use crate::support::rewrite;
+use crate::support::storage::{Access, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{
-    AttrKey, AttrValue, BlockId, Comment, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId,
-    Value,
+    AttrKey, BlockId, CommentPlace, Expr, ExprId, Op, OpId, Program, TensorId, Value,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// canonicalize: what it simplified.
+const SIMPLIFIED: &str = "H0311";
+/// canonicalize: what it had to leave.
+const NOT_SIMPLIFIED: &str = "H0312";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -32,7 +35,7 @@ pub(crate) const PASS: PassInfo = PassInfo {
 
 What a removed branch alone defines or posts and something else needs keeps the branch. Extents of tensors
 are left as they are.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "ops-folded", help: "ops with a scalar that became simpler" },
@@ -94,13 +97,13 @@ fn fold_scalars(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
             cx.remark(|| {
                 let program = edit.program();
                 let text = format!("folded a scalar of `{}`", program.op(id).kind.name());
-                Diag::error(codes::SIMPLIFIED, program.op_span(id), text)
+                Diag::error(SIMPLIFIED, program.op_span(id), text)
             });
         }
     }
 }
 
-/// What `Stream x` is bound to by name: a folded index must not become such a name.
+/// The expressions that `Stream x` is bound to by name: a folded index must not become such a name.
 fn bound_streams(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
     let results = ops.iter().flat_map(|&op| program.op(op).results.iter());
     results
@@ -135,21 +138,7 @@ fn folded_op(
         }
     }
     for (_, value) in &mut op.attrs {
-        match value {
-            AttrValue::Expr(expr) => *expr = folder.fold(edit, *expr),
-            AttrValue::Exprs(exprs) => {
-                exprs.iter_mut().for_each(|expr| *expr = folder.fold(edit, *expr));
-            }
-            AttrValue::Ranges(ranges) => {
-                ranges.iter_mut().flatten().for_each(|expr| *expr = folder.fold(edit, *expr));
-            }
-            AttrValue::Bool(_)
-            | AttrValue::Word(_)
-            | AttrValue::Tensor(_)
-            | AttrValue::Domain(_)
-            | AttrValue::Ints(_)
-            | AttrValue::Bools(_) => {}
-        }
+        value.exprs_mut().iter_mut().for_each(|expr| *expr = folder.fold(edit, *expr));
     }
     let old = edit.program().op(id).clone();
     if op == old {
@@ -169,7 +158,7 @@ fn folded_op(
 
 // ---- branches and loops ----
 
-/// What becomes of a control op.
+/// The future of a control op.
 enum Fate {
     /// It stays.
     Keep,
@@ -181,13 +170,7 @@ enum Fate {
 
 /// Asks for the kinds of control ops: only IF has a condition, only loops have bounds.
 fn fate(program: &Program, op: &Op) -> Fate {
-    let exprs = program.exprs();
-    let bound = |key| op.expr(key).map(|expr| exprs.as_int(expr));
-    let never = |start: Option<i64>, stop: Option<i64>| {
-        let forward = bound(AttrKey::Step).is_none_or(|step| step.is_some_and(|step| step > 0));
-        let empty = matches!((start, stop), (Some(start), Some(stop)) if start >= stop);
-        if forward && empty { Fate::Never } else { Fate::Keep }
-    };
+    let [start, stop] = [AttrKey::Start, AttrKey::Stop].map(|key| stated_int(program, op, key));
     match op.kind {
         OpKind::If => {
             match op.operands.first().and_then(|value| value.scalar()).map(|c| program.expr(c)) {
@@ -196,7 +179,7 @@ fn fate(program: &Program, op: &Op) -> Fate {
                 _ => Fate::Keep,
             }
         }
-        OpKind::ForRange => never(bound(AttrKey::Start).flatten(), bound(AttrKey::Stop).flatten()),
+        OpKind::ForRange => fate_of_loop(program, op, start.flatten(), stop.flatten()),
         OpKind::For => {
             let Some(domain) = op.domain(AttrKey::Domain).map(|id| program.domain(id)) else {
                 return Fate::Keep;
@@ -204,20 +187,31 @@ fn fate(program: &Program, op: &Op) -> Fate {
             if domain.start.is_some() || domain.stop.is_some() {
                 return Fate::Keep;
             }
-            never(
-                bound(AttrKey::Start).unwrap_or(Some(0)),
-                bound(AttrKey::Stop).unwrap_or_else(|| exprs.as_int(domain.extent)),
-            )
+            let stop = stop.unwrap_or_else(|| program.exprs().as_int(domain.extent));
+            fate_of_loop(program, op, start.unwrap_or(Some(0)), stop)
         }
         _ => Fate::Keep,
     }
 }
 
+/// The value of a bound that an op states; `None` in it where that is not constant.
+fn stated_int(program: &Program, op: &Op, key: AttrKey) -> Option<Option<i64>> {
+    op.expr(key).map(|expr| program.exprs().as_int(expr))
+}
+
+/// The future of a loop with these bounds.
+fn fate_of_loop(program: &Program, op: &Op, start: Option<i64>, stop: Option<i64>) -> Fate {
+    let step = stated_int(program, op, AttrKey::Step);
+    let forward = step.is_none_or(|step| step.is_some_and(|step| step > 0));
+    let empty = matches!((start, stop), (Some(start), Some(stop)) if start >= stop);
+    if forward && empty { Fate::Never } else { Fate::Keep }
+}
+
 struct Control {
     regions: Regions,
-    /// Where comments above and behind an op that goes belong now.
+    /// The new places of comments above and behind an op that goes.
     above: FxHashMap<OpId, CommentPlace>,
-    /// Where comments at the end of a block that goes belong now.
+    /// The new places of comments at the end of a block that goes.
     end_of: FxHashMap<BlockId, CommentPlace>,
 }
 
@@ -251,8 +245,8 @@ impl Control {
             Fate::Take(block) => Some(block),
             Fate::Never => Some(None),
         };
-        let lost = |block: &&BlockId| taken.is_some_and(|taken| taken != Some(**block));
-        let lost: Vec<BlockId> = blocks.iter().filter(lost).copied().collect();
+        let mut lost: Vec<BlockId> = blocks.to_vec();
+        lost.retain(|&block| taken.is_some_and(|taken| taken != Some(block)));
         if taken.is_none() || !self.regions.remove(edit.program(), &lost) {
             if taken.is_some() {
                 cx.remark(|| obstacle(edit.program(), id));
@@ -276,7 +270,20 @@ impl Control {
         if self.above.is_empty() && self.end_of.is_empty() {
             return;
         }
-        let moved = |place: CommentPlace| match place {
+        let mut comments = edit.program().source().comments.clone();
+        for comment in &mut comments {
+            while let Some(place) = self.moved(comment.place) {
+                comment.place = place;
+            }
+        }
+        if comments != edit.program().source().comments {
+            edit.set_comments(comments);
+        }
+    }
+
+    /// The new place of a comment, if its old one goes.
+    fn moved(&self, place: CommentPlace) -> Option<CommentPlace> {
+        match place {
             CommentPlace::Above(op) | CommentPlace::Trailing(op) => self.above.get(&op).copied(),
             CommentPlace::StartOf(block) | CommentPlace::EndOf(block) => {
                 self.end_of.get(&block).copied()
@@ -285,17 +292,6 @@ impl Control {
             | CommentPlace::Container
             | CommentPlace::Header
             | CommentPlace::End => None,
-        };
-        let hand_on = |comment: &Comment| {
-            let mut comment = comment.clone();
-            while let Some(place) = moved(comment.place) {
-                comment.place = place;
-            }
-            comment
-        };
-        let comments: Vec<Comment> = edit.program().source().comments.iter().map(hand_on).collect();
-        if comments != edit.program().source().comments {
-            edit.set_comments(comments);
         }
     }
 }
@@ -305,7 +301,7 @@ fn removal(program: &Program, op: OpId) -> Diag {
         "`{}` was simplified: its bounds or condition are constant",
         program.op(op).kind.name()
     );
-    Diag::error(codes::SIMPLIFIED, program.op_span(op), text)
+    Diag::error(SIMPLIFIED, program.op_span(op), text)
 }
 
 fn obstacle(program: &Program, op: OpId) -> Diag {
@@ -313,7 +309,7 @@ fn obstacle(program: &Program, op: OpId) -> Diag {
     let text = format!(
         "`{name}` stays although part of it never runs: that part defines what is used elsewhere"
     );
-    Diag::error(codes::NOT_SIMPLIFIED, program.op_span(op), text)
+    Diag::error(NOT_SIMPLIFIED, program.op_span(op), text)
 }
 
 /// Something that ops define and others name.
@@ -329,7 +325,7 @@ type Uses = Vec<(OpId, bool)>;
 /// Stands for the caller, who defines the inputs first and reads the outputs last.
 const CALLER: OpId = OpId(u32::MAX);
 
-/// Who defines and who names what, to tell whether a region may go.
+/// The definitions and uses of everything that has a name, to tell if a region may go.
 struct Regions {
     all: FxHashMap<Key, Uses>,
 }
@@ -351,6 +347,14 @@ impl Regions {
         Self { all }
     }
 
+    /// True if ops may go as far as one of their names is concerned: what is left of its uses has to start with a
+    /// definition, as all of them do now.
+    fn is_free(&self, key: Key, ops: &FxHashSet<OpId>) -> bool {
+        let all = self.all.get(&key).map_or(&[][..], Vec::as_slice);
+        all.iter().find(|(op, _)| !ops.contains(op)).is_none_or(|(_, defines)| *defines)
+            || !all.iter().any(|(op, defines)| *defines && ops.contains(op))
+    }
+
     /// Forgets the blocks if nothing else needs what they define; else says `false`.
     fn remove(&mut self, program: &Program, blocks: &[BlockId]) -> bool {
         let mut ops = FxHashSet::default();
@@ -363,13 +367,7 @@ impl Regions {
                 scalars |= defines_scalar(program.op(op));
             });
         }
-        // What is left of the uses has to start with a definition, as all of them do now.
-        let free = |key: &Key| {
-            let all = self.all.get(key).map_or(&[][..], Vec::as_slice);
-            all.iter().find(|(op, _)| !ops.contains(op)).is_none_or(|(_, defines)| *defines)
-                || !all.iter().any(|(op, defines)| *defines && ops.contains(op))
-        };
-        if scalars || !keys.iter().all(free) {
+        if scalars || !keys.iter().all(|key| self.is_free(*key, &ops)) {
             return false;
         }
         for key in &keys {
@@ -381,7 +379,7 @@ impl Regions {
     }
 }
 
-/// Calls `visit` for all that an op names, and whether it defines that.
+/// Calls `visit` for everything that an op names, with true where it defines that.
 fn uses(program: &Program, id: OpId, visit: &mut dyn FnMut(Key, bool)) {
     let op = program.op(id);
     accesses(program, id, &mut |tensor, access| {

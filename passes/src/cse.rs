@@ -4,10 +4,9 @@
 //! enough. One forward walk keeps, for each block, the ops whose results still hold, and when each
 //! tensor was last written and bound; [`Facts`] answers what needs the whole program.
 
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::rewrite;
-use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::rewrite;
+use crate::support::storage::{Access, Storage, accesses, described, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
@@ -17,6 +16,11 @@ use hostir::ir::{
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
+
+/// cse: an op was replaced by an earlier equal one.
+const REPLACED: &str = "H0313";
+/// cse: two equal ops had to stay.
+const NOT_REPLACED: &str = "H0314";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -29,7 +33,7 @@ of one type) is removed and its result replaced by the earlier one; so is a view
 Both results must be written once and only there, must not be freed, and nothing in between may write an
 operand, change the stream, communicate or launch a kernel. What the caller sees is never replaced. The
 allocation of a replaced result stays; `dce` removes it.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "ops-replaced", help: "compute ops replaced by an earlier one" },
@@ -76,7 +80,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     Ok(())
 }
 
-/// What is known of a tensor from the whole program.
+/// The facts about a tensor that need the whole program.
 #[derive(Clone, Copy, Default)]
 struct TensorFacts {
     /// Number of views bound to it.
@@ -87,11 +91,27 @@ struct TensorFacts {
     allocation: Option<(OpId, BlockId, u32)>,
     /// When it is first mentioned except by its allocation.
     first_mention: Option<u32>,
-    /// Whether it is an input or output, freed, or described by a scalar.
+    /// True if it is an input or output, freed, or described by a scalar.
     pinned: bool,
 }
 
-/// What is known from the whole program. Times are positions in text order.
+/// An op that names a tensor.
+#[derive(Clone, Copy)]
+struct Mention {
+    op: OpId,
+    /// Its block; `None` for the definition of an index.
+    home: Option<BlockId>,
+    at: u32,
+}
+
+impl TensorFacts {
+    /// True if one view binds the tensor, and nothing else does.
+    fn is_bound_once(&self) -> bool {
+        self.views == 1 && self.allocations == 0
+    }
+}
+
+/// The facts that need the whole program. Times are positions in text order.
 struct Facts {
     tensors: IdVec<TensorId, TensorFacts>,
     /// Number of ops that write into a storage class.
@@ -106,19 +126,17 @@ impl Facts {
         for tensor in interface(program).chain(described(program)) {
             facts.tensors[tensor].pinned = true;
         }
+        let mut blocks = vec![program.body()];
+        walk_all(program, &mut |op| blocks.extend_from_slice(&program.op(op).blocks));
         let mut homes: FxHashMap<OpId, BlockId> = FxHashMap::default();
-        let mut note = |block: BlockId| {
-            for &op in &program.block(block).ops {
-                homes.insert(op, block);
-            }
-        };
-        note(program.body());
-        walk_all(program, &mut |op| program.op(op).blocks.iter().copied().for_each(&mut note));
+        for block in blocks {
+            homes.extend(program.block(block).ops.iter().map(|&op| (op, block)));
+        }
         let mut at = 0;
         walk_all(program, &mut |op| {
-            let home = homes.get(&op).copied();
+            let mention = Mention { op, home: homes.get(&op).copied(), at };
             accesses(program, op, &mut |tensor, access| {
-                facts.note(program, (op, home, at), tensor, access);
+                facts.note(program, mention, tensor, access);
                 if matches!(access, Access::Write | Access::Both | Access::Free) {
                     facts.writes[storage.class(tensor)] += 1;
                 }
@@ -128,13 +146,8 @@ impl Facts {
         facts
     }
 
-    fn note(
-        &mut self,
-        program: &Program,
-        (op, home, at): (OpId, Option<BlockId>, u32),
-        tensor: TensorId,
-        access: Access,
-    ) {
+    fn note(&mut self, program: &Program, mention: Mention, tensor: TensorId, access: Access) {
+        let Mention { op, home, at } = mention;
         let facts = &mut self.tensors[tensor];
         let allocates = program.op(op).kind.effect() == Effect::Allocate;
         facts.pinned |= access == Access::Free;
@@ -263,7 +276,7 @@ impl Walk {
                 Some(why) => cx.remark(|| {
                     let text =
                         format!("`{}` equals an earlier op but stays: {why}", op.kind.name());
-                    Diag::error(codes::NOT_REPLACED, program.op_span(id), text)
+                    Diag::error(NOT_REPLACED, program.op_span(id), text)
                         .label(program.op_span(earlier.op), "the earlier op")
                 }),
             }
@@ -277,17 +290,16 @@ impl Walk {
         cx.count(if is_view { "views-replaced" } else { "ops-replaced" }, 1);
         cx.remark(|| {
             let text = format!("`{}` was replaced by an equal earlier op", kind.name());
-            Diag::error(codes::REPLACED, program.op_span(id), text)
+            Diag::error(REPLACED, program.op_span(id), text)
                 .label(program.op_span(earlier), "the earlier op")
         });
     }
 
-    /// Whether running `earlier` again now would give what it gave then.
+    /// True if running `earlier` again now would give the same result as then.
     fn holds(&mut self, program: &Program, earlier: Available) -> bool {
         let op = program.op(earlier.op);
-        let rebound = |tensor| self.last_bind[tensor] > earlier.at;
         if self.last_definition > earlier.at
-            || op.input_tensors().chain(op.output_tensors()).any(rebound)
+            || op.all_tensors().any(|t| self.last_bind[t] > earlier.at)
         {
             return false;
         }
@@ -322,8 +334,7 @@ impl Walk {
         }
         let is_view = program.op(earlier.op).kind.effect() == Effect::Alias;
         if is_view {
-            let bound_once = |facts: TensorFacts| facts.views == 1 && facts.allocations == 0;
-            let fine = bound_once(a) && bound_once(b) && !a.pinned;
+            let fine = a.is_bound_once() && b.is_bound_once() && !a.pinned;
             return (!fine).then_some("one of the results is bound again elsewhere");
         }
         if a.views + b.views > 0 {
@@ -364,13 +375,7 @@ impl Walk {
                 AttrValue::Domain(domain) => {
                     *domain = self.renamed_domain(program, &before, *domain)
                 }
-                AttrValue::Bool(_)
-                | AttrValue::Expr(_)
-                | AttrValue::Word(_)
-                | AttrValue::Ints(_)
-                | AttrValue::Bools(_)
-                | AttrValue::Exprs(_)
-                | AttrValue::Ranges(_) => {}
+                _ => {}
             }
         }
         edit.set_op(id, op);
@@ -426,7 +431,7 @@ fn equal(a: &Op, b: &Op) -> bool {
     a.kind == b.kind && a.number == b.number && a.operands == b.operands && a.attrs == b.attrs
 }
 
-/// Whether two tensors differ in nothing but their numbers and those of their domains.
+/// True if two tensors differ in nothing but their numbers and those of their domains.
 fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
     let (x, y) = (program.tensor(a), program.tensor(b));
     let declared = x.memory == y.memory
@@ -437,13 +442,12 @@ fn same_type(program: &Program, a: TensorId, b: TensorId) -> bool {
         && x.logical == y.logical
         && x.unit == y.unit;
     let (xs, ys) = (program.domains(a), program.domains(b));
-    let unnumbered = |domain: &IterDomain| IterDomain { number: 0, ..*domain };
     declared
         && xs.len() == ys.len()
-        && xs.iter().zip(ys).all(|(x, y)| unnumbered(x) == unnumbered(y))
+        && xs.iter().zip(ys).all(|(x, y)| *x == IterDomain { number: x.number, ..*y })
 }
 
-/// Whether both tensors are allocated alike in one block before `at`, or neither is allocated.
+/// True if both tensors are allocated alike in one block before `at`, or neither is allocated.
 fn same_allocation(program: &Program, a: &TensorFacts, b: &TensorFacts, at: u32) -> bool {
     match (a.allocations, b.allocations) {
         (0, 0) => true,
@@ -452,8 +456,8 @@ fn same_allocation(program: &Program, a: &TensorFacts, b: &TensorFacts, at: u32)
             else {
                 return false;
             };
-            let memory = |op: OpId| program.op(op).attr(AttrKey::MemType);
-            a_block == b_block && a_at + 1 < at && memory(a) == memory(b)
+            let [a, b] = [a, b].map(|op| program.op(op).attr(AttrKey::MemType));
+            a_block == b_block && a_at + 1 < at && a == b
         }
         _ => false,
     }

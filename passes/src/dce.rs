@@ -3,17 +3,19 @@
 //! Liveness is by storage class and ignores order: a write stays if anything, anywhere, reads memory
 //! that it may have written. That keeps writes through views and across loop iterations.
 
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::rewrite;
-use crate::storage::{Access, Storage, accesses, described, interface, walk_all};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::rewrite;
+use crate::support::storage::{Access, Storage, accesses, described, interface, walk_all};
 use hostir::analysis::renewed::{Renewed, Touches};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;
-use hostir::ir::{AttrKey, Id, IdVec, Op, OpId, Program, TensorId};
+use hostir::ir::{AttrKey, Id, IdVec, OpId, Program, TensorId};
 use rustc_hash::FxHashSet;
+
+/// dce: an op was removed.
+const REMOVED: &str = "H0315";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -26,7 +28,7 @@ no longer allocated, and loops and branches that are empty then.
 A write into a view is a write into the tensor behind it, and inputs and outputs are always read by the
 caller. Communications, waits, streams and kernels are never removed, nor what they read. Order is
 ignored: a value that is read somewhere is live everywhere.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "ops-removed", help: "ops removed" }],
     action: Action::Rewrite(run),
@@ -89,7 +91,7 @@ fn carriers(program: &Program) -> Vec<OpId> {
         if loop_index(program, op).is_none() {
             return;
         }
-        let shared = shared_and_written(program, op);
+        let shared = shared_and_written(program, looped);
         if shared.is_empty() {
             return;
         }
@@ -98,32 +100,28 @@ fn carriers(program: &Program) -> Vec<OpId> {
             let memory = program.memory_of(tensor);
             shared.contains(&memory) && !renewed.contains(&memory)
         };
-        for &block in &op.blocks {
-            program.walk(block, &mut |id| {
-                if program.op(id).input_tensors().any(carried) {
-                    found.push(id);
-                }
-            });
-        }
+        program.walk_inside(looped, &mut |id| {
+            if program.op(id).input_tensors().any(carried) {
+                found.push(id);
+            }
+        });
     });
     found
 }
 
-/// What the body of a loop both binds to memory of others and writes as a whole.
-fn shared_and_written(program: &Program, looped: &Op) -> FxHashSet<TensorId> {
+/// Tensors that the body of a loop both binds to memory of others and writes as a whole.
+fn shared_and_written(program: &Program, looped: OpId) -> FxHashSet<TensorId> {
     let (mut bound, mut written) = (FxHashSet::default(), FxHashSet::default());
-    for &block in &looped.blocks {
-        program.walk(block, &mut |id| {
-            let op = program.op(id);
-            let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
-            match op.kind.effect() {
-                Effect::Alias => bound.extend(results),
-                Effect::Allocate if op.attr(AttrKey::Alias).is_some() => bound.extend(results),
-                Effect::Pure | Effect::Opaque => written.extend(results),
-                _ => {}
-            }
-        });
-    }
+    program.walk_inside(looped, &mut |id| {
+        let op = program.op(id);
+        let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
+        match op.kind.effect() {
+            Effect::Alias => bound.extend(results),
+            Effect::Allocate if op.attr(AttrKey::Alias).is_some() => bound.extend(results),
+            Effect::Pure | Effect::Opaque => written.extend(results),
+            _ => {}
+        }
+    });
     bound.retain(|tensor| written.contains(tensor));
     bound
 }
@@ -137,7 +135,7 @@ fn removal_remark(program: &Program, id: OpId) -> Diag {
         .map(|tensor| program.tensor_name(tensor))
         .collect();
     let message = format!("removed `{}`: nobody reads {}", op.kind.name(), tensors.join(""));
-    Diag::error(codes::REMOVED, program.op_span(id), message)
+    Diag::error(REMOVED, program.op_span(id), message)
 }
 
 /// Which ops have to stay.

@@ -1,8 +1,8 @@
 //! finalize-multidevice-domains: device axes to the front of what no communication touches.
 
-use crate::build::Build;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{Moved, is_tensor_op, mixed_meshes};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::reshard::{Moved, is_tensor_op, mixed_meshes};
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
@@ -22,7 +22,7 @@ Either all tensors have a mesh or none has; else this is an error.
 
 Results of permuting ops keep their order, because it is the order of their axes. Contiguity, which nvFuser
 checks here, is not part of the text.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "tensors-reordered", help: "tensors with moved axes" }],
     action: Action::Rewrite(run),
@@ -49,7 +49,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let mut found = Vec::new();
     let permuted = permuted_results(program);
     for &op in ops.iter().filter(|&&op| is_tensor_op(program, op) && !is_resharding(program, op)) {
-        for tensor in tensors(program, op) {
+        for tensor in program.op(op).all_tensors() {
             let new = !std::mem::replace(&mut seen[tensor.index()], true);
             if new && !permuted[tensor.index()] && is_inner(program, tensor) {
                 found.push(tensor);
@@ -69,23 +69,18 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     Ok(())
 }
 
-fn tensors(program: &Program, op: OpId) -> impl Iterator<Item = TensorId> + '_ {
-    program.op(op).input_tensors().chain(program.op(op).output_tensors())
-}
-
 /// All tensors of the program have a mesh, or none has.
 fn check_meshes(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
     let mut diags = Diags::default();
     let mut with: Option<TensorId> = None;
     let mut without: Option<TensorId> = None;
-    for tensor in ops.iter().flat_map(|&op| tensors(program, op)) {
+    for tensor in ops.iter().flat_map(|&op| program.op(op).all_tensors()) {
         let slot = if program.tensor(tensor).mesh.is_some() { &mut with } else { &mut without };
         *slot = slot.or(Some(tensor));
     }
     if let (Some(with), Some(without)) = (with, without) {
-        let span = |tensor| program.source().tensors.get(tensor).copied().unwrap_or_default();
-        let diag: Diag = mixed_meshes(program, with, without, span(without));
-        diags.push(diag.label(span(with), "this one has a mesh"));
+        let diag: Diag = mixed_meshes(program, with, without, program.tensor_span(without));
+        diags.push(diag.label(program.tensor_span(with), "this one has a mesh"));
         return Err(diags);
     }
     Ok(())
@@ -101,9 +96,8 @@ fn is_inner(program: &Program, tensor: TensorId) -> bool {
 /// Moves the device axes to the front, in their order.
 fn to_front(build: &mut Build<'_, '_>, tensor: TensorId, moved: &mut Moved) {
     let domains = build.program().domains(tensor).to_vec();
-    let is_device = |at: &u32| domains[*at as usize].parallel.is_device();
-    let places = || 0..domains.len() as u32;
-    let mut order: Vec<u32> = places().filter(is_device).collect();
-    order.extend(places().filter(|at| !is_device(at)));
+    let (mut order, others): (Vec<u32>, Vec<u32>) =
+        (0..domains.len() as u32).partition(|&at| domains[at as usize].parallel.is_device());
+    order.extend(others);
     moved.redeclare(build, tensor, &order, &|_, domain| domain);
 }

@@ -1,7 +1,7 @@
 //! host-ir-lower: nvFuser's lowering as one pipeline.
 
-use crate::options::{OptionSpec, OptionType, Options};
-use crate::pass::{Action, Example, PassInfo};
+use crate::framework::options::{OptionSpec, OptionType, Options};
+use crate::framework::pass::{Action, Example, PassInfo};
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
 /// The pass.
@@ -18,7 +18,7 @@ step of its own, so dumps (`--print-ir-after-all`), timings and `--disable-pass`
 Options are passed on to the steps that have them. For `matmul_reduce_scatter` write a product where its operands
 lie, `[device, stream, ..]`, and behind it the `Set` or the reduction that scatters it: a product that is written
 where its result should lie gets its *operands* moved, which computes the same with more traffic.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "communicator_backend",

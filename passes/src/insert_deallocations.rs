@@ -1,12 +1,14 @@
 //! insert-deallocations: frees what the program allocates after its last use.
 
-use crate::codes;
-use crate::lifetime::{self, Depth};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::lifetime::{self, Depth};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Effect;
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
+
+/// insert-deallocations: a program that frees memory already.
+const FREES_ALREADY: &str = "H0380";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -23,7 +25,7 @@ Deviations from nvFuser, which frees each tensor behind the last top-level op th
 and what shares memory with them are never freed (nvFuser unbinds inputs, and returns an output that is read
 later undefined); uses in loops and branches count; a tensor lives as long as its views, and until the
 communications that touch it have been waited for; what nobody reads is freed too.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "deallocations", help: "deallocations inserted" }],
     action: Action::Rewrite(run),
@@ -64,8 +66,8 @@ fn refuse_deallocations(program: &Program) -> Result<(), Diags> {
         if program.op(id).kind.effect() == Effect::Free {
             let message = "the program frees memory itself already";
             let note = "remove its deallocations, or leave this pass out";
-            diags.push(Diag::error(codes::FREES_ALREADY, program.op_span(id), message).note(note));
+            diags.push(Diag::error(FREES_ALREADY, program.op_span(id), message).note(note));
         }
     });
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }

@@ -1,48 +1,36 @@
-//! Passes over host programs, and what runs them.
+//! Passes over host programs, and the framework that runs them.
 //!
-//! [`PASSES`] is the table: a new pass is one file and one line here. [`pipeline`] reads pipelines,
-//! [`manager`] runs them, [`doc`] writes `docs/passes.md`. A pass asks ops for their effects
-//! ([`hostir::ops::OpSpec`]), never for their kinds, unless a comment says why.
+//! [`PASSES`] is the table: a new pass is one source file, declared and listed here. [`framework`] reads pipelines
+//! ([`pipeline`]), runs them ([`manager`]) and writes `docs/passes.md` ([`doc`]); [`support`] holds what passes
+//! share. A pass asks ops for their effects ([`hostir::ops::OpSpec`]), never for their kinds, unless a comment says why.
 
 mod allocate_and_deallocate;
 mod assign_streams;
-mod build;
 mod canonicalize;
-mod carried;
 mod chunk;
-pub mod codes;
 mod convert_op_to_communication;
 mod cse;
 mod dce;
 mod decompose_reshardings;
-pub mod doc;
 mod finalize_multidevice_domains;
-mod fold;
+mod framework;
 mod host_ir_lower;
 mod insert_deallocations;
 mod insert_reshardings;
-mod keep;
-mod lifetime;
 mod make_resharding_contiguous;
-pub mod manager;
-pub mod options;
-mod pass;
-pub mod pipeline;
 mod pipeline_gemm_comm;
 mod propagate_shardings;
 mod reorder_sharded_axis;
-mod reshard;
 mod resize_mesh;
-mod rewrite;
 mod ring_stream_buffers;
 mod segment_host_units;
-mod storage;
 mod stream_parallel_type;
 mod strip_comments;
+mod support;
 
-pub use doc::passes_markdown;
-pub use options::{OptionSpec, OptionType, OptionValue, Options};
-pub use pass::{Action, Example, OptionFault, PassCx, PassInfo, StatisticSpec};
+pub use framework::options::{OptionSpec, OptionType, OptionValue, Options};
+pub use framework::pass::{Action, Example, OptionFault, PassCx, PassInfo, StatisticSpec};
+pub use framework::{doc, manager, options, pipeline};
 
 /// All passes, in the order of the documentation.
 pub const PASSES: &[&PassInfo] = &[
@@ -68,3 +56,14 @@ pub const PASSES: &[&PassInfo] = &[
     &host_ir_lower::PASS,
     &pipeline_gemm_comm::PASS,
 ];
+
+/// Gives the whole of `docs/passes.md`.
+pub fn passes_markdown() -> String {
+    doc::table_markdown(PASSES)
+}
+
+impl Default for manager::Config {
+    fn default() -> Self {
+        Self::for_table(PASSES)
+    }
+}

@@ -1,15 +1,17 @@
 //! make-resharding-contiguous: what moves between devices lies in one piece.
 
-use crate::build::Build;
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::stored_copy;
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::reshard::{stored_copy, strided_over};
 use hostir::analysis::is_resharding;
-use hostir::axes::{Axis, logical_axes};
+use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
-use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ir::{AttrKey, Id, OpId, ParallelType, Program, TensorId};
+
+/// make-resharding-contiguous: data would arrive in a slice that does not lie in one piece.
+const STRIDED_RESULT: &str = "H0365";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -20,7 +22,7 @@ Communications read and write one piece of memory. All tensors are contiguous bu
 not the outermost one that is stored. Where an op that moves data between devices reads such a slice, it reads
 a copy instead; where it would write into one, that is an error. nvFuser marks the tensors contiguous here,
 which needs no text.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "sets-inserted", help: "copies inserted" }],
     action: Action::Rewrite(run),
@@ -92,14 +94,14 @@ fn find(program: &Program, ops: &[OpId]) -> Result<Vec<(OpId, TensorId)>, Diags>
             let note =
                 "receive into a tensor of its own and copy from there, or slice the outermost axis";
             let span = program.op_span(id);
-            diags.push(Diag::error(codes::STRIDED_RESULT, span, message).note(note));
+            diags.push(Diag::error(STRIDED_RESULT, span, message).note(note));
         }
         let mut operands: Vec<TensorId> = op.input_tensors().collect();
         operands.dedup();
         let operands = operands.into_iter().filter(|tensor| strided[tensor.index()]);
         found.extend(operands.map(|tensor| (id, tensor)));
     }
-    if diags.has_errors() { Err(diags) } else { Ok(found) }
+    diags.or_value(found)
 }
 
 /// Whether a view leaves gaps: its operand has some, or an axis before the sliced one is stored.
@@ -121,11 +123,7 @@ fn is_strided(program: &Program, id: OpId, strided: &[bool]) -> bool {
             axes.iter().position(|axis| axis.parallel == ParallelType::Stream).map(|k| k as u32)
         }),
     };
-    let one = |axis: &Axis| program.exprs().as_int(axis.extent) == Some(1);
-    let stored = |axis: &Axis| {
-        !(one(axis) || axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
-    };
-    sliced.is_some_and(|sliced| axes.axes.iter().take(sliced as usize).any(stored))
+    sliced.is_some_and(|sliced| strided_over(program, &axes.axes, sliced).is_some())
 }
 
 fn copy(build: &mut Build<'_, '_>, id: OpId, operand: TensorId, out: &mut Vec<OpId>) {
@@ -136,8 +134,6 @@ fn copy(build: &mut Build<'_, '_>, id: OpId, operand: TensorId, out: &mut Vec<Op
     let new = stored_copy(build, operand, mesh, &types);
     out.push(build.set(new, operand));
     let mut op = build.program().op(id).clone();
-    for value in op.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
-        *value = Value::Tensor(new);
-    }
+    op.replace_operand(operand, new);
     build.edit.set_op(id, op);
 }

@@ -1,17 +1,20 @@
 //! pipeline-gemm-comm: an allgather and a matrix product as one loop over streams, as nvFuser did it
 //! before it streamed every op.
 
-use crate::build::{Build, Collective, domain_id};
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{Links, axes_with_domains, local_tensor, stored_copy};
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::{Build, Collective, domain_id};
+use crate::support::reshard::{Links, local_tensor, stored_axes, stored_copy};
+use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{is_resharding, sharding};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::{DomainId, ExprId, IterDomain, OpId, ParallelType, Program, TensorId, Value};
+
+/// pipeline-gemm-comm: a product that cannot be pipelined with an allgather.
+const PIPELINE_PRODUCT: &str = "H0366";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -25,7 +28,7 @@ stream `i % numberOfStreams`. This is the lowering of January to April 2025;
 
 The second operand and the bias have to lie whole on every device, the result too, and all on one mesh of one
 axis. A product that needs data of other devices and is not of this form is an error.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "initial_sync",
@@ -79,21 +82,21 @@ const EXAMPLE_AFTER: &str = "\
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
-    let body = program.body();
-    let ops = program.block(body).ops.clone();
+    let ops = program.block(program.body()).ops.clone();
     // The pass is about these two ops by its name.
-    let is_product = |op: &OpId| {
-        matches!(program.op(*op).kind, OpKind::Matmul | OpKind::Linear)
-            && is_resharding(program, *op)
-    };
-    let products: Vec<OpId> = ops.iter().copied().filter(is_product).collect();
+    let products: Vec<OpId> = ops
+        .iter()
+        .copied()
+        .filter(|&op| {
+            matches!(program.op(op).kind, OpKind::Matmul | OpKind::Linear)
+                && is_resharding(program, op)
+        })
+        .collect();
     let mut diags = Diags::default();
     for &op in &products {
         check(program, op).unwrap_or_else(|diag| diags.push(*diag));
     }
-    if diags.has_errors() {
-        return Err(diags);
-    }
+    diags.or_value(())?;
     if products.is_empty() {
         return Ok(());
     }
@@ -103,17 +106,10 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let index = fresh_index(program);
     let mut build = Build::new(edit);
     let index = build.name(&index);
-    let mut out = Vec::with_capacity(ops.len() + 6 * products.len());
-    let mut products = products.into_iter().peekable();
-    for op in ops {
-        if products.next_if_eq(&op).is_none() {
-            out.push(op);
-            continue;
-        }
-        build.origin = op;
-        pipeline(&mut build, op, index, sync, &backend, &mut out);
-    }
-    edit.set_block(body, out);
+    let work = products.into_iter().map(|op| (op, ())).collect();
+    rebuild_body(&mut build, work, |build, op, (), out| {
+        pipeline(build, op, index, sync, &backend, out);
+    });
     Ok(())
 }
 
@@ -131,27 +127,32 @@ fn check(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     let (Some(&a), Some(result)) = (operands.first(), op.output_tensors().next()) else {
         return Ok(());
     };
-    let error = |message: String, note: &str| {
-        let diag = Diag::error(codes::PIPELINE_PRODUCT, program.op_span(id), message).note(note);
-        Err(Box::new(diag))
-    };
     let other = "use --pass=host-ir-lower, which streams other programs too";
-    let name = |tensor| program.tensor_name(tensor);
     let mesh = program.tensor(a).mesh;
     let one_axis = program.tensor_mesh(a).is_some_and(|mesh| mesh.shape.len() == 1);
     if !one_axis || operands.iter().chain([&result]).any(|&t| program.tensor(t).mesh != mesh) {
-        let message =
-            format!("the tensors of `{}` are not all on one mesh of one axis", name(result));
-        return error(message, other);
+        let message = format!(
+            "the tensors of `{}` are not all on one mesh of one axis",
+            program.tensor_name(result)
+        );
+        return Err(refusal(program, id, message, other));
     }
     if sharding(program, a).axes != [Some(1), None, None] || logical_axes(program, a).split {
-        let message = format!("{} has to lie across devices along axis 1", name(a));
-        return error(message, "write it as `[iS0{i0}, ideviceIdx.x1{i1}, ..]`");
+        let message = format!("{} has to lie across devices along axis 1", program.tensor_name(a));
+        return Err(refusal(
+            program,
+            id,
+            message,
+            "write it as `[iS0{i0}, ideviceIdx.x1{i1}, ..]`",
+        ));
     }
     for &tensor in operands[1..].iter().chain([&result]) {
         if sharding(program, tensor).is_sharded() {
-            let message = format!("{} lies across devices; here it has to be whole", name(tensor));
-            return error(message, other);
+            let message = format!(
+                "{} lies across devices; here it has to be whole",
+                program.tensor_name(tensor)
+            );
+            return Err(refusal(program, id, message, other));
         }
     }
     let links = Links::of(program, id);
@@ -160,12 +161,22 @@ fn check(program: &Program, id: OpId) -> Result<(), Box<Diag>> {
     if first != Some(ParallelType::Stream) || !linked {
         let message = format!(
             "{} has to be stream-parallel along axis 0, which is axis 0 of {}",
-            name(result),
-            name(a)
+            program.tensor_name(result),
+            program.tensor_name(a)
         );
-        return error(message, "write the result as `[iStreamIdx0{i0}, iS1{i1}, ..]`");
+        return Err(refusal(
+            program,
+            id,
+            message,
+            "write the result as `[iStreamIdx0{i0}, iS1{i1}, ..]`",
+        ));
     }
     Ok(())
+}
+
+/// The error for a product that cannot be pipelined.
+fn refusal(program: &Program, id: OpId, message: String, note: &str) -> Box<Diag> {
+    Box::new(Diag::error(PIPELINE_PRODUCT, program.op_span(id), message).note(note))
 }
 
 /// The loops of one product.
@@ -215,9 +226,7 @@ fn pipeline(
     if let Some(value) = op.operands.iter_mut().find(|value| **value == Value::Tensor(a)) {
         *value = Value::Tensor(whole);
     }
-    for value in &mut op.results {
-        *value = Value::Tensor(product);
-    }
+    op.set_result(product);
     build.edit.set_op(id, op);
     body.extend([id, build.set_current_stream(user), build.synchronize(worker)]);
     out.push(build.for_index(index, domain, body));
@@ -237,12 +246,9 @@ fn slice(
     body: &mut Vec<OpId>,
 ) -> TensorId {
     let mesh = build.program().tensor(tensor).mesh;
-    let stored: Vec<IterDomain> = axes_with_domains(build.program(), tensor)
-        .into_iter()
-        .skip(1)
-        .filter(|(axis, _)| !axis.is_reduction())
-        .map(|(_, domain)| domain)
-        .collect();
+    let stored = stored_axes(build.program(), tensor).into_iter();
+    let stored: Vec<IterDomain> =
+        stored.filter(|(k, _)| *k > 0).map(|(_, domain)| domain).collect();
     let slice = local_tensor(build, tensor, mesh, &stored);
     let domain = first_domain(build, tensor);
     body.push(build.select(slice, tensor, domain, index));

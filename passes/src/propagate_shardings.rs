@@ -3,16 +3,18 @@
 //! Once forward, from operands to results, then once backward. A tensor with a mesh is annotated, and
 //! is left alone.
 
-use crate::build::domain_id;
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{Links, is_tensor_op, refuse_splits};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::domain_id;
+use crate::support::reshard::{Links, is_tensor_op, refuse_splits};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::OpKind;
 use hostir::ir::domain_text;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Id, IterDomain, MeshId, Op, OpId, ParallelType, Program, Tensor, TensorId};
+
+/// propagate-shardings: a view that splits or merges a sharded axis.
+const SHARDED_VIEW: &str = "H0361";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -31,7 +33,7 @@ Tensors with a mesh are annotated and stay as they are. Streams are not handed o
 Deviations from nvFuser: an operand on another mesh than the first one hands nothing on. Device axes are
 axes of their own here, never parts of one, so a view that splits or merges a sharded axis is an error where
 nvFuser replays outer splits.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "tensors-sharded", help: "tensors that got a mesh" }],
     action: Action::Rewrite(run),
@@ -62,18 +64,14 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let ops: Vec<OpId> = program.block(body).ops.clone();
     let mut diags = Diags::default();
     for &op in &ops {
-        match forward(edit, op) {
-            Ok(count) => cx.count("tensors-sharded", count),
-            Err(diag) => diags.push(diag),
-        }
+        let count = diags.keep_error(forward(edit, op));
+        cx.count("tensors-sharded", count.unwrap_or(0));
     }
     for &op in ops.iter().rev() {
-        match backward(edit, op, &is_input) {
-            Ok(count) => cx.count("tensors-sharded", count),
-            Err(diag) => diags.push(diag),
-        }
+        let count = diags.keep_error(backward(edit, op, &is_input));
+        cx.count("tensors-sharded", count.unwrap_or(0));
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }
 
 /// Shards the results of an op without a mesh as its operands are.
@@ -216,7 +214,7 @@ fn refuse_view(
                 program.tensor_name(reference)
             );
             let note = "leave the device axis alone in the view, or write mesh and parallel types of its result";
-            return Err(Diag::error(codes::SHARDED_VIEW, program.op_span(id), message).note(note));
+            return Err(Diag::error(SHARDED_VIEW, program.op_span(id), message).note(note));
         }
     }
     Ok(())

@@ -1,16 +1,21 @@
 //! reorder-sharded-axis: brings the axis that is gathered or scattered to the front and back.
 
-use crate::build::Build;
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{Links, Moved, axes_with_domains, local_tensor, refuse_splits};
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::reshard::{
+    Links, Moved, axes_with_domains, local_tensor, refuse_splits, stored_axes, takes_room,
+};
+use crate::support::rewrite::rebuild_body;
 use hostir::analysis::is_resharding;
 use hostir::axes::{Axis, logical_axes};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
-use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ir::{IterDomain, Op, OpId, ParallelType, Program, TensorId};
+
+/// reorder-sharded-axis: an op moves more than one axis between devices.
+const SEVERAL_AXES: &str = "H0364";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -27,7 +32,7 @@ the axis do not count: a device stores one slice of them.
 One op moves one axis: an axis that is gathered while another one is scattered, or a scattered reduction of
 several axes, is an error. Streams count as stored axes; programs that are cut into streams first do not need
 the pass, and nvFuser's lowering of June 2025 does without it.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "only_where_needed",
         ty: OptionType::Bool,
@@ -57,8 +62,7 @@ const EXAMPLE_AFTER: &str = "\
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let program = edit.program();
-    let body = program.body();
-    let ops = program.block(body).ops.clone();
+    let ops = program.block(program.body()).ops.clone();
     let mut diags = Diags::default();
     let mut work = Vec::new();
     let needed_only = cx.options().bool("only_where_needed");
@@ -67,43 +71,35 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
             continue;
         }
         match inner_axis(program, op) {
-            Ok(axis) => work.extend(axis.map(|_| op)),
+            Ok(axis) => work.extend(axis.map(|_| (op, ()))),
             Err(_) if needed_only => {}
             Err(diag) => diags.push(diag),
         }
     }
-    if diags.has_errors() {
-        return Err(diags);
-    }
+    diags.or_value(())?;
     if work.is_empty() {
         return Ok(());
     }
     cx.count("axes-moved", work.len() as u64);
     let mut build = Build::new(edit);
     let mut moved = Moved::default();
-    let mut out = Vec::with_capacity(ops.len() + 2 * work.len());
-    let mut work = work.into_iter().peekable();
-    for op in ops {
+    rebuild_body(&mut build, work, |build, op, (), out| {
         // Asked again: an operand that was declared anew has other positions.
-        let due = work.next_if(|id| *id == op);
-        match due.and_then(|op| inner_axis(build.program(), op).ok().flatten()) {
+        match inner_axis(build.program(), op).ok().flatten() {
             None => out.push(op),
-            Some(axis) => {
-                build.origin = op;
-                reorder(&mut build, &mut moved, op, axis, &mut out);
-            }
+            Some(axis) => reorder(build, &mut moved, op, axis, out),
         }
-    }
-    edit.set_block(body, out);
+    });
     moved.apply(edit);
     Ok(())
 }
 
 /// Whether a loop over streams will take the op slice by slice.
 fn is_streamed(program: &Program, id: OpId) -> bool {
-    let streamed = |axis: &Axis| axis.parallel == ParallelType::Stream;
-    let mut results = program.op(id).output_tensors();
-    results.any(|result| logical_axes(program, result).axes.iter().any(streamed))
+    program.op(id).output_tensors().any(|result| {
+        let axes = logical_axes(program, result).axes;
+        axes.iter().any(|axis| axis.parallel == ParallelType::Stream)
+    })
 }
 
 /// The operand's axis that has to come first; `None` where it does already, or no axis moves.
@@ -130,19 +126,15 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
             scattered.extend(image.device().map(|_| (k, is_inner(&to, at))));
         }
     }
-    let error = |message: String, note: &str| {
-        Err(Diag::error(codes::SEVERAL_AXES, program.op_span(id), message).note(note))
-    };
     let name = hostir::ir::name_of(program, id);
-    match (gathered.as_slice(), scattered.as_slice()) {
-        ([], []) => Ok(None),
-        (&[(axis, inner)], []) => Ok(inner.then_some(axis)),
-        ([], &[(_, true)]) if reduced > 1 => error(
+    let (message, note) = match (gathered.as_slice(), scattered.as_slice()) {
+        ([], []) => return Ok(None),
+        ([], &[(_, true)]) if reduced > 1 => (
             format!("`{name}` reduces {reduced} axes and scatters another one"),
             "reduce one axis at a time: --pass=insert-reshardings does so where one lies across devices",
         ),
-        ([], &[(axis, inner)]) => Ok(inner.then_some(axis)),
-        (gathered, scattered) => error(
+        (&[(axis, inner)], []) | ([], &[(axis, inner)]) => return Ok(inner.then_some(axis)),
+        (gathered, scattered) => (
             format!(
                 "`{name}` moves more than one axis between devices: it gathers {} and scatters {}",
                 gathered.len(),
@@ -150,14 +142,13 @@ fn inner_axis(program: &Program, id: OpId) -> Result<Option<u32>, Diag> {
             ),
             "move one axis at a time: copy to a tensor that lies whole on every device first",
         ),
-    }
+    };
+    Err(Diag::error(SEVERAL_AXES, program.op_span(id), message).note(note))
 }
 
 /// Whether a stored axis stands before this one.
 fn is_inner(axes: &[Axis], at: u32) -> bool {
-    let counts =
-        |axis: &Axis| !axis.parallel.is_device() && !axis.is_reduction() && !axis.is_broadcast();
-    axes.iter().take(at as usize).any(counts)
+    axes.iter().take(at as usize).any(takes_room)
 }
 
 /// Permutes, does the op, permutes back.
@@ -169,20 +160,18 @@ fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, ou
     };
     let program = build.program();
     let links = Links::of(program, id);
-    let stored: Vec<(u32, IterDomain)> = (0..)
-        .zip(axes_with_domains(program, operand))
-        .filter(|(_, (axis, _))| !axis.is_reduction())
-        .map(|(k, (_, domain))| (k, domain))
-        .collect();
+    let stored = stored_axes(program, operand);
     let Some(place) = stored.iter().position(|(k, _)| *k == axis) else { return };
     let mut order: Vec<usize> = (0..stored.len()).filter(|&k| k != place).collect();
     order.insert(0, place);
     let images = axes_with_domains(program, result);
-    let image = |&k: &usize| {
-        let at = links.across(operand, stored[k].0, result)?;
-        images.get(at as usize).map(|(_, domain)| (at, *domain))
-    };
-    let arriving: Vec<(u32, IterDomain)> = order.iter().filter_map(image).collect();
+    let arriving: Vec<(u32, IterDomain)> = order
+        .iter()
+        .filter_map(|&k| {
+            let at = links.across(operand, stored[k].0, result)?;
+            images.get(at as usize).map(|(_, domain)| (at, *domain))
+        })
+        .collect();
     let (mesh, to_mesh) = (program.tensor(operand).mesh, program.tensor(result).mesh);
     let domains: Vec<IterDomain> = stored.iter().map(|(_, domain)| *domain).collect();
     let front = permuted(build, operand, mesh, &domains, &order);
@@ -190,12 +179,8 @@ fn reorder(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, axis: u32, ou
     let arrived = local_tensor(build, result, to_mesh, &arriving_domains);
     out.push(build.permute(front, operand, &order));
     let mut inner = op;
-    for value in inner.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
-        *value = Value::Tensor(front);
-    }
-    for value in &mut inner.results {
-        *value = Value::Tensor(arrived);
-    }
+    inner.replace_operand(operand, front);
+    inner.set_result(arrived);
     build.edit.set_op(id, inner);
     out.push(id);
     let kept = arriving.iter().filter(|(_, domain)| !domain.is_reduction()).map(|(at, _)| *at);

@@ -2,7 +2,7 @@
 //!
 //! Tests need it: comments survive passes, so a program would print its own CHECK lines.
 
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use hostir::diag::Diags;
 use hostir::ir::edit::Edit;
 
@@ -13,7 +13,7 @@ pub(crate) const PASS: PassInfo = PassInfo {
     description: "\
 Comments otherwise stay with their ops. A test whose CHECK lines stand in the program ends its pipeline with
 this pass, so that they are not matched against themselves.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "comments-removed", help: "comments removed" }],
     action: Action::Rewrite(run),

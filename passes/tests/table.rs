@@ -33,15 +33,6 @@ fn again(text: &str, passes: &str) -> String {
     hostir::print::print(&program)
 }
 
-/// A pass with the options that its example is for.
-fn with_options(pass: &'static str) -> &'static str {
-    match pass {
-        "chunk" => "chunk{axis=T0.0,factor=4,parallel=stream}",
-        "resize-mesh" => "resize-mesh{devices=2}",
-        _ => pass,
-    }
-}
-
 /// Every pass turns its example's `before` into its `after`, and changes nothing the second time (where
 /// `insert-deallocations` refuses).
 #[test]
@@ -49,9 +40,9 @@ fn examples_hold() {
     for pass in PASSES {
         let Some(example) = pass.example else { continue };
         let after = hostir::print::print(&program(example.after));
-        let pass = with_options(pass.name);
-        assert_eq!(run(example.before, pass), after, "{pass}");
-        assert_eq!(again(example.after, pass), after, "{pass} again");
+        let pass = format!("{}{}", pass.name, example.options);
+        assert_eq!(run(example.before, &pass), after, "{pass}");
+        assert_eq!(again(example.after, &pass), after, "{pass} again");
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::axes::LastAxes;
 use crate::ir::AxisLink;
-use crate::ir::{ExprId, OpId, Program, TensorId, UnitId};
+use crate::ir::{ExprId, OpId, Partition, Program, TensorId, UnitId};
 use rustc_hash::FxHashMap;
 
 /// Two values that one extent would need.
@@ -28,8 +28,8 @@ pub struct Conflict {
 #[derive(Default, Debug)]
 pub struct Extents {
     ids: FxHashMap<(u32, ExprId), u32>,
-    parents: Vec<u32>,
-    sizes: Vec<u32>,
+    classes: Partition,
+    /// By class.
     values: Vec<Option<i64>>,
     conflicts: Vec<Conflict>,
 }
@@ -59,13 +59,13 @@ impl Extents {
     }
     /// Whether two extents of the host program (or of one unit) are equal.
     pub fn equal(&self, unit: Option<UnitId>, a: ExprId, b: ExprId) -> bool {
-        let class = |expr| self.ids.get(&(scope(unit), expr)).map(|&id| self.root(id));
+        let class = |expr| self.ids.get(&(scope(unit), expr)).map(|&id| self.classes.class_of(id));
         a == b || (class(a).is_some() && class(a) == class(b))
     }
     /// The value of an extent, where it follows.
     pub fn value(&self, unit: Option<UnitId>, extent: ExprId) -> Option<i64> {
         let id = *self.ids.get(&(scope(unit), extent))?;
-        self.values[self.root(id) as usize]
+        self.values[self.classes.class_of(id) as usize]
     }
     /// Extents that would need two values, in program order.
     pub fn conflicts(&self) -> &[Conflict] {
@@ -81,7 +81,7 @@ impl Extents {
                 continue;
             }
             let id = self.id(program, program.tensor(tensor).unit, domain.extent);
-            let root = self.root(id) as usize;
+            let root = self.classes.class_of(id) as usize;
             let needs = i64::from(extent);
             match self.values[root] {
                 Some(is) if is != needs => {
@@ -123,10 +123,7 @@ impl Extents {
             self.id(program, program.tensor(s).unit, a),
             self.id(program, program.tensor(t).unit, b),
         );
-        let (x, y) = (self.root(x), self.root(y));
-        if x == y {
-            return;
-        }
+        let (x, y) = (self.classes.find_class(x), self.classes.find_class(y));
         if let (Some(needs), Some(is)) = (self.values[x as usize], self.values[y as usize])
             && needs != is
         {
@@ -136,30 +133,17 @@ impl Extents {
             return;
         }
         let value = self.values[x as usize].or(self.values[y as usize]);
-        // The smaller class joins the larger, so that roots stay near.
-        let larger = self.sizes[x as usize] >= self.sizes[y as usize];
-        let (root, child) =
-            if larger { (x as usize, y as usize) } else { (y as usize, x as usize) };
-        self.values[root] = value;
-        self.parents[child] = root as u32;
-        self.sizes[root] += self.sizes[child];
+        if let Some((kept, _)) = self.classes.join_classes(x, y) {
+            self.values[kept as usize] = value;
+        }
     }
 
     fn id(&mut self, program: &Program, unit: Option<UnitId>, extent: ExprId) -> u32 {
-        let (parents, sizes, values) = (&mut self.parents, &mut self.sizes, &mut self.values);
+        let (classes, values) = (&mut self.classes, &mut self.values);
         let value = program.exprs().as_int(extent);
         *self.ids.entry((scope(unit), extent)).or_insert_with(|| {
-            parents.push(parents.len() as u32);
-            sizes.push(1);
             values.push(value);
-            parents.len() as u32 - 1
+            classes.add_element()
         })
-    }
-
-    fn root(&self, mut id: u32) -> u32 {
-        while self.parents[id as usize] != id {
-            id = self.parents[id as usize];
-        }
-        id
     }
 }

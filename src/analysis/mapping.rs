@@ -1,17 +1,18 @@
 //! Which axes of a program's tensors are one axis.
 //!
 //! Two axes are in one class if a chain of ops maps one to the other, broadcasts included: nvFuser's
-//! `IdModel` with its BROADCAST graph. Union-find with path halving, joined by size: near linear.
+//! `IdModel` with its BROADCAST graph.
 
 use crate::axes::logical_axes;
-use crate::ir::{OpId, Program, TensorId};
+use crate::ir::{OpId, Partition, Program, TensorId};
 
 /// Classes of axes. Positions are logical, reductions included.
 #[derive(Debug)]
 pub struct AxisMap {
     /// The first node of each tensor; one more at the end.
     starts: Vec<u32>,
-    parents: Vec<u32>,
+    /// By node: the class of its axis.
+    classes: Vec<u32>,
     /// Printed position of each node's axis.
     printed: Vec<u32>,
     /// Whether each tensor's axes are made by splits.
@@ -39,24 +40,22 @@ impl AxisMap {
 
     fn by_links(program: &Program, ops: impl IntoIterator<Item = OpId>, broadcasts: bool) -> Self {
         let mut map = Self::nodes(program);
-        let mut sizes = vec![1u32; map.parents.len()];
+        let mut classes = Partition::of_singletons(map.printed.len());
         let mut links = Vec::new();
         for op in ops {
             links.clear();
             program.op(op).kind.spec().axes(program, op, &mut links);
             for link in links.iter().filter(|link| broadcasts || !link.broadcast) {
                 if let (Some(a), Some(b)) = (map.node(link.from), map.node(link.to)) {
-                    map.join(a, b, &mut sizes);
+                    classes.join_classes(a, b);
                 }
             }
         }
-        for node in 0..map.parents.len() as u32 {
-            map.parents[node as usize] = map.root(node);
-        }
+        map.classes = classes.into_classes();
         map
     }
 
-    /// One class an axis.
+    /// The nodes of all axes, without their classes.
     fn nodes(program: &Program) -> Self {
         let count = program.tensors().len();
         let (mut starts, mut split) = (Vec::with_capacity(count + 1), Vec::with_capacity(count));
@@ -68,17 +67,17 @@ impl AxisMap {
             printed.extend(axes.axes.iter().map(|axis| axis.printed));
         }
         starts.push(printed.len() as u32);
-        Self { starts, parents: (0..printed.len() as u32).collect(), printed, split }
+        Self { starts, classes: Vec::new(), printed, split }
     }
 
     /// The class of an axis; `None` for a tensor made later than the map, or an axis it does not have.
     pub fn class(&self, tensor: TensorId, axis: u32) -> Option<u32> {
-        Some(self.parents[self.node((tensor, axis))? as usize])
+        Some(self.classes[self.node((tensor, axis))? as usize])
     }
     /// The axes of a tensor that are in a class.
     pub fn of_class(&self, tensor: TensorId, class: u32) -> impl Iterator<Item = MappedAxis> {
         self.nodes_of(tensor)
-            .filter(move |&(_, node)| self.parents[node as usize] == class)
+            .filter(move |&(_, node)| self.classes[node as usize] == class)
             .map(|(axis, node)| MappedAxis { axis, printed: self.printed[node as usize] })
     }
     /// Printed positions of a tensor's axes, in the order of the axes.
@@ -101,24 +100,5 @@ impl AxisMap {
         let start = self.starts.get(tensor.0 as usize)?;
         let node = start + axis;
         (node < *self.starts.get(tensor.0 as usize + 1)?).then_some(node)
-    }
-
-    fn root(&mut self, mut node: u32) -> u32 {
-        while self.parents[node as usize] != node {
-            let up = self.parents[self.parents[node as usize] as usize];
-            self.parents[node as usize] = up;
-            node = up;
-        }
-        node
-    }
-
-    fn join(&mut self, a: u32, b: u32, sizes: &mut [u32]) {
-        let (a, b) = (self.root(a), self.root(b));
-        if a == b {
-            return;
-        }
-        let (root, child) = if sizes[a as usize] >= sizes[b as usize] { (a, b) } else { (b, a) };
-        self.parents[child as usize] = root;
-        sizes[root as usize] += sizes[child as usize];
     }
 }

@@ -10,6 +10,7 @@ pub mod render;
 pub mod visible;
 
 pub use hostir_grammar::Span;
+use strsim::osa_distance;
 
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +113,17 @@ impl Diags {
     pub fn push(&mut self, diag: Diag) {
         self.items.push(diag);
     }
+    /// Adds the error of a result, or gives its value.
+    pub fn keep_error<T>(&mut self, result: Result<T, impl Into<Box<Diag>>>) -> Option<T> {
+        result.map_err(|diag| self.push(*diag.into())).ok()
+    }
+    /// The value, if there is no error.
+    ///
+    /// # Errors
+    /// Gives all diagnostics if one of them is an error.
+    pub fn or_value<T>(self, value: T) -> Result<T, Self> {
+        if self.has_errors() { Err(self) } else { Ok(value) }
+    }
     /// Whether any is an error.
     pub fn has_errors(&self) -> bool {
         self.items.iter().any(|diag| diag.severity == Severity::Error)
@@ -149,8 +161,8 @@ pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .filter(|candidate| !(is_numbered(text) && is_numbered(candidate)))
         .filter(|candidate| count(candidate).abs_diff(length) <= limit)
         .map(|candidate| {
-            let loose = distance(&text.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
-            ((loose, distance(text, candidate)), candidate)
+            let loose = osa_distance(&text.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
+            ((loose, osa_distance(text, candidate)), candidate)
         })
         .filter(|((loose, _), _)| *loose <= limit)
         .min_by_key(|(found, _)| *found)
@@ -165,46 +177,9 @@ fn is_numbered(name: &str) -> bool {
     letter && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Edits that make one of the other: a letter more, less or another, or two neighbours in the other order.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().collect();
-    let b: Vec<char> = b.chars().collect();
-    // Of the letters up to the one before the last, up to the last, and up to this one.
-    let (mut before, mut last) = (vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<_>>());
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let swap = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + swap);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before[j - 2] + 1);
-            }
-            row[j] = best;
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances() {
-        for (a, b, edits) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("kitten", "sitting", 3),
-            ("saturday", "sunday", 3),
-            ("ab", "ba", 1),
-            ("abcd", "acbd", 1),
-            ("ca", "abc", 3),
-            ("größe", "grösse", 2),
-        ] {
-            assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a} {b}");
-        }
-    }
 
     #[test]
     fn slips_of_the_pen() {

@@ -26,6 +26,7 @@ mod names;
 mod op;
 mod op_kind;
 pub mod order;
+mod partition;
 pub mod places;
 mod program;
 mod roots;
@@ -45,6 +46,7 @@ pub use op_kind::{
     AxisLink, Effect, Layout, Link, OpIdentity, OpKind, Padding, RunsOn, Standalone, name_of,
 };
 pub use order::first_free_number;
+pub use partition::Partition;
 pub use program::{
     Block, BlockId, Comment, CommentPlace, Frame, HostUnit, Program, SourceMap, UnitId,
 };

@@ -182,6 +182,33 @@ pub enum AttrValue {
 
 /// Last element of a [`AttrKey::Team`] that nvFuser cut off (it prints 100 devices, then ` ...`).
 pub const TEAM_CUT: i64 = -1;
+impl AttrValue {
+    /// The tensor, if the value is one.
+    pub fn tensor(&self) -> Option<TensorId> {
+        match self {
+            Self::Tensor(tensor) => Some(*tensor),
+            _ => None,
+        }
+    }
+    /// The scalar expressions of the value.
+    pub fn exprs(&self) -> &[ExprId] {
+        match self {
+            Self::Expr(expr) => std::slice::from_ref(expr),
+            Self::Exprs(exprs) => exprs,
+            Self::Ranges(ranges) => ranges.as_flattened(),
+            _ => &[],
+        }
+    }
+    /// The scalar expressions of the value, to replace them.
+    pub fn exprs_mut(&mut self) -> &mut [ExprId] {
+        match self {
+            Self::Expr(expr) => std::slice::from_mut(expr),
+            Self::Exprs(exprs) => exprs,
+            Self::Ranges(ranges) => ranges.as_flattened_mut(),
+            _ => &mut [],
+        }
+    }
+}
 
 /// A keyed attribute.
 pub type Attr = (AttrKey, AttrValue);
@@ -269,6 +296,26 @@ impl Op {
     /// Tensors it writes.
     pub fn output_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.results.iter().filter_map(|value| value.tensor())
+    }
+    /// Tensors that it reads, then those that it writes.
+    pub fn all_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.input_tensors().chain(self.output_tensors())
+    }
+    /// Reads another tensor in the place of one.
+    pub fn replace_operand(&mut self, old: TensorId, new: TensorId) {
+        for value in self.operands.iter_mut().filter(|value| **value == Value::Tensor(old)) {
+            *value = Value::Tensor(new);
+        }
+    }
+    /// Makes a tensor the result, of an op that has one.
+    pub fn set_result(&mut self, tensor: TensorId) {
+        self.results.fill(Value::Tensor(tensor));
+    }
+    /// Gives an attribute that is present another value.
+    pub fn set_attr(&mut self, key: AttrKey, value: &AttrValue) {
+        for (_, slot) in self.attrs.iter_mut().filter(|(k, _)| *k == key) {
+            slot.clone_from(value);
+        }
     }
     /// The number, if it has one.
     pub fn number(&self) -> Option<u32> {

@@ -298,6 +298,10 @@ impl Program {
     pub fn op_span(&self, id: OpId) -> Span {
         self.source.ops.get(id).copied().unwrap_or_default()
     }
+    /// The span of a tensor's declaration.
+    pub fn tensor_span(&self, id: TensorId) -> Span {
+        self.source.tensors.get(id).copied().unwrap_or_default()
+    }
     /// How people call a tensor: its own name, or `T3`.
     pub fn tensor_name(&self, id: TensorId) -> String {
         let tensor = &self.tensors[id];
@@ -310,6 +314,12 @@ impl Program {
             for &inner in &self.ops[op].blocks {
                 self.walk(inner, visit);
             }
+        }
+    }
+    /// Visits the ops of all blocks of an op, in text order.
+    pub fn walk_inside(&self, op: OpId, visit: &mut dyn FnMut(OpId)) {
+        for &block in &self.ops[op].blocks {
+            self.walk(block, visit);
         }
     }
     /// The expression's children-first text-free shape; shorthand for `exprs().get`.

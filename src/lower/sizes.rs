@@ -14,7 +14,7 @@ use crate::diag::codes;
 use crate::diag::{Diag, Diags, Span};
 use crate::ir::OpKind;
 use crate::ir::scalar_names::parts;
-use crate::ir::{AttrKey, Expr, ExprId, OpId, Program, Symbol, TensorId, UnitId, Value};
+use crate::ir::{AttrKey, Expr, ExprId, OpId, Partition, Program, Symbol, TensorId, UnitId, Value};
 use crate::plan::{AxesTable, Env, Limits, evaluate};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ struct Known {
 struct Solver<'a> {
     program: &'a Program,
     axes: &'a AxesTable,
-    parents: Vec<u32>,
+    classes: Partition,
     known: Vec<Option<Known>>,
     first_axis: FxHashMap<TensorId, u32>,
     names: Vec<(Option<UnitId>, Symbol, u32)>,
@@ -105,7 +105,7 @@ pub fn infer(program: &Program, sizes: &Sizes, diags: &mut Diags) -> Option<Env>
     let mut solver = Solver {
         program,
         axes: &axes,
-        parents: Vec::new(),
+        classes: Partition::default(),
         known: Vec::new(),
         first_axis: FxHashMap::default(),
         names: Vec::new(),
@@ -178,27 +178,16 @@ fn too_few(ranks: u32, needed: u32, processes: bool) -> Diag {
 
 impl Solver<'_> {
     fn node(&mut self) -> u32 {
-        self.parents.push(self.parents.len() as u32);
         self.known.push(None);
-        self.parents.len() as u32 - 1
+        self.classes.add_element()
     }
 
-    fn root(&mut self, mut node: u32) -> u32 {
-        while self.parents[node as usize] != node {
-            let parent = self.parents[node as usize];
-            self.parents[node as usize] = self.parents[parent as usize];
-            node = parent;
-        }
-        node
+    fn root(&mut self, node: u32) -> u32 {
+        self.classes.find_class(node)
     }
 
     fn union(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.root(a), self.root(b));
-        if a == b {
-            return;
-        }
-        let (low, high) = (a.min(b), a.max(b));
-        self.parents[high as usize] = low;
+        let Some((low, high)) = self.classes.join_classes(a, b) else { return };
         if let Some(known) = self.known[high as usize].take() {
             // The same class, but a conflict names the node.
             self.fix(self.origins.get(&high).copied().unwrap_or(low), known);
@@ -254,7 +243,7 @@ impl Solver<'_> {
     /// Makes the nodes of all axes, and fixes those that the text or a mesh fixes.
     fn collect(&mut self) {
         for tensor in self.program.tensors().ids() {
-            let first = self.parents.len() as u32;
+            let first = self.classes.element_count() as u32;
             self.first_axis.insert(tensor, first);
             for _ in self.axes.of(tensor) {
                 self.node();

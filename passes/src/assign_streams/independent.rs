@@ -1,15 +1,17 @@
 //! Whether the iterations of a loop may run at the same time.
 
-use crate::codes;
-use crate::lifetime::{Depth, releases};
-use crate::storage::{Access, Storage, accesses, interface, walk_all};
+use crate::support::lifetime::{Depth, releases};
+use crate::support::storage::{Access, Storage, accesses, interface, walk_all};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Definitions;
 use hostir::ir::Effect;
 use hostir::ir::{AttrKey, DomainId, ExprId, IdVec, Op, OpId, Program, TensorId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What a tensor is to the iterations of a loop.
+/// assign-streams: iterations that touch each other's memory.
+const ITERATIONS_DEPEND: &str = "H0381";
+
+/// The kind of memory that a tensor is to the iterations of a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// All iterations have the same memory.
@@ -31,18 +33,20 @@ pub(super) fn check(program: &Program, loops: &[(OpId, ExprId)]) -> Result<(), D
     let mut diags = Diags::default();
     for &(op, index) in loops {
         let mut ops = Vec::new();
-        for &block in &program.op(op).blocks {
-            program.walk(block, &mut |op| ops.push(op));
-        }
-        let slices =
-            |op: &Op| sliced(op).is_some_and(|expr| definitions.expand(program, expr) == index);
-        let named = assign(program, &ops, &slices, &outside, &mut roles);
+        program.walk_inside(op, &mut |op| ops.push(op));
+        let named = assign(
+            program,
+            &ops,
+            &|op| sliced(op).is_some_and(|expr| definitions.expand(program, expr) == index),
+            &outside,
+            &mut roles,
+        );
         one_loop(program, &ops, &mut storage, &roles, &mut diags);
         for tensor in named {
             roles[tensor] = Role::Shared;
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }
 
 /// Sets the roles of the tensors that a loop makes or binds; returns them. `slices` says whether an op selects
@@ -55,20 +59,24 @@ fn assign(
     roles: &mut IdVec<TensorId, Role>,
 ) -> Vec<TensorId> {
     let (mut named, mut sharing) = (Vec::new(), Vec::new());
-    let memory = |tensor: TensorId| program.memory_of(tensor);
     for &id in ops {
         let op = program.op(id);
         let effect = op.kind.effect();
-        let from_slice = || op.input_tensors().any(|tensor| roles[memory(tensor)] != Role::Shared);
-        let shared = op.shared_memory().map(memory);
+        let shared = op.shared_memory().map(|tensor| program.memory_of(tensor));
         let role = match effect {
-            Effect::Alias if slices(op) || from_slice() => Role::Slice,
+            Effect::Alias if slices(op) => Role::Slice,
+            Effect::Alias
+                if op.input_tensors().any(|t| roles[program.memory_of(t)] != Role::Shared) =>
+            {
+                Role::Slice
+            }
             Effect::Allocate if !op.keeps_memory() => Role::Own,
             Effect::Pure | Effect::Allocate | Effect::Opaque => Role::Kept,
             _ => Role::Shared,
         };
         let role = shared.map_or(role, |original| roles[original]);
-        for tensor in op.output_tensors().map(memory).filter(|tensor| !outside.contains(tensor)) {
+        let results = op.output_tensors().map(|tensor| program.memory_of(tensor));
+        for tensor in results.filter(|tensor| !outside.contains(tensor)) {
             if shared.is_some() || (roles[tensor] == Role::Shared && role != Role::Shared) {
                 roles[tensor] = role;
                 named.push(tensor);
@@ -76,7 +84,7 @@ fn assign(
             sharing.extend(shared.map(|original| (tensor, original)));
         }
         if effect == Effect::Free {
-            for tensor in op.input_tensors().map(memory) {
+            for tensor in op.input_tensors().map(|tensor| program.memory_of(tensor)) {
                 if roles[tensor] == Role::Kept {
                     roles[tensor] = Role::Own;
                 }
@@ -108,7 +116,7 @@ fn made_outside(program: &Program) -> FxHashSet<TensorId> {
 /// The repair where iterations read and write the same memory.
 const ACCUMULATED: &str = "let each iteration write a slice by the loop's index, of a tensor with an axis for them, and bring the slices together behind the loop";
 
-/// How the iterations of one loop use one storage class.
+/// The use of one storage class by the iterations of one loop.
 #[derive(Default)]
 struct Use {
     /// A write of memory that other iterations have too.
@@ -118,6 +126,18 @@ struct Use {
     slice_write: bool,
     /// Axes that it is sliced along.
     axes: Vec<(OpId, TensorId, Option<DomainId>)>,
+}
+
+impl Use {
+    /// Notes an access to memory that other iterations have too.
+    fn note_shared(&mut self, op: OpId, tensor: TensorId, reads: bool, writes: bool) {
+        if writes {
+            self.shared_write.get_or_insert((op, tensor));
+        }
+        if reads {
+            self.shared_read.get_or_insert((op, tensor));
+        }
+    }
 }
 
 fn one_loop(
@@ -153,14 +173,7 @@ fn one_loop(
             match roles[program.memory_of(tensor)] {
                 Role::Own => {}
                 Role::Slice => found.slice_write |= writes,
-                Role::Shared | Role::Kept => {
-                    if writes {
-                        found.shared_write.get_or_insert((id, tensor));
-                    }
-                    if reads {
-                        found.shared_read.get_or_insert((id, tensor));
-                    }
-                }
+                Role::Shared | Role::Kept => found.note_shared(id, tensor, reads, writes),
             }
         });
     }
@@ -212,30 +225,39 @@ fn report(
     kept: &dyn Fn() -> &'static str,
     diags: &mut Diags,
 ) {
-    let mut error = |(op, tensor): (OpId, TensorId), what: &str, note: &str| {
-        let message = format!("{} {what}", program.tensor_name(tensor));
-        let diag = Diag::error(codes::ITERATIONS_DEPEND, program.op_span(op), message);
-        diags.push(diag.note(note));
-    };
-    if let Some(at) = found.shared_write {
+    let ((op, tensor), what, note) = if let Some(at) = found.shared_write {
         if roles[program.memory_of(at.1)] == Role::Kept {
-            let what = "keeps its memory from one iteration to the next, so that these cannot run on different streams";
-            error(at, what, kept());
-        } else {
-            let what =
-                "is written by every iteration, so that these cannot run on different streams";
-            let both = found.shared_read.is_some();
-            error(
+            (
                 at,
-                what,
-                if both { ACCUMULATED } else { "write a slice of it by the loop's index" },
-            );
+                "keeps its memory from one iteration to the next, so that these cannot run on different streams",
+                kept(),
+            )
+        } else {
+            let note = match found.shared_read {
+                Some(_) => ACCUMULATED,
+                None => "write a slice of it by the loop's index",
+            };
+            (
+                at,
+                "is written by every iteration, so that these cannot run on different streams",
+                note,
+            )
         }
     } else if let Some(at) = found.shared_read.filter(|_| found.slice_write) {
-        let what = "is read while other iterations write slices of the same memory";
-        error(at, what, "read it behind the loop, or the slice by the loop's index");
+        (
+            at,
+            "is read while other iterations write slices of the same memory",
+            "read it behind the loop, or the slice by the loop's index",
+        )
     } else if let Some(&(op, tensor, _)) = found.axes.get(1).filter(|_| found.slice_write) {
-        let what = "is sliced along several axes, so that slices of different iterations overlap";
-        error((op, tensor), what, "slice it along one axis");
-    }
+        (
+            (op, tensor),
+            "is sliced along several axes, so that slices of different iterations overlap",
+            "slice it along one axis",
+        )
+    } else {
+        return;
+    };
+    let message = format!("{} {what}", program.tensor_name(tensor));
+    diags.push(Diag::error(ITERATIONS_DEPEND, program.op_span(op), message).note(note));
 }

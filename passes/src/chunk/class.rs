@@ -1,20 +1,34 @@
 //! The axes that are one, and whether every tensor and op can be cut along them.
 
-use super::Config;
-use crate::codes;
 use hostir::analysis::AxisMap;
-use hostir::axes::logical_axes;
-use hostir::diag::{Diag, Diags, Span};
+use hostir::axes::{Axis, logical_axes};
+use hostir::diag::{Diag, Diags};
 use hostir::ir::domain_text;
 use hostir::ir::{AxisLink, Effect, OpKind};
-use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{Id, IdVec, Op, OpId, ParallelType, Program, TensorId, Value};
+
+/// chunk: an op that cannot work on chunks.
+const CHUNK_OP: &str = "H0387";
+/// chunk: an extent that does not split into so many chunks.
+const CHUNK_FACTOR: &str = "H0388";
+/// chunk: a tensor that cannot be cut along the axis.
+const CHUNK_TENSOR: &str = "H0389";
+
+/// The options of the pass.
+#[derive(Clone, Copy)]
+pub(super) struct ChunkOptions {
+    /// The number of chunks.
+    pub(super) factor: i64,
+    /// True if the chunk axis of results is stream-parallel.
+    pub(super) stream: bool,
+}
 
 /// The axis of a tensor that is cut.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     /// Logical position, reductions included.
     pub(super) axis: u32,
-    /// Whether it is reduced, so that the value has no such axis.
+    /// True if the axis is reduced, so that the value has no such axis.
     pub(super) reduced: bool,
 }
 
@@ -32,7 +46,7 @@ pub(super) fn tensors(program: &Program) -> impl Iterator<Item = TensorId> + use
     interface.filter_map(|value| value.tensor()).for_each(|tensor| seen[tensor.index()] = true);
     program.walk(program.body(), &mut |id| {
         let op = program.op(id);
-        op.input_tensors().chain(op.output_tensors()).for_each(|t| seen[t.index()] = true);
+        op.all_tensors().for_each(|t| seen[t.index()] = true);
     });
     (0..seen.len()).filter(move |&index| seen[index]).map(TensorId::new)
 }
@@ -41,20 +55,21 @@ impl Class {
     /// All axes that are the named one.
     pub(super) fn new(
         program: &Program,
-        named: (TensorId, u32),
-        config: Config,
+        named: TensorId,
+        axis: u32,
+        config: ChunkOptions,
     ) -> Result<Self, Diags> {
         let mut ops = Vec::new();
         program.walk(program.body(), &mut |op| ops.push(op));
         let map = AxisMap::exact(program, ops.iter().copied());
         let cuts = IdVec::filled(None, program.tensors().len());
-        let extent = logical_axes(program, named.0).axes[named.1 as usize].extent;
+        let extent = logical_axes(program, named).axes[axis as usize].extent;
         let mut class = Self { cuts, extent };
         let mut diags = Diags::default();
-        if let Some(root) = map.class(named.0, named.1) {
+        if let Some(root) = map.class(named, axis) {
             for tensor in tensors(program) {
                 // The others with the axis would say the same.
-                if let Err(diag) = class.tensor(program, &map, (tensor, root), config) {
+                if let Err(diag) = class.tensor(program, &map, tensor, root, config) {
                     diags.push(*diag);
                     return Err(diags);
                 }
@@ -63,11 +78,9 @@ impl Class {
         let mut top = vec![false; program.ops().len()];
         program.block(program.body()).ops.iter().for_each(|op| top[op.index()] = true);
         for &op in &ops {
-            if let Err(diag) = class.op(program, op, top[op.index()]) {
-                diags.push(*diag);
-            }
+            diags.keep_error(class.op(program, op, top[op.index()]));
         }
-        if diags.has_errors() { Err(diags) } else { Ok(class) }
+        diags.or_value(class)
     }
     /// The axis of a tensor that is cut.
     pub(super) fn cut(&self, tensor: TensorId) -> Option<Cut> {
@@ -77,33 +90,31 @@ impl Class {
     pub(super) fn stored(&self, tensor: TensorId) -> Option<u32> {
         self.cuts[tensor].filter(|cut| !cut.reduced).map(|cut| cut.axis)
     }
-    /// Whether an op has to work on chunks: it reads the axis, or its result says that it reduces it.
+    /// True if an op has to work on chunks: it reads the axis, or its result says that it reduces it.
     pub(super) fn touches(&self, op: &Op) -> bool {
         op.input_tensors().any(|tensor| self.stored(tensor).is_some())
             || op.output_tensors().any(|tensor| self.cuts[tensor].is_some())
     }
 
+    /// Notes the axis of a tensor that is cut: the one of the class `root`, if there is one.
     fn tensor(
         &mut self,
         program: &Program,
         map: &AxisMap,
-        (tensor, root): (TensorId, u32),
-        config: Config,
+        tensor: TensorId,
+        root: u32,
+        config: ChunkOptions,
     ) -> Result<(), Box<Diag>> {
         let mut hits = map.of_class(tensor, root);
         let Some(first) = hits.next() else { return Ok(()) };
         let axes = logical_axes(program, tensor);
         let axis = axes.axes[first.axis as usize];
         let name = program.tensor_name(tensor);
-        let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
         let domain = program.domains(tensor).get(first.printed as usize);
         let Some(domain) = domain.filter(|_| !axes.split) else {
             let message = format!("the axes of {name} are made by splits");
-            return Err(refusal(
-                span,
-                message,
-                "only a whole axis can be cut: write the tensor without the split",
-            ));
+            let note = "only a whole axis can be cut: write the tensor without the split";
+            return Err(refusal(program, tensor, CHUNK_TENSOR, message, note));
         };
         let text = domain_text(program, domain);
         if let Some(second) = hits.next() {
@@ -111,35 +122,15 @@ impl Class {
             let other = other.map_or_else(String::new, |domain| domain_text(program, domain));
             let message = format!("both `{text}` and `{other}` of {name} are the axis to be cut");
             let note = "copies of chunks would need each other's: cut another axis";
-            return Err(refusal(span, message, note));
+            return Err(refusal(program, tensor, CHUNK_TENSOR, message, note));
         }
-        if axis.parallel.is_device() {
-            let message = format!("`{text}` of {name} lies across devices");
-            return Err(refusal(
-                span,
-                message,
-                "an axis of devices stores one slice a device: cut another axis",
-            ));
-        }
-        if axis.is_broadcast() || axis.expanded.is_some() {
-            let message = format!("`{text}` of {name} is a broadcast, which has nothing to cut");
-            return Err(refusal(span, message, "cut an axis that iterates"));
-        }
-        let streams = program.domains(tensor).iter().any(|d| d.parallel == ParallelType::Stream);
-        if config.stream && streams && axis.parallel != ParallelType::Stream {
-            let message = format!("{name} has a stream-parallel axis already");
-            return Err(refusal(
-                span,
-                message,
-                "a tensor has one stream-parallel axis: leave `parallel=stream` out",
-            ));
-        }
+        check_axis(program, tensor, &axis, &text, config)?;
         let literal = program.exprs().as_int(axis.extent);
         if literal.is_some_and(|extent| extent % config.factor != 0) {
             let message =
                 format!("`{text}` of {name} does not split into {} chunks", config.factor);
             let note = "choose a factor that divides the extent";
-            return Err(Box::new(Diag::error(codes::CHUNK_FACTOR, span, message).note(note)));
+            return Err(refusal(program, tensor, CHUNK_FACTOR, message, note));
         }
         self.cuts[tensor] = Some(Cut { axis: first.axis, reduced: axis.is_reduction() });
         if literal.is_some() || program.inputs().iter().any(|i| i.tensor() == Some(tensor)) {
@@ -150,56 +141,63 @@ impl Class {
         Ok(())
     }
 
-    /// Whether an op can work on chunks.
+    /// Checks that an op can work on chunks.
     fn op(&self, program: &Program, id: OpId, top: bool) -> Result<(), Box<Diag>> {
+        let Some((why, note)) = self.obstacle(program, id, top) else { return Ok(()) };
+        let name = hostir::ir::name_of(program, id);
+        let message = format!("`{name}` cannot work on chunks: {why}");
+        Err(Box::new(Diag::error(CHUNK_OP, program.op_span(id), message).note(note)))
+    }
+
+    /// The reason why an op cannot work on chunks, and the repair.
+    fn obstacle(
+        &self,
+        program: &Program,
+        id: OpId,
+        top: bool,
+    ) -> Option<(&'static str, &'static str)> {
         let op = program.op(id);
         if !self.touches(op) {
-            return Ok(());
+            return None;
         }
-        let name = hostir::ir::name_of(program, id);
-        let fail = |why: &str, note: &str| {
-            let message = format!("`{name}` cannot work on chunks: {why}");
-            Err(Box::new(Diag::error(codes::CHUNK_OP, program.op_span(id), message).note(note)))
-        };
         if op.kind.effect() != Effect::Pure || !top {
-            return fail("it is part of a lowered program", "cut the axis before lowering");
+            return Some(("it is part of a lowered program", "cut the axis before lowering"));
         }
-        let written = |t: TensorId| program.inputs().iter().any(|input| input.tensor() == Some(t));
-        if op.output_tensors().any(written) {
-            return fail("it writes an input", "write to a tensor of its own");
+        if op.output_tensors().any(|result| program.inputs().contains(&Value::Tensor(result))) {
+            return Some(("it writes an input", "write to a tensor of its own"));
         }
         let mut links = Vec::new();
         op.kind.spec().axes(program, id, &mut links);
         if self.gaps(program, id, &links) {
-            return fail(
+            return Some((
                 "it does not keep the axis whole",
                 "cut an axis that it leaves alone, or write the op for another axis",
-            );
+            ));
         }
         match op.kind {
             // Its weight has to be a matrix.
-            OpKind::Linear if self.cuts_weight(program, id) => fail(
+            OpKind::Linear if self.cuts_weight(program, id) => Some((
                 "its weight has to stay a matrix",
                 "cut a leading axis of its first operand, or write a matmul",
-            ),
+            )),
             // A vector with a chunk axis would be a matrix.
-            OpKind::Matmul if op.input_tensors().any(|t| self.is_vector(program, t)) => fail(
+            OpKind::Matmul if op.input_tensors().any(|t| self.is_vector(program, t)) => Some((
                 "a vector in chunks would be a matrix",
                 "give the operand a second axis of extent 1",
-            ),
+            )),
             // A chunk axis in front would be the one that the index names rows of.
             OpKind::IndexSelect
             | OpKind::TakeAlongAxis
             | OpKind::TorchGather
-            | OpKind::IndexPutAccumulate => fail(
+            | OpKind::IndexPutAccumulate => Some((
                 "its index counts along an axis that a chunk axis would move",
                 "cut an axis that it does not see",
-            ),
-            _ => Ok(()),
+            )),
+            _ => None,
         }
     }
 
-    /// Whether the axis of some operand is no axis of the result, nor contracted, or the other way round.
+    /// True if the axis of some operand is no axis of the result, nor contracted, or the other way round.
     fn gaps(&self, program: &Program, id: OpId, links: &[AxisLink]) -> bool {
         let op = program.op(id);
         let makes = op.input_tensors().next().is_none();
@@ -207,12 +205,11 @@ impl Class {
             // A `full` says its extents; what else makes tensors counts.
             return op.kind != OpKind::Full;
         }
-        let linked = |tensor: TensorId| {
-            let Some(axis) = self.stored(tensor) else { return true };
+        op.all_tensors().any(|tensor| {
+            let Some(axis) = self.stored(tensor) else { return false };
             let at = (tensor, axis);
-            links.iter().any(|l| !l.broadcast && (l.from == at || l.to == at))
-        };
-        op.input_tensors().chain(op.output_tensors()).any(|tensor| !linked(tensor))
+            links.iter().all(|l| l.broadcast || (l.from != at && l.to != at))
+        })
     }
 
     fn cuts_weight(&self, program: &Program, id: OpId) -> bool {
@@ -226,7 +223,7 @@ impl Class {
     }
 }
 
-/// Whether the axis is contracted: one of an operand, and of no stored axis of the result.
+/// True if the axis is contracted: one of an operand, and of no stored axis of the result.
 pub(super) fn contracts(program: &Program, id: OpId, class: &Class) -> bool {
     let op = program.op(id);
     let gemm = matches!(op.kind, OpKind::Matmul | OpKind::Linear);
@@ -234,6 +231,37 @@ pub(super) fn contracts(program: &Program, id: OpId, class: &Class) -> bool {
     gemm && inside && !op.output_tensors().any(|tensor| class.stored(tensor).is_some())
 }
 
-fn refusal(span: Span, message: String, note: &str) -> Box<Diag> {
-    Box::new(Diag::error(codes::CHUNK_TENSOR, span, message).note(note))
+/// Checks that an axis of a tensor, written as `text`, has chunks.
+fn check_axis(
+    program: &Program,
+    tensor: TensorId,
+    axis: &Axis,
+    text: &str,
+    config: ChunkOptions,
+) -> Result<(), Box<Diag>> {
+    let name = program.tensor_name(tensor);
+    let streams = program.domains(tensor).iter().any(|d| d.parallel == ParallelType::Stream);
+    let (message, note) = if axis.parallel.is_device() {
+        let note = "an axis of devices stores one slice a device: cut another axis";
+        (format!("`{text}` of {name} lies across devices"), note)
+    } else if axis.is_broadcast() || axis.expanded.is_some() {
+        let message = format!("`{text}` of {name} is a broadcast, which has nothing to cut");
+        (message, "cut an axis that iterates")
+    } else if config.stream && streams && axis.parallel != ParallelType::Stream {
+        let note = "a tensor has one stream-parallel axis: leave `parallel=stream` out";
+        (format!("{name} has a stream-parallel axis already"), note)
+    } else {
+        return Ok(());
+    };
+    Err(refusal(program, tensor, CHUNK_TENSOR, message, note))
+}
+
+fn refusal(
+    program: &Program,
+    tensor: TensorId,
+    code: &'static str,
+    message: String,
+    note: &str,
+) -> Box<Diag> {
+    Box::new(Diag::error(code, program.tensor_span(tensor), message).note(note))
 }

@@ -1,15 +1,14 @@
 //! Tensors with a chunk axis in the place of those without.
 
-use super::Config;
-use super::class::{Class, contracts};
-use crate::build::{Build, domain_id};
-use crate::reshard::Moved;
+use super::class::{ChunkOptions, Class, contracts};
+use crate::support::builder::{Build, domain_id};
+use crate::support::reshard::{Moved, declare_domains, stored_domains};
 use hostir::analysis::is_standalone;
 use hostir::axes::logical_axes;
 use hostir::ir::OpKind;
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, Expr, ExprId, IterDomain, IterType, MemoryType, Op, OpId,
-    ParallelType, Tensor, TensorId, Value,
+    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, IterDomain, IterType, MemoryType, Op,
+    OpId, ParallelType, TensorId, Value,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -17,21 +16,21 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(super) struct Rewriter<'b, 'e, 'p> {
     build: &'b mut Build<'e, 'p>,
     class: &'b Class,
-    config: Config,
+    config: ChunkOptions,
     /// The tensor with chunks for each tensor of the class: itself where it is declared anew.
     chunked: FxHashMap<TensorId, TensorId>,
     /// Operands with more broadcast axes, by what was added: (before which axis, how many).
     widened: FxHashMap<(TensorId, usize, usize), TensorId>,
     /// Tensors that ops of the body have made so far.
     made: FxHashSet<TensorId>,
-    /// What cuts inputs: before everything else, so that it stands between no two ops of a loop.
+    /// The ops that cut inputs: before everything else, so that they stand between no two ops of a loop.
     head: Vec<OpId>,
     out: Done,
     /// Outputs to fold.
     folds: Vec<(TensorId, TensorId, OpId)>,
 }
 
-/// What is left of a rewriter.
+/// The output of a rewriter.
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) ops: Vec<OpId>,
@@ -41,7 +40,11 @@ pub(super) struct Done {
 }
 
 impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
-    pub(super) fn new(build: &'b mut Build<'e, 'p>, class: &'b Class, config: Config) -> Self {
+    pub(super) fn new(
+        build: &'b mut Build<'e, 'p>,
+        class: &'b Class,
+        config: ChunkOptions,
+    ) -> Self {
         Self {
             build,
             class,
@@ -104,8 +107,8 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
 
     /// The chunks that a permuting op makes are numbered as it permutes.
     fn number_permuted(&mut self, op: &Op) {
-        let chunks = |tensor: &TensorId| self.chunked.values().any(|chunks| chunks == tensor);
-        let result = op.output_tensors().next().filter(chunks);
+        let result = op.output_tensors().next();
+        let result = result.filter(|made| self.chunked.values().any(|chunks| chunks == made));
         if let (Some(result), Some(perm)) = (result, op.ints(AttrKey::Perm)) {
             let order: Vec<usize> = perm.iter().filter_map(|&k| usize::try_from(k).ok()).collect();
             self.build.number_permuted(result, &order);
@@ -118,16 +121,14 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         // Axes of pointwise operands pair by position; products align theirs at the end.
         let positional = op.kind == OpKind::Pointwise;
         let product = op.kind == OpKind::Matmul;
-        let batch = |axes: usize| axes.saturating_sub(2);
-        let most = op.input_tensors().map(|tensor| batch(self.stored_count(tensor))).max();
+        let most = op.input_tensors().map(|tensor| self.batch_axes(tensor)).max();
         for value in &mut op.operands {
             let Value::Tensor(tensor) = *value else { continue };
             let known = self.chunked.get(&tensor).copied();
             *value = Value::Tensor(match self.class.stored(tensor) {
                 Some(_) => {
                     let chunks = known.unwrap_or_else(|| self.unfold(tensor));
-                    let missing =
-                        most.unwrap_or(0).saturating_sub(batch(self.stored_count(tensor)));
+                    let missing = most.unwrap_or(0).saturating_sub(self.batch_axes(tensor));
                     match product && missing > 0 {
                         true => self.widen(chunks, 1, missing),
                         false => chunks,
@@ -139,12 +140,12 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         }
     }
 
-    /// How many axes the value of a tensor of the program had.
-    fn stored_count(&self, tensor: TensorId) -> usize {
+    /// The number of batch axes that the value of a tensor of the program had.
+    fn batch_axes(&self, tensor: TensorId) -> usize {
         let count = logical_axes(self.build.program(), tensor).stored().len();
         let anew =
             self.chunked.get(&tensor) == Some(&tensor) && self.class.stored(tensor).is_some();
-        count - usize::from(anew)
+        (count - usize::from(anew)).saturating_sub(2)
     }
 
     /// A tensor with `count` broadcast axes before axis `at`.
@@ -152,7 +153,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         if let Some(&wide) = self.widened.get(&(tensor, at, count)) {
             return wide;
         }
-        let mut domains = self.stored_domains(tensor);
+        let mut domains = stored_domains(self.build.program(), tensor);
         let one = self.build.int(1);
         let mut flags = vec![false; domains.len()];
         for _ in 0..count {
@@ -171,7 +172,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
 
     /// Cuts an input into chunks.
     fn unfold(&mut self, tensor: TensorId) -> TensorId {
-        let mut domains = self.stored_domains(tensor);
+        let mut domains = stored_domains(self.build.program(), tensor);
         let place = self.place(tensor);
         let [outer, inner] = self.halves(domains[place], ParallelType::Serial);
         domains[place] = inner;
@@ -254,23 +255,15 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
 
     /// Gives a tensor other domains; its axes in their order, but for one at the front.
     fn redeclare(&mut self, tensor: TensorId, domains: &[IterDomain]) {
-        let order = logical_axes(self.build.program(), tensor).axes;
-        let mut start = None;
-        for &domain in domains {
-            let number = self.build.domain_number();
-            let id = self.build.edit.domain(IterDomain { number, ..domain });
-            start.get_or_insert(id.0);
-        }
-        let start = start.unwrap_or(0);
-        let old = self.build.program().tensor(tensor).clone();
+        let program = self.build.program();
+        let axes = logical_axes(program, tensor).axes;
+        let old: Vec<DomainId> =
+            axes.iter().map(|axis| domain_id(program, tensor, axis.printed)).collect();
+        let new = declare_domains(self.build, tensor, domains);
         // Behind the chunk axis come the old ones; of a contracted axis none is left.
-        for (axis, at) in order.iter().zip(start + 1..start + domains.len() as u32) {
-            let from = domain_id(self.build.program(), tensor, axis.printed);
-            self.out.moved.replace(from, hostir::ir::DomainId(at));
-        }
-        let end = start + domains.len() as u32;
-        let new = Tensor { domains_start: start, domains_end: end, axes: None, ..old };
-        self.build.edit.set_tensor(tensor, new);
+        old.into_iter().zip(new.into_iter().skip(1)).for_each(|(old, new)| {
+            self.out.moved.replace(old, new);
+        });
     }
 
     /// Puts the chunks of an output together.
@@ -278,7 +271,8 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         let place = self.place(tensor);
         let mut whole = chunks;
         if place > 0 {
-            let mut order: Vec<usize> = (1..self.stored_domains(chunks).len()).collect();
+            let mut order: Vec<usize> =
+                (1..stored_domains(self.build.program(), chunks).len()).collect();
             order.insert(place, 0);
             let (back, permute) = self.permuted(tensor, chunks, &order);
             self.out.ops.push(permute);
@@ -302,7 +296,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
 
     /// A product along chunks of the contracted axis: one for each chunk, and their sum.
     fn partial_products(&mut self, id: OpId, mut op: Op, result: TensorId, parallel: ParallelType) {
-        let rest = self.stored_domains(result);
+        let rest = stored_domains(self.build.program(), result);
         let contracted = self.class.cut(result).is_some();
         let (factor, inner) = (self.build.int(self.config.factor), self.inner());
         let mut domains = vec![plain(IterType::Iteration, parallel, factor)];
@@ -331,17 +325,9 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
         stored.iter().position(|&k| Some(k) == axis).unwrap_or(0)
     }
 
-    /// The stored domains of a tensor in logical order.
-    fn stored_domains(&self, tensor: TensorId) -> Vec<IterDomain> {
-        let program = self.build.program();
-        let axes = logical_axes(program, tensor).axes;
-        let stored = axes.iter().filter(|axis| !axis.is_reduction());
-        stored.map(|axis| program.domains(tensor)[axis.printed as usize]).collect()
-    }
-
     /// A permutation and its result: `order[k]` is the place of its k-th axis in `domains`, the operand's.
     fn permuted(&mut self, like: TensorId, operand: TensorId, order: &[usize]) -> (TensorId, OpId) {
-        let domains = self.stored_domains(operand);
+        let domains = stored_domains(self.build.program(), operand);
         let printed: Vec<IterDomain> = order
             .iter()
             .map(|&k| IterDomain { parallel: unstreamed(&domains[k]), ..domains[k] })
@@ -413,7 +399,7 @@ impl<'b, 'e, 'p> Rewriter<'b, 'e, 'p> {
     }
 }
 
-/// What an axis is spread over, streams left out.
+/// The parallel type of an axis, streams left out.
 fn unstreamed(domain: &IterDomain) -> ParallelType {
     match domain.parallel {
         ParallelType::Stream => ParallelType::Serial,

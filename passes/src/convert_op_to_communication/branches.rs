@@ -4,12 +4,14 @@
 //! become one only if the rank decides the same for all members.
 
 use super::table::Decision;
-use crate::codes;
-use crate::fold;
+use crate::support::fold;
 use hostir::diag::Diag;
 use hostir::ir::Definitions;
 use hostir::ir::{AttrKey, BlockId, Expr, ExprId, OpId, Program, Symbol, UnaryOp};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// convert-op-to-communication: a branch that not all devices of a communication take.
+const CONVERT_BRANCH: &str = "H0395";
 
 /// The branches and loops around ops that depend on the rank.
 #[derive(Default)]
@@ -32,17 +34,16 @@ impl Branches {
     /// The error for an op that only some members of a team would reach.
     pub(super) fn refuse(&self, program: &Program, id: OpId, decision: &Decision) -> Option<Diag> {
         let around = self.around.get(&id)?;
-        let splits = |control: &&OpId| {
-            decision.posts.iter().any(|post| !same_for_all(program, **control, &post.team))
-        };
-        let control = *around.iter().find(splits)?;
+        let control = *around.iter().find(|&&control| {
+            decision.posts.iter().any(|post| !same_for_all(program, control, &post.team))
+        })?;
         let name = hostir::ir::name_of(program, id);
         let message = format!(
             "this `{name}` needs all devices of {}, but the rank decides which of them come here",
             program.tensor_name(decision.output)
         );
         let note = "take the op out of the branch or loop, or give its tensors a mesh of the ranks that come here";
-        let diag = Diag::error(codes::CONVERT_BRANCH, program.op_span(id), message);
+        let diag = Diag::error(CONVERT_BRANCH, program.op_span(id), message);
         Some(diag.label(program.op_span(control), "depends on the rank").note(note))
     }
 }
@@ -83,13 +84,12 @@ impl Walk<'_> {
 
     fn depends(&self, expr: ExprId) -> bool {
         let mut found = false;
-        let mut visit = |name| found |= self.names.contains(&name);
-        self.definitions.names(self.program, expr, &mut visit);
+        self.definitions.names(self.program, expr, &mut |name| found |= self.names.contains(&name));
         found
     }
 }
 
-/// What decides whether and how often the blocks of an op run; of an op without blocks, its scalars.
+/// The scalars that decide how often the blocks of an op run; of an op without blocks, its scalars.
 fn scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
     let op = program.op(id);
     let bounds = [AttrKey::Start, AttrKey::Stop, AttrKey::Step].map(|key| op.expr(key));
@@ -99,13 +99,14 @@ fn scalars(program: &Program, id: OpId) -> impl Iterator<Item = ExprId> + '_ {
     operands.chain(bounds.into_iter().flatten()).chain(extent)
 }
 
-/// Whether a branch or loop does the same on all ranks of a team, as far as can be told.
+/// True if a branch or loop surely does the same on all ranks of a team.
 fn same_for_all(program: &Program, control: OpId, team: &[u32]) -> bool {
     let Some((&first, rest)) = team.split_first() else { return true };
     scalars(program, control).all(|expr| {
-        let of = |rank: u32| value(program, expr, rank);
         rest.is_empty()
-            || of(first).is_some_and(|first| rest.iter().all(|&r| of(r).as_ref() == Some(&first)))
+            || value(program, expr, first).is_some_and(|first| {
+                rest.iter().all(|&rank| value(program, expr, rank).as_ref() == Some(&first))
+            })
     })
 }
 

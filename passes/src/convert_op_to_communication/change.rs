@@ -1,6 +1,7 @@
 //! What an op changes about the sharding of its operand.
 
-use hostir::axes::{Axes, Axis, logical_axes};
+use crate::support::reshard::strided_over;
+use hostir::axes::{Axes, logical_axes};
 use hostir::ir::AxisLink;
 use hostir::ir::{AttrKey, IterDomain, OpId, ParallelType, Program, TensorId};
 use rustc_hash::FxHashMap;
@@ -15,7 +16,7 @@ pub(super) struct Change {
     pub(super) sharded: (TensorId, u32),
     /// The same axis of the other side; `None` where nothing is known about it.
     pub(super) whole: Option<(TensorId, u32)>,
-    /// Whether the result has it.
+    /// True if the result has it.
     pub(super) gained: bool,
 }
 
@@ -28,7 +29,9 @@ pub(super) fn changes(
 ) -> SmallVec<[Change; 2]> {
     let (from, to) = (logical_axes(program, input), logical_axes(program, output));
     if from.split || to.split {
-        return changed_types((input, &from), (output, &to));
+        let mut found = own_types(input, &from, &to, false);
+        found.extend(own_types(output, &to, &from, true));
+        return found;
     }
     let mut found = SmallVec::new();
     for link in links(program, op) {
@@ -55,24 +58,16 @@ pub(super) fn links(program: &Program, op: OpId) -> Vec<AxisLink> {
     links
 }
 
-/// Of tensors made by splits only the device types of their loops are known.
-fn changed_types(
-    (input, from): (TensorId, &Axes),
-    (output, to): (TensorId, &Axes),
-) -> SmallVec<[Change; 2]> {
-    let has =
-        |axes: &Axes, device| axes.axes.iter().any(|axis: &Axis| axis.device() == Some(device));
-    let one_sided = |tensor: TensorId, axes: &Axes, other: &Axes, gained: bool| {
-        let mut found: SmallVec<[Change; 2]> = SmallVec::new();
-        for (axis, k) in axes.axes.iter().zip(0..) {
-            if let Some(device) = axis.device().filter(|&device| !has(other, device)) {
-                found.push(Change { device, sharded: (tensor, k), whole: None, gained });
-            }
-        }
-        found
-    };
-    let mut found = one_sided(input, from, to, false);
-    found.extend(one_sided(output, to, from, true));
+/// The changes by device types that only one side has: of tensors made by splits no more is known than the device
+/// types of their loops.
+fn own_types(tensor: TensorId, axes: &Axes, other: &Axes, gained: bool) -> SmallVec<[Change; 2]> {
+    let mut found = SmallVec::new();
+    for (axis, k) in axes.axes.iter().zip(0..) {
+        let device = axis.device();
+        let device = device.filter(|_| other.axes.iter().all(|axis| axis.device() != device));
+        let sharded = (tensor, k);
+        found.extend(device.map(|device| Change { device, sharded, whole: None, gained }));
+    }
     found
 }
 
@@ -83,15 +78,14 @@ pub(super) fn outer_axis(program: &Program, tensor: TensorId, axis: u32) -> Opti
     let domains = program.domains(tensor);
     let printed = axes.axes.get(axis as usize)?.printed;
     let before = domains.get(..printed as usize).unwrap_or_default();
-    let takes_room = |domain: &&IterDomain| {
-        !(domain.parallel.is_device() || domain.is_reduction() || domain.is_broadcast())
-    };
-    let outer = before.iter().find(takes_room);
-    let in_memory = || {
-        let inside = axes.axes.iter().take(axis as usize);
-        inside.filter_map(|axis| domains.get(axis.printed as usize)).find(takes_room)
-    };
-    outer.or_else(in_memory).copied()
+    let in_memory = axes.axes.iter().take(axis as usize);
+    let in_memory = in_memory.filter_map(|axis| domains.get(axis.printed as usize));
+    let mut outer = before.iter().chain(in_memory);
+    outer
+        .find(|domain| {
+            !(domain.parallel.is_device() || domain.is_reduction() || domain.is_broadcast())
+        })
+        .copied()
 }
 
 /// The select, with the axis outside of the selected one, that makes a slice more than one range of
@@ -109,12 +103,7 @@ pub(super) fn strided(
         let printed =
             op.domain(AttrKey::Axis)?.0.checked_sub(program.tensor(source).domains_start)?;
         let axis = logical_axes(program, source).of_printed(printed)?;
-        let outside = logical_axes(program, source);
-        let outer = outside.axes.iter().take(axis as usize).find(|axis| {
-            let one = program.exprs().as_int(axis.extent) == Some(1);
-            !(one || axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
-        });
-        if let Some(outer) = outer {
+        if let Some(outer) = strided_over(program, &logical_axes(program, source).axes, axis) {
             return Some((id, *program.domains(source).get(outer.printed as usize)?));
         }
         slice = source;

@@ -5,12 +5,12 @@
 //! has to say what those are: their slices and allocations stay too, and an op that would have computed
 //! one becomes an allocation, which does nothing on a rank outside of the tensor's mesh.
 
-use crate::build::Build;
+use crate::support::builder::Build;
 use hostir::ir::{AttrKey, BlockId, OpId, Program, TensorId, Value};
 use hostir::ir::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What becomes of the ops of a program for one rank.
+/// The ops of a program that stay for one rank.
 struct Filter {
     kept: FxHashSet<OpId>,
     /// Tensors that the text has to say something about.
@@ -56,7 +56,7 @@ impl Filter {
     fn keep(&mut self, program: &Program, id: OpId) {
         let op = program.op(id);
         self.kept.insert(id);
-        self.named.extend(op.input_tensors().chain(op.output_tensors()));
+        self.named.extend(op.all_tensors());
     }
 }
 
@@ -74,9 +74,10 @@ fn is_involved(program: &Program, posts: &FxHashMap<u32, OpId>, id: OpId, rank: 
             op.ints(AttrKey::Team).unwrap_or_default().contains(&i64::from(rank))
         }
         _ => {
-            let mut tensors = op.input_tensors().chain(op.output_tensors()).peekable();
-            let holds = |tensor| program.tensor_mesh(tensor).is_none_or(|mesh| mesh.contains(rank));
-            tensors.peek().is_none() || tensors.any(holds)
+            let mut tensors = op.all_tensors().peekable();
+            tensors.peek().is_none()
+                || tensors
+                    .any(|tensor| program.tensor_mesh(tensor).is_none_or(|m| m.contains(rank)))
         }
     }
 }

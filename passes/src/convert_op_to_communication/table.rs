@@ -1,7 +1,6 @@
 //! Which communications an op becomes: nvFuser's decision table.
 
 use super::change::{Change, changes, links, outer_axis};
-use crate::codes;
 use hostir::analysis::sharding;
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
@@ -10,7 +9,30 @@ use hostir::ir::{OpKind, name_of};
 use hostir::ir::{domain_text, expr_text, mesh_text};
 use hostir::plan::starts_from_identity;
 
-/// What an op becomes.
+/// convert-op-to-communication: an op with several operands that needs data of other devices.
+const CONVERT_OPERANDS: &str = "H0340";
+/// convert-op-to-communication: an op that is neither a copy nor a reduction.
+const CONVERT_OP: &str = "H0341";
+/// convert-op-to-communication: a gathered or scattered axis that is not the outermost one.
+pub(super) const CONVERT_INNER: &str = "H0342";
+/// convert-op-to-communication: more than one axis changes its sharding.
+const CONVERT_AXES: &str = "H0343";
+/// convert-op-to-communication: what is reduced is not exactly one sharded axis.
+const CONVERT_REDUCED: &str = "H0344";
+/// convert-op-to-communication: a ReduceScatter between different meshes.
+const CONVERT_MESHES: &str = "H0345";
+/// convert-op-to-communication: a mesh of several dimensions where one is needed.
+const CONVERT_DIMENSIONS: &str = "H0346";
+/// convert-op-to-communication: devices that do not pair off.
+const CONVERT_SIZES: &str = "H0348";
+/// convert-op-to-communication: a reduce operation that communications do not have.
+const CONVERT_RED_OP: &str = "H0349";
+/// convert-op-to-communication: a reduction across devices that starts from a value.
+const CONVERT_INITIAL: &str = "H0240";
+/// convert-op-to-communication: a tensor without a mesh where the other side has one.
+const CONVERT_NO_MESH: &str = "H0350";
+
+/// The communications that an op becomes.
 #[derive(Debug)]
 pub(super) struct Decision {
     /// `Allgather`.
@@ -21,7 +43,7 @@ pub(super) struct Decision {
     pub(super) output: TensorId,
     /// In the order they are posted.
     pub(super) posts: Vec<Post>,
-    /// Whether each rank takes part in exactly one of the posts: one a row of the mesh.
+    /// True if each rank takes part in exactly one of the posts: one a row of the mesh.
     pub(super) rows: bool,
 }
 
@@ -56,7 +78,7 @@ pub(super) fn decide(program: &Program, id: OpId) -> Found<Decision> {
         OpKind::Set => question.set(),
         OpKind::Reduction => question.reduction(),
         _ => Err(question.error(
-            codes::CONVERT_OP,
+            CONVERT_OP,
             format!(
                 "`{}` needs data of other devices; only `Set` and `reduction` can become communications",
                 name_of(program, id)
@@ -80,7 +102,7 @@ fn single_tensors(program: &Program, id: OpId) -> Found<(TensorId, TensorId)> {
         op.operands.len()
     );
     let note = "move the data of each operand with a `Set` before it: --pass=insert-reshardings";
-    Err(Box::new(Diag::error(codes::CONVERT_OPERANDS, program.op_span(id), message).note(note)))
+    Err(Box::new(Diag::error(CONVERT_OPERANDS, program.op_span(id), message).note(note)))
 }
 
 fn mesh(program: &Program, id: OpId, tensor: TensorId) -> Found<&Mesh> {
@@ -90,7 +112,7 @@ fn mesh(program: &Program, id: OpId, tensor: TensorId) -> Found<&Mesh> {
             program.tensor_name(tensor)
         );
         let note = "give both tensors a mesh: `(DeviceMesh{0 1})` behind the domains";
-        Box::new(Diag::error(codes::CONVERT_NO_MESH, program.op_span(id), message).note(note))
+        Box::new(Diag::error(CONVERT_NO_MESH, program.op_span(id), message).note(note))
     })
 }
 
@@ -164,7 +186,7 @@ impl Question<'_> {
             expr_text(self.program, initial)
         );
         let note = "join the value with the result in an op of its own: --pass=insert-reshardings";
-        Err(self.error(codes::CONVERT_INITIAL, message, note))
+        Err(self.error(CONVERT_INITIAL, message, note))
     }
 
     fn also_gathers(&self, lost: Change) -> Box<Diag> {
@@ -177,7 +199,7 @@ impl Question<'_> {
         );
         let note =
             "keep the axis sharded in the result, and gather it with a `Set` after the reduction";
-        self.error(codes::CONVERT_AXES, message, note)
+        self.error(CONVERT_AXES, message, note)
     }
 
     /// The one axis that changes its device type, if there is one. It must be the outermost one.
@@ -191,7 +213,7 @@ impl Question<'_> {
                 self.program.tensor_name(self.output)
             );
             let note = "replicate the tensor with one `Set` and shard the result with another";
-            return Err(self.error(codes::CONVERT_AXES, message, note));
+            return Err(self.error(CONVERT_AXES, message, note));
         }
         let Some(change) = found.first().copied() else { return Ok(None) };
         for (tensor, axis) in std::iter::once(change.sharded).chain(change.whole) {
@@ -212,7 +234,7 @@ impl Question<'_> {
         let note = "permute the axis to the front, move the data, and permute back: \
                     --pass=reorder-sharded-axis; or spread the outer axis over streams: \
                     --pass=stream-parallel-type";
-        self.error(codes::CONVERT_INNER, message, note)
+        self.error(CONVERT_INNER, message, note)
     }
 
     /// The device type of the one axis that a reduction reduces.
@@ -226,7 +248,7 @@ impl Question<'_> {
                 format!("the reduction needs data of other devices and reduces {reduced} axes");
             let note =
                 "reduce what a device holds by itself first, and the sharded axis in a second op";
-            return Err(self.error(codes::CONVERT_REDUCED, message, note));
+            return Err(self.error(CONVERT_REDUCED, message, note));
         }
         let links = links(self.program, self.id);
         let link = links.iter().find(|link| to.axes[link.to.1 as usize].is_reduction());
@@ -246,7 +268,7 @@ impl Question<'_> {
             let message = format!("the reduced axis of {name} is not sharded");
             let note = "insert a `Set` before the reduction that shards the axis, or one after it \
                         that moves the result: --pass=insert-reshardings";
-            self.error(codes::CONVERT_REDUCED, message, note)
+            self.error(CONVERT_REDUCED, message, note)
         })
     }
 
@@ -265,7 +287,7 @@ impl Question<'_> {
                 let message = format!("communications cannot reduce with `{word}`");
                 let note = "they have add, mul, min, max, bitwise_and, bitwise_or and bitwise_xor; \
                             gather the operand with a `Set` and reduce it on each device";
-                return Err(self.error(codes::CONVERT_RED_OP, message, note));
+                return Err(self.error(CONVERT_RED_OP, message, note));
             }
         })
     }
@@ -302,7 +324,7 @@ impl Question<'_> {
                 self.mesh_text(self.input)
             );
             let note = "insert a `Set` before or after the reduction that moves to the other mesh";
-            return Err(self.error(codes::CONVERT_MESHES, message, note));
+            return Err(self.error(CONVERT_MESHES, message, note));
         }
         if let Some(change) = change.filter(|change| change.device != device) {
             let message = format!(
@@ -311,7 +333,7 @@ impl Question<'_> {
                 change.device.name()
             );
             let note = "reduce with one op and shard the result with a `Set`";
-            return Err(self.error(codes::CONVERT_AXES, message, note));
+            return Err(self.error(CONVERT_AXES, message, note));
         }
         Ok(self.rows("ReduceScatter", red_op, device))
     }
@@ -354,7 +376,7 @@ impl Question<'_> {
                 receivers.len()
             );
             let note = "use meshes of one size, or replicate the tensor in between with a `Set`";
-            return Err(self.error(codes::CONVERT_SIZES, message, note));
+            return Err(self.error(CONVERT_SIZES, message, note));
         }
         let pair = |(&from, &to): (&u32, &u32)| {
             let team = if from == to { vec![from] } else { vec![from, to] };
@@ -381,7 +403,7 @@ impl Question<'_> {
                 );
                 let note =
                     "gather and reduce within the mesh first, or write the mesh with one dimension";
-                return Err(self.error(codes::CONVERT_DIMENSIONS, message, note));
+                return Err(self.error(CONVERT_DIMENSIONS, message, note));
             }
         }
         Ok(())
@@ -403,10 +425,11 @@ fn rows(mesh: &Mesh, device: ParallelType) -> Vec<Vec<u32>> {
     let extents = mesh.shape.iter().rev().map(|&extent| extent as usize);
     let step: usize = extents.clone().take(inside).product();
     let length = extents.clone().nth(inside).unwrap_or(1).max(1);
-    let first = |&at: &usize| (at / step).is_multiple_of(length);
-    let starts = (0..mesh.devices.len()).filter(first);
-    let row = |start: usize| {
-        (0..length).filter_map(|k| mesh.devices.get(start + k * step).copied()).collect()
-    };
-    starts.map(row).collect()
+    let starts = (0..mesh.devices.len()).filter(|at| (at / step).is_multiple_of(length));
+    starts
+        .map(|start| {
+            let row = (0..length).map(|k| start + k * step);
+            row.filter_map(|at| mesh.devices.get(at).copied()).collect()
+        })
+        .collect()
 }

@@ -1,15 +1,14 @@
 //! Products that are contracted across devices.
 
-use crate::build::{Build, domain_id};
-use crate::reshard::{
-    Links, Moved, axes_with_domains, local_tensor, refuse_mixed_meshes, refuse_splits,
+use crate::support::builder::{Build, domain_id};
+use crate::support::reshard::{
+    Links, Moved, declare_domains, local_tensor, refuse_mixed_meshes, refuse_splits, stored_axes,
+    stored_domains,
 };
 use hostir::analysis::is_resharding;
 use hostir::axes::logical_axes;
 use hostir::ir::OpKind;
-use hostir::ir::{
-    DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, Tensor, TensorId,
-};
+use hostir::ir::{DomainId, IterDomain, IterType, Op, OpId, ParallelType, Program, TensorId};
 
 /// A product whose contracted axis lies across devices.
 pub(super) struct Product {
@@ -19,7 +18,7 @@ pub(super) struct Product {
     result: TensorId,
     /// The contracted axis of `a`.
     axis: IterDomain,
-    /// Whether `b` is `[.., N, K]`, not `[.., K, N]`.
+    /// True if `b` is `[.., N, K]`, not `[.., K, N]`.
     transposed: bool,
 }
 
@@ -41,31 +40,21 @@ pub(super) fn contracted(program: &Program, id: OpId) -> Option<Product> {
     let mut operands = op.input_tensors();
     let (a, b, bias) = (operands.next()?, operands.next()?, operands.next());
     let result = op.output_tensors().next()?;
-    let count = |tensor: TensorId| logical_axes(program, tensor).stored().len();
-    if a == b || count(a) < 2 || count(b) < 2 || (transposed && count(b) > 2) {
+    let [of_a, of_b] = [a, b].map(|tensor| logical_axes(program, tensor).stored().len());
+    if a == b || of_a < 2 || of_b < 2 || (transposed && of_b > 2) {
         return None;
     }
     if program.tensor(a).mesh != program.tensor(b).mesh {
         return None;
     }
     let links = Links::of(program, id);
-    let stored = stored(program, a);
+    let stored = stored_axes(program, a);
     let &(k, axis) = stored.last()?;
     let other = links.across(a, k, b)?;
     let (mine, theirs) =
         (logical_axes(program, a).axes[k as usize], logical_axes(program, b).axes[other as usize]);
     let across = mine.device().is_some() && mine.device() == theirs.device();
     across.then_some(Product { a, b, bias, result, axis, transposed })
-}
-
-/// Logical position and domain of each stored axis.
-fn stored(program: &Program, tensor: TensorId) -> Vec<(u32, IterDomain)> {
-    let axes = (0..).zip(axes_with_domains(program, tensor));
-    axes.filter(|(_, (axis, _))| !axis.is_reduction()).map(|(k, (_, domain))| (k, domain)).collect()
-}
-
-fn domains(program: &Program, tensor: TensorId) -> Vec<IterDomain> {
-    stored(program, tensor).into_iter().map(|(_, domain)| domain).collect()
 }
 
 /// The product of each device's part, its sum over devices, and the bias.
@@ -77,8 +66,9 @@ pub(super) fn decompose(
     out: &mut Vec<OpId>,
 ) {
     let program = build.program();
-    let rank = stored(program, product.result).len();
-    let (of_a, of_b) = (stored(program, product.a).len(), stored(program, product.b).len());
+    let rank = stored_axes(program, product.result).len();
+    let (of_a, of_b) =
+        (stored_axes(program, product.a).len(), stored_axes(program, product.b).len());
     // Where the contracted axis stands among those of the product.
     let place = if product.transposed { rank } else { rank - 1 };
     let missing = rank + 1;
@@ -96,7 +86,7 @@ pub(super) fn decompose(
     out.push(build.pointwise("*", parts, [a.0, b.0]));
     let reduced =
         IterDomain { iter: IterType::Reduction, parallel: ParallelType::Serial, ..product.axis };
-    let mut sums = domains(build.program(), product.result);
+    let mut sums = stored_domains(build.program(), product.result);
     sums.insert(place, reduced);
     match product.bias {
         None => {
@@ -109,7 +99,7 @@ pub(super) fn decompose(
             out.push(build.sum(sum, parts));
             let wide = widen_front(build, bias, rank - 1);
             out.extend(wide.1);
-            let kept = domains(build.program(), product.result);
+            let kept = stored_domains(build.program(), product.result);
             redeclare(build, moved, product.result, &kept);
             out.push(build.pointwise("+", product.result, [sum, wide.0]));
         }
@@ -122,12 +112,11 @@ fn parts(build: &mut Build<'_, '_>, id: OpId, product: &Product, place: usize) -
     let program = build.program();
     let links = Links::of(program, id);
     let mut list = Vec::new();
-    for (k, domain) in stored(program, product.result) {
-        let of = |tensor: TensorId| {
+    for (k, domain) in stored_axes(program, product.result) {
+        let device = [product.a, product.b].into_iter().find_map(|tensor| {
             let at = links.across(product.result, k, tensor)?;
             logical_axes(program, tensor).axes.get(at as usize)?.device()
-        };
-        let device = of(product.a).or(of(product.b));
+        });
         let stream = (domain.parallel == ParallelType::Stream).then_some(ParallelType::Stream);
         let parallel = device.or(stream).unwrap_or(ParallelType::Serial);
         list.push(IterDomain { parallel, rfactor: false, ..domain });
@@ -146,7 +135,7 @@ fn widen(
     if places.is_empty() {
         return (tensor, None);
     }
-    let mut list = domains(build.program(), tensor);
+    let mut list = stored_domains(build.program(), tensor);
     let mut flags = vec![false; list.len()];
     let one = build.int(1);
     for &at in places.iter().rev() {
@@ -201,21 +190,7 @@ fn redeclare(build: &mut Build<'_, '_>, moved: &mut Moved, tensor: TensorId, lis
         .filter(|axis| !axis.is_reduction())
         .map(|axis| domain_id(program, tensor, axis.printed))
         .collect();
-    let mut kept = old.into_iter();
-    let mut start = None;
-    for &domain in list {
-        let number = build.domain_number();
-        let id = build.edit.domain(IterDomain { number, ..domain });
-        start.get_or_insert(id.0);
-        if !domain.is_reduction()
-            && let Some(old) = kept.next()
-        {
-            moved.replace(old, id);
-        }
-    }
-    let declaration = build.program().tensor(tensor).clone();
-    let domains_start = start.unwrap_or(0);
-    let domains_end = domains_start + list.len() as u32;
-    let axes = None;
-    build.edit.set_tensor(tensor, Tensor { domains_start, domains_end, axes, ..declaration });
+    let new = declare_domains(build, tensor, list).into_iter().zip(list);
+    let stored = new.filter(|(_, domain)| !domain.is_reduction()).map(|(id, _)| id);
+    old.into_iter().zip(stored).for_each(|(old, new)| moved.replace(old, new));
 }

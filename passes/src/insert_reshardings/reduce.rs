@@ -1,8 +1,8 @@
 //! Reductions of several axes, one step after the other.
 
-use crate::build::Build;
-use crate::reshard::{Links, Moved, axes_with_domains, local_tensor};
-use hostir::axes::{Axis, logical_axes};
+use crate::support::builder::Build;
+use crate::support::reshard::{Links, Moved, axes_with_domains, local_tensor};
+use hostir::axes::logical_axes;
 use hostir::ir::OpKind;
 use hostir::ir::{
     AttrKey, AttrValue, ExprId, IterDomain, IterType, MeshId, Op, OpId, ParallelType, Program,
@@ -38,7 +38,7 @@ pub(super) fn steps(program: &Program, id: OpId) -> Option<Vec<Vec<u32>>> {
     Some(across)
 }
 
-/// Whether a reduction starts from a value that changes its result: a step behind the others has to bring it
+/// True if a reduction starts from a value that changes its result: a step behind the others has to bring it
 /// in, once and not on every device.
 pub(super) fn starts_elsewhere(program: &Program, id: OpId) -> bool {
     matches!(starts_from_identity(program, id), Some((_, false)))
@@ -96,10 +96,9 @@ pub(super) fn split(build: &mut Build<'_, '_>, moved: &mut Moved, id: OpId, out:
 /// step only.
 fn unjoined(build: &mut Build<'_, '_>, result: TensorId, reduced: &[u32]) -> TensorId {
     let axes = axes_with_domains(build.program(), result);
-    let stays = |k: u32, axis: &Axis| !axis.is_reduction() || reduced.contains(&k);
     let domains: Vec<IterDomain> = (0..)
         .zip(axes)
-        .filter(|(k, (axis, _))| stays(*k, axis))
+        .filter(|(k, (axis, _))| !axis.is_reduction() || reduced.contains(k))
         .map(|(_, (_, domain))| domain)
         .collect();
     let mesh = build.program().tensor(result).mesh;
@@ -145,12 +144,8 @@ fn take_initial(
 }
 
 fn rewire(op: &mut Op, from: TensorId, operand: TensorId, result: TensorId) {
-    for value in op.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
-        *value = Value::Tensor(from);
-    }
-    for value in &mut op.results {
-        *value = Value::Tensor(result);
-    }
+    op.replace_operand(operand, from);
+    op.set_result(result);
 }
 
 /// The operand's stored axes without those in `gone`, those in `reduced` reduced.
@@ -208,12 +203,11 @@ pub(super) fn drop_reduced(
     is_gone: &dyn Fn(u32) -> bool,
 ) {
     let axes = logical_axes(build.program(), tensor);
-    let gone = |printed: &u32| {
-        let axis = axes.of_printed(*printed);
-        axis.is_some_and(|k| axes.axes[k as usize].is_reduction() && is_gone(k))
-    };
-    let places = 0..build.program().domains(tensor).len() as u32;
-    let order: Vec<u32> = places.filter(|printed| !gone(printed)).collect();
+    let mut order: Vec<u32> = (0..build.program().domains(tensor).len() as u32).collect();
+    order.retain(|&printed| {
+        let axis = axes.of_printed(printed);
+        axis.is_none_or(|k| !axes.axes[k as usize].is_reduction() || !is_gone(k))
+    });
     if order.len() < axes.axes.len() {
         moved.redeclare(build, tensor, &order, &|_, domain| domain);
     }

@@ -4,18 +4,19 @@
 //! is in the axis's class. A class counts devices if one of its axes lies across them, if `rank` picks its
 //! slices, or if a loop's index is a peer, a root, or compared with what is one.
 
-use super::Devices;
-use super::uses::{Kind, Use, Walked};
+use super::uses::{Devices, Kind, Use, Walked};
 use hostir::axes::logical_axes;
 use hostir::ir::scalar_names::parts;
-use hostir::ir::{AttrKey, BinaryOp, Expr, ExprId, ParallelType, Program, Symbol, TensorId};
+use hostir::ir::{
+    AttrKey, BinaryOp, Expr, ExprId, ParallelType, Partition, Program, Symbol, TensorId,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Classes of axes and loops.
 pub(super) struct Classes {
     /// The first axis of each tensor; then the loops.
     starts: Vec<u32>,
-    parents: Vec<u32>,
+    partition: Partition,
     /// By node; holds for roots.
     device: Vec<bool>,
     /// By loop: whether some axis or device says what it runs over.
@@ -35,7 +36,7 @@ impl Classes {
         let known = ["rank", "deviceIdx.x"].iter().filter_map(|name| program.names().find(name));
         let mut classes = Self {
             starts,
-            parents: (0..nodes as u32).collect(),
+            partition: Partition::of_singletons(nodes),
             device: vec![false; nodes],
             tied: vec![false; walked.loops.len()],
             names: known.collect(),
@@ -43,7 +44,7 @@ impl Classes {
         classes.declared(program, walked);
         classes.linked(program, walked);
         classes.loop_domains(program, walked);
-        classes.flatten();
+        classes.partition.flatten();
         while walked.uses.iter().fold(false, |any, one| classes.learn(program, one, devices) | any)
         {
         }
@@ -58,18 +59,15 @@ impl Classes {
     pub(super) fn looped(&self, number: u32) -> u32 {
         self.starts[self.starts.len() - 1] + number
     }
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn len(&self) -> usize {
-        self.parents.len()
+        self.partition.element_count()
     }
     /// The class of a node.
-    pub(super) fn root(&self, mut node: u32) -> u32 {
-        while self.parents[node as usize] != node {
-            node = self.parents[node as usize];
-        }
-        node
+    pub(super) fn root(&self, node: u32) -> u32 {
+        self.partition.class_of(node)
     }
-    /// Whether a node counts devices.
+    /// True if a node counts devices.
     pub(super) fn counts_devices(&self, node: u32) -> bool {
         self.device[self.root(node) as usize]
     }
@@ -77,7 +75,7 @@ impl Classes {
     pub(super) fn is_tied(&self, number: u32) -> bool {
         self.tied[number as usize] || self.counts_devices(self.looped(number))
     }
-    /// Whether a scalar is computed from device numbers.
+    /// True if a scalar is computed from device numbers.
     pub(super) fn of_devices(&self, program: &Program, one: &Use, expr: ExprId) -> bool {
         match program.expr(expr) {
             Expr::Name(name) => match one.loop_of(*name) {
@@ -229,30 +227,11 @@ impl Classes {
     }
 
     fn join(&mut self, a: u32, b: u32) -> bool {
-        let (a, b) = (self.find(a), self.find(b));
-        if a == b {
-            return false;
+        let joined = self.partition.join_classes(a, b);
+        if let Some((kept, gone)) = joined {
+            self.device[kept as usize] |= self.device[gone as usize];
         }
-        let (root, child) = (a.min(b) as usize, a.max(b) as usize);
-        self.parents[child] = root as u32;
-        self.device[root] |= self.device[child];
-        true
-    }
-
-    /// Makes every node know its root, so that look-ups are short.
-    fn flatten(&mut self) {
-        for node in 0..self.parents.len() as u32 {
-            self.parents[node as usize] = self.find(node);
-        }
-    }
-
-    fn find(&mut self, mut node: u32) -> u32 {
-        while self.parents[node as usize] != node {
-            let up = self.parents[self.parents[node as usize] as usize];
-            self.parents[node as usize] = up;
-            node = up;
-        }
-        node
+        joined.is_some()
     }
 }
 

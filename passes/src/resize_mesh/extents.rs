@@ -1,23 +1,23 @@
 //! What every extent becomes.
 //!
 //! Classes that count devices get the new number. Extents of inputs stay. What a view makes of axes that
-//! change follows, so that it holds as many elements as its operand ([`views`]).
-
-mod views;
+//! change follows, so that it holds as many elements as its operand (`views`).
 
 use super::classes::Classes;
-use super::uses::Walked;
-use super::{Devices, span_of};
-use crate::codes;
+use super::sizes::{RESIZE_EXTENT, Sizes, count};
+use super::uses::{Devices, Walked};
+use super::views;
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
-use hostir::ir::scalar_names::parts;
 use hostir::ir::{
     AttrKey, AttrValue, DomainId, Expr, ExprId, IterDomain, OpId, ParallelType, Program, TensorId,
 };
 use hostir::ir::{AxisLink, Effect, OpKind};
 use hostir::ir::{domain_text, expr_text};
+
+/// resize-mesh: a constant that may or may not stand for the number of devices.
+pub(super) const RESIZE_CONSTANT: &str = "H0384";
 
 /// One extent that changes.
 pub(super) enum Change {
@@ -29,125 +29,66 @@ pub(super) enum Change {
     Attr { op: OpId, key: AttrKey, value: AttrValue },
 }
 
-/// The extents of classes, by root.
-pub(super) struct Sizes<'a> {
+/// Finds what the extents of all classes become.
+///
+/// # Errors
+/// Reports every view and every other op whose axes cannot follow the number of devices.
+pub(super) fn solve<'a>(
+    program: &Program,
+    walked: &Walked,
     classes: &'a Classes,
     devices: Devices,
-    /// The literal extent in the program.
-    old: Vec<Option<i64>>,
-    /// The extent from now on, where it is known.
-    new: Vec<Option<i64>>,
-    /// Whether an extent with the number of devices in it follows that.
-    follows: Vec<bool>,
+) -> Result<Sizes<'a>, Diags> {
+    let mut sizes = Sizes::of_literals(program, walked, classes, devices);
+    let mut diags = Diags::default();
+    for &op in &walked.ops {
+        let mut links = Vec::new();
+        program.op(op).kind.spec().axes(program, op, &mut links);
+        // A view is the one op that keeps the number of elements of axes that it does not link.
+        let checked = match program.op(op).kind {
+            OpKind::View => views::view(&mut sizes, program, op, &links),
+            _ => Ok(()),
+        };
+        diags.keep_error(checked);
+    }
+    for &op in &walked.ops {
+        diags.keep_error(check(&sizes, program, op));
+    }
+    let solved = !diags.has_errors();
+    for &op in walked.ops.iter().filter(|_| solved) {
+        if program.op(op).kind == OpKind::View
+            && let Err(diag) = views::check(&sizes, program, op)
+        {
+            diags.push(diag);
+        }
+    }
+    diags.or_value(sizes)
 }
 
-impl<'a> Sizes<'a> {
-    /// What the extents of all classes become.
-    pub(super) fn solve(
-        program: &Program,
-        walked: &Walked,
-        classes: &'a Classes,
-        devices: Devices,
-    ) -> Result<Self, Diags> {
-        let none = || vec![None; classes.len()];
-        let mut sizes = Self {
-            classes,
-            devices,
-            old: none(),
-            new: none(),
-            follows: vec![false; classes.len()],
-        };
-        sizes.literals(program, walked);
-        let mut diags = Diags::default();
-        for &op in &walked.ops {
-            let mut links = Vec::new();
-            program.op(op).kind.spec().axes(program, op, &mut links);
-            // A view is the one op that keeps the number of elements of axes that it does not link.
-            let checked = match program.op(op).kind {
-                OpKind::View => views::view(&mut sizes, program, op, &links),
-                _ => Ok(()),
-            };
-            if let Err(diag) = checked {
-                diags.push(diag);
-            }
-        }
-        for &op in &walked.ops {
-            if let Err(diag) = sizes.check(program, op) {
-                diags.push(*diag);
-            }
-        }
-        let solved = !diags.has_errors();
-        for &op in walked.ops.iter().filter(|_| solved) {
-            if program.op(op).kind == OpKind::View
-                && let Err(diag) = views::check(&sizes, program, op)
-            {
-                diags.push(diag);
-            }
-        }
-        if diags.has_errors() { Err(diags) } else { Ok(sizes) }
+/// An op that does not say how an axis of an operand and the result correspond works with its extent.
+fn check(sizes: &Sizes<'_>, program: &Program, id: OpId) -> Result<(), Box<Diag>> {
+    let op = program.op(id);
+    let kind = op.kind;
+    let messages = kind.effect() == Effect::Communicate;
+    // Views are checked already, and a select leaves the one axis out that it names.
+    let skips = matches!(op.kind, OpKind::View | OpKind::Select);
+    if skips || !(messages || matches!(kind.effect(), Effect::Pure | Effect::Opaque)) {
+        return Ok(());
     }
-
-    /// Extents that are written out, new ones of devices, and those of inputs.
-    fn literals(&mut self, program: &Program, walked: &Walked) {
-        for &tensor in &walked.tensors {
-            for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
-                let root = self.root(tensor, k);
-                let counts = self.classes.counts_devices(root as u32);
-                let literal = program.exprs().as_int(axis.extent);
-                let literal = literal.or(counts.then_some(self.devices.old));
-                self.old[root] = self.old[root].or(literal);
-                if counts {
-                    self.new[root] = Some(self.devices.new);
-                }
-            }
-        }
-        for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
-            for k in 0..logical_axes(program, tensor).axes.len() as u32 {
-                let root = self.root(tensor, k);
-                self.new[root] = self.new[root].or(self.old[root]);
+    let mut links: Vec<AxisLink> = Vec::new();
+    kind.spec().axes(program, id, &mut links);
+    let makes = op.input_tensors().next().is_none() && !messages;
+    let results = op.output_tensors().filter(|_| !makes);
+    for tensor in op.input_tensors().chain(results) {
+        for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
+            let linked = links.iter().any(|l| l.from == (tensor, k) || l.to == (tensor, k));
+            let exempt = linked || (messages && axis.parallel.is_device());
+            if !exempt && sizes.changes(program, tensor, k) {
+                return Err(Box::new(in_parts(program, id, tensor, axis.printed)));
             }
         }
     }
-
-    fn root(&self, tensor: TensorId, axis: u32) -> usize {
-        self.classes.root(self.classes.axis(tensor, axis)) as usize
-    }
-    /// The new extent of a class whose literal extent is `old`, where that changes.
-    fn renewed(&self, root: usize, old: i64) -> Option<i64> {
-        self.new[root].filter(|&new| self.old[root] == Some(old) && new != old)
-    }
-    /// Whether the extent of an axis is written out and changes.
-    fn changes(&self, program: &Program, tensor: TensorId, axis: u32) -> bool {
-        let axes = logical_axes(program, tensor).axes;
-        let literal = axes.get(axis as usize).and_then(|axis| program.exprs().as_int(axis.extent));
-        literal.is_some_and(|old| self.renewed(self.root(tensor, axis), old).is_some())
-    }
-
-    /// An op that does not say how an axis of an operand and the result correspond works with its extent.
-    fn check(&self, program: &Program, id: OpId) -> Result<(), Box<Diag>> {
-        let op = program.op(id);
-        let kind = op.kind;
-        let messages = kind.effect() == Effect::Communicate;
-        // Views are checked already, and a select leaves the one axis out that it names.
-        let skips = matches!(op.kind, OpKind::View | OpKind::Select);
-        if skips || !(messages || matches!(kind.effect(), Effect::Pure | Effect::Opaque)) {
-            return Ok(());
-        }
-        let mut links: Vec<AxisLink> = Vec::new();
-        kind.spec().axes(program, id, &mut links);
-        let makes = op.input_tensors().next().is_none() && !messages;
-        let results = op.output_tensors().filter(|_| !makes);
-        for tensor in op.input_tensors().chain(results) {
-            for (axis, k) in logical_axes(program, tensor).axes.iter().zip(0..) {
-                let linked = links.iter().any(|l| l.from == (tensor, k) || l.to == (tensor, k));
-                let exempt = linked || (messages && axis.parallel.is_device());
-                if !exempt && self.changes(program, tensor, k) {
-                    return Err(Box::new(in_parts(program, id, tensor, axis.printed)));
-                }
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn axis_text(program: &Program, tensor: TensorId, printed: u32) -> String {
@@ -165,7 +106,7 @@ fn in_parts(program: &Program, id: OpId, tensor: TensorId, printed: u32) -> Diag
         "{axis} of {name} follows the number of devices, but what `{op}` does with it cannot follow"
     );
     let note = "keep the op off axes that are as long as the mesh, or resize the program by hand";
-    Diag::error(codes::RESIZE_EXTENT, program.op_span(id), message).note(note)
+    Diag::error(RESIZE_EXTENT, program.op_span(id), message).note(note)
 }
 
 /// The list of changes, with scalars that refuse.
@@ -177,19 +118,15 @@ pub(super) fn changes(
     let mut out = Vec::new();
     let mut diags = Diags::default();
     for &tensor in &walked.tensors {
-        if let Err(diag) = of_tensor(edit, sizes, tensor, &mut out) {
-            diags.push(*diag);
-        }
+        diags.keep_error(of_tensor(edit, sizes, tensor, &mut out));
     }
     for (&op, number) in walked.loops.iter().zip(0..) {
-        if let Err(diag) = of_loop(edit, sizes, (op, number), &mut out) {
-            diags.push(*diag);
-        }
+        diags.keep_error(of_loop(edit, sizes, op, number, &mut out));
     }
     for &op in &walked.ops {
         of_attrs(edit, sizes, op, &mut out);
     }
-    if diags.has_errors() { Err(diags) } else { Ok(out) }
+    diags.or_value(out)
 }
 
 fn of_tensor(
@@ -234,7 +171,7 @@ fn of_tensor(
     Ok(())
 }
 
-/// What an extent becomes, where it changes; an error where that cannot be told.
+/// The new extent, if it changes; an error where that cannot be told.
 fn extent(
     edit: &mut Edit<'_>,
     sizes: &Sizes<'_>,
@@ -286,14 +223,6 @@ fn is_per_device(program: &Program, extent: ExprId, old: i64) -> bool {
     }
 }
 
-/// How often a literal stands in a scalar.
-pub(super) fn count(program: &Program, expr: ExprId, literal: i64) -> usize {
-    match program.expr(expr) {
-        Expr::Int(value) => usize::from(*value == literal),
-        other => parts(other).iter().map(|&part| count(program, part, literal)).sum(),
-    }
-}
-
 /// A scalar with another literal.
 fn substitute(edit: &mut Edit<'_>, expr: ExprId, old: i64, new: i64) -> ExprId {
     let replaced = match edit.program().expr(expr).clone() {
@@ -318,13 +247,14 @@ fn unclear(program: &Program, tensor: TensorId, extent: ExprId, old: i64) -> Dia
         "the `{old}` in the extent `{text}` of {name} may or may not stand for the {old} devices"
     );
     let note = "write the extent as a name (`i0`), which gets its value when the program runs";
-    Diag::error(codes::RESIZE_CONSTANT, span_of(program, tensor), message).note(note)
+    Diag::error(RESIZE_CONSTANT, program.tensor_span(tensor), message).note(note)
 }
 
 fn of_loop(
     edit: &mut Edit<'_>,
     sizes: &Sizes<'_>,
-    (op, number): (OpId, u32),
+    op: OpId,
+    number: u32,
     out: &mut Vec<Change>,
 ) -> Result<(), Box<Diag>> {
     let program = edit.program();
@@ -360,7 +290,26 @@ pub(super) fn loop_unclear(program: &Program, op: OpId, old: i64) -> Diag {
     let message = format!("the {old} of this loop may or may not stand for the {old} devices");
     let note =
         "loop over the axis that it goes through (`FOR i in iS0{4}` with its number), or to a name";
-    Diag::error(codes::RESIZE_CONSTANT, program.op_span(op), message).note(note)
+    Diag::error(RESIZE_CONSTANT, program.op_span(op), message).note(note)
+}
+
+/// The extents that an attribute repeats of a tensor.
+struct Renew<'r, 'p> {
+    edit: &'r mut Edit<'p>,
+    sizes: &'r Sizes<'r>,
+    tensor: TensorId,
+}
+
+impl Renew<'_, '_> {
+    /// The new extent of the stored axis at a place, or the old one.
+    fn extent(&mut self, at: usize, old: ExprId) -> ExprId {
+        let program = self.edit.program();
+        let axis = logical_axes(program, self.tensor).stored().get(at).copied();
+        let root = axis.map(|axis| self.sizes.root(self.tensor, axis));
+        let new = root.zip(program.exprs().as_int(old));
+        let new = new.and_then(|(root, literal)| self.sizes.renewed(root, literal));
+        new.map_or(old, |value| self.edit.expr(Expr::Int(value)))
+    }
 }
 
 /// Lists of extents and ranges that repeat extents of the result or the operand.
@@ -373,37 +322,26 @@ fn of_attrs(edit: &mut Edit<'_>, sizes: &Sizes<'_>, id: OpId, out: &mut Vec<Chan
             op.output_tensors().next()
         };
         let Some(tensor) = from else { continue };
-        let new = |edit: &mut Edit<'_>, at: usize, extent: ExprId| {
-            let axis = *logical_axes(edit.program(), tensor).stored().get(at)?;
-            let literal = edit.program().exprs().as_int(extent)?;
-            let value = sizes.renewed(sizes.root(tensor, axis), literal)?;
-            Some(edit.expr(Expr::Int(value)))
-        };
-        let mut changed = false;
-        let mut renew = |edit: &mut Edit<'_>, at: usize, extent: ExprId| {
-            let new = new(edit, at, extent);
-            changed |= new.is_some();
-            new.unwrap_or(extent)
-        };
-        let value = match (key, value) {
+        let mut renew = Renew { edit: &mut *edit, sizes, tensor };
+        let new = match (key, value) {
             (AttrKey::Extents, AttrValue::Exprs(list)) => {
-                let list = list.iter().enumerate().map(|(at, &extent)| renew(edit, at, extent));
+                let list = list.iter().enumerate().map(|(at, &extent)| renew.extent(at, extent));
                 AttrValue::Exprs(list.collect())
             }
             (AttrKey::Ranges, AttrValue::Ranges(list)) => {
                 let list = list.iter().enumerate();
                 let list =
-                    list.map(|(at, &[start, stop, step])| [start, renew(edit, at, stop), step]);
+                    list.map(|(at, &[start, stop, step])| [start, renew.extent(at, stop), step]);
                 AttrValue::Ranges(list.collect())
             }
             // Of an iota; that of an ALLOCATE is summed up anew.
             (AttrKey::Size, AttrValue::Expr(size)) if op.kind != OpKind::Allocate => {
-                AttrValue::Expr(renew(edit, 0, *size))
+                AttrValue::Expr(renew.extent(0, *size))
             }
             _ => continue,
         };
-        if changed {
-            out.push(Change::Attr { op: id, key: *key, value });
+        if new != *value {
+            out.push(Change::Attr { op: id, key: *key, value: new });
         }
     }
 }

@@ -3,11 +3,10 @@
 //! A constant stands for the number of devices D where it bounds device numbers: `x % D`, a sum inside of
 //! that, `x < D`. Beside device numbers 0 and 1 stay what they are; any other constant may be made from D.
 
-use super::Devices;
 use super::classes::Classes;
-use super::extents::{count, loop_unclear};
-use super::uses::{Kind, Use, Walked};
-use crate::codes;
+use super::extents::{RESIZE_CONSTANT, loop_unclear};
+use super::sizes::count;
+use super::uses::{Devices, Kind, Use, Walked};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::expr_text;
@@ -38,7 +37,7 @@ pub(super) fn rewrite(
             }
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(out) }
+    diags.or_value(out)
 }
 
 /// The constant that cannot be told; `None` for a device that will not be there.
@@ -102,7 +101,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Whether a scalar is `x % extent`.
+    /// True if a scalar is `x % extent`.
     fn rotates_over(&self, expr: ExprId, extent: i64) -> bool {
         match *self.edit.program().expr(expr) {
             Expr::Binary(BinaryOp::Mod, _, b) => self.is_int(b, extent) && self.of_devices(expr),
@@ -117,7 +116,7 @@ impl Rewriter<'_, '_> {
         program.exprs().as_int(program.domains(tensor).get(printed as usize)?.extent)
     }
 
-    /// Where a loop starts or stops, or how far it steps.
+    /// Rewrites the start, the stop or the step of a loop.
     fn bound(&mut self, number: u32, stop: bool) -> Result<ExprId, Unclear> {
         let (expr, Devices { old, new }) = (self.one.expr, self.devices);
         let counts = self.classes.counts_devices(self.classes.looped(number));
@@ -221,7 +220,7 @@ fn unclear(program: &Program, one: &Use, constant: Unclear, devices: Devices) ->
     let Some(constant) = constant else {
         let message = format!("device {text} is the root, but there will be {new} devices only");
         let note = format!("make one of the devices 0 to {} the root", new - 1);
-        return Diag::error(codes::RESIZE_CONSTANT, span, message).note(note);
+        return Diag::error(RESIZE_CONSTANT, span, message).note(note);
     };
     let of = if text == constant.to_string() { String::new() } else { format!(" of `{text}`") };
     let message = if constant == old {
@@ -230,5 +229,5 @@ fn unclear(program: &Program, one: &Use, constant: Unclear, devices: Devices) ->
         format!("the `{constant}`{of} may or may not be made from the {old} devices")
     };
     let note = "write it with `rank`, the index of a loop over devices, or a name such as `i0` or `numberOfStreams`";
-    Diag::error(codes::RESIZE_CONSTANT, span, message).note(note)
+    Diag::error(RESIZE_CONSTANT, span, message).note(note)
 }

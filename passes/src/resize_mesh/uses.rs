@@ -7,7 +7,7 @@ use hostir::ir::{
 };
 use smallvec::SmallVec;
 
-/// What a scalar is there for.
+/// The purpose of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It picks a slice of a tensor along one of its printed domains.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Where in an op a scalar stands.
+/// The place of a scalar in an op.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Operand(usize),
@@ -57,11 +57,7 @@ impl Use {
                     *slot = expr;
                 }
             }
-            Slot::Attr(key) => {
-                for (_, value) in op.attrs.iter_mut().filter(|(k, _)| *k == key) {
-                    *value = AttrValue::Expr(expr);
-                }
-            }
+            Slot::Attr(key) => op.set_attr(key, &AttrValue::Expr(expr)),
         }
     }
     /// The innermost loop of that index.
@@ -226,4 +222,11 @@ fn streamed(program: &Program, op: &Op) -> Option<u32> {
     let domains = program.domains(op.output_tensors().next()?);
     let at = domains.iter().position(|domain| domain.parallel == ParallelType::Stream)?;
     u32::try_from(at).ok()
+}
+
+/// From how many devices to how many.
+#[derive(Clone, Copy)]
+pub(super) struct Devices {
+    pub(super) old: i64,
+    pub(super) new: i64,
 }

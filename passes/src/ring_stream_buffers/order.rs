@@ -3,15 +3,15 @@
 //! One walk over the body of each loop follows the current stream, what is written, and messages that are
 //! under way, for all buffers that the loop slices.
 
-use super::{Buffer, Reason, Uses, is_slot};
-use crate::storage::{Access, accesses};
+use super::buffers::{Buffer, Reason, Uses, is_slot};
+use crate::support::storage::{Access, accesses};
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{AttrKey, BlockId, ExprId, Op, OpId, Program, Symbol, TensorId, Value};
 use hostir::ir::{Effect, OpKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// What an iteration has done with a slice so far.
+/// The state of a slice in an iteration.
 #[derive(Clone, Copy, Default)]
 struct State {
     /// It is bound to this iteration's slot.
@@ -25,22 +25,22 @@ struct State {
 struct Message {
     buffer: usize,
     op: OpId,
-    /// What a Wait names; none in a group that is still open.
+    /// The number that a Wait names; none in a group that is still open.
     handle: Option<u32>,
 }
 
-/// What a branch leaves: the states that it changed.
+/// The state at the end of a branch, as far as it changed.
 struct End {
     states: Vec<(usize, State)>,
     pending: Vec<Message>,
     stream: Option<ExprId>,
 }
 
-/// What a tensor of the loop is.
+/// A slice of a buffer.
 #[derive(Clone, Copy)]
 struct Slice {
     buffer: usize,
-    /// Whether it is all of the slice.
+    /// True if it is the whole slice of an iteration.
     whole: bool,
 }
 
@@ -91,10 +91,10 @@ fn one_loop(
     buffers: &[Buffer],
 ) -> Vec<Option<Reason>> {
     let op = program.op(looped);
-    let none = || "no stream is current that comes round in turns".to_owned();
     let streams = program.names().find("numberOfStreams");
     let (Some(index), Some(streams)) = (loop_index(program, op), streams) else {
-        return buffers.iter().map(|_| Some((looped, none()))).collect();
+        let why = "no stream is current that comes round in turns";
+        return vec![Some((looped, why.to_owned())); buffers.len()];
     };
     let mut walk = Walk {
         program,
@@ -165,14 +165,14 @@ impl Walk<'_> {
         changed.sort_unstable();
         changed.dedup();
         for k in changed {
-            let now = self.states[k];
-            let at = |end: &End| {
+            let mut merged = State { bound: true, written: true };
+            for end in &ends {
                 let found = end.states.iter().find(|(buffer, _)| *buffer == k);
-                found.map_or(now, |(_, state)| *state)
-            };
-            let all = |what: fn(State) -> bool| ends.iter().all(|end| what(at(end)));
-            let state = State { bound: all(|s| s.bound), written: all(|s| s.written) };
-            self.set(k, state);
+                let state = found.map_or(self.states[k], |(_, state)| *state);
+                merged.bound &= state.bound;
+                merged.written &= state.written;
+            }
+            self.set(k, merged);
         }
         self.stream = ends.first().and_then(|end| end.stream);
         self.stream = self.stream.filter(|stream| ends.iter().all(|e| e.stream == Some(*stream)));

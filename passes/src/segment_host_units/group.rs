@@ -6,11 +6,11 @@
 //! those that feed each other share a unit. A group whose consumers are all of a higher level moves up
 //! to the first that is fused. All of it is linear.
 
-use super::goes_into_unit;
-use crate::reshard::is_tensor_op;
-use crate::storage::Storage;
+use crate::support::reshard::is_tensor_op;
+use crate::support::storage::Storage;
+use hostir::analysis::is_standalone;
 use hostir::ir::Effect;
-use hostir::ir::{OpId, Program};
+use hostir::ir::{OpId, Partition, Program};
 
 /// A part of the body.
 pub(super) enum Run {
@@ -20,7 +20,7 @@ pub(super) enum Run {
     Groups(Vec<Group>),
 }
 
-/// What stands at one place.
+/// The ops at one place.
 pub(super) enum Group {
     /// An op that stays.
     Single(OpId),
@@ -72,19 +72,20 @@ impl Graph {
         }
     }
 
-    /// Whether an op writes what an earlier one has touched.
+    /// True if an op writes a tensor that an earlier one has touched.
     fn overwrites(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
         let mut results = program.op(op).output_tensors();
         results.any(|tensor| self.touched[storage.class(tensor)].0 == self.run)
     }
 
-    /// Whether an op reads under another name what an earlier one has written. A unit has no aliases.
+    /// True if an op reads under another name what an earlier one has written. A unit has no aliases.
     fn reads_alias(&self, program: &Program, storage: &mut Storage, op: OpId) -> bool {
         let mut operands = program.op(op).input_tensors();
         operands.any(|tensor| {
             let (run, writer) = self.touched[storage.class(tensor)];
-            let written = || program.op(self.ops[writer as usize]).output_tensors();
-            run == self.run && writer != NONE && written().all(|result| result != tensor)
+            run == self.run
+                && writer != NONE
+                && !program.op(self.ops[writer as usize]).output_tensors().any(|t| t == tensor)
         })
     }
 
@@ -150,11 +151,11 @@ impl Lists {
     }
 }
 
-/// Levels, and classes of fused ops by union-find.
+/// Levels, and classes of fused ops.
 struct Classes<'a> {
     fused: &'a [bool],
     levels: Vec<u32>,
-    parents: Vec<u32>,
+    classes: Partition,
 }
 
 impl<'a> Classes<'a> {
@@ -166,38 +167,20 @@ impl<'a> Classes<'a> {
             let up = u32::from(fused[to] && !fused[from]);
             levels[to] = levels[to].max(levels[from] + up);
         }
-        Self { fused, levels, parents: (0..fused.len() as u32).collect() }
-    }
-
-    fn root(&mut self, mut at: u32) -> u32 {
-        while self.parents[at as usize] != at {
-            let up = self.parents[self.parents[at as usize] as usize];
-            self.parents[at as usize] = up;
-            at = up;
-        }
-        at
-    }
-
-    fn join(&mut self, a: u32, b: u32) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.parents[a.max(b) as usize] = a.min(b);
-    }
-
-    fn both_fused(&self, (from, to): (u32, u32)) -> bool {
-        self.fused[from as usize] && self.fused[to as usize]
+        Self { fused, levels, classes: Partition::of_singletons(fused.len()) }
     }
 
     fn join_levels(&mut self, edges: &[(u32, u32)]) {
         for &(from, to) in edges {
-            if self.both_fused((from, to)) && self.levels[from as usize] == self.levels[to as usize]
-            {
-                self.join(from, to);
+            let (a, b) = (from as usize, to as usize);
+            if self.fused[a] && self.fused[b] && self.levels[a] == self.levels[b] {
+                self.classes.join_classes(from, to);
             }
         }
     }
 
     fn members(&mut self) -> Lists {
-        let roots: Vec<u32> = (0..self.fused.len() as u32).map(|at| self.root(at)).collect();
+        let roots = self.classes.clone().into_classes();
         Lists::new(roots.len(), roots.iter().copied().zip(0..))
     }
 
@@ -230,7 +213,7 @@ impl<'a> Classes<'a> {
                 for &consumer in consumers.of(member) {
                     let same = self.levels[consumer as usize] == target;
                     if same && self.fused[consumer as usize] {
-                        self.join(member, consumer);
+                        self.classes.join_classes(member, consumer);
                     }
                 }
             }
@@ -245,7 +228,7 @@ impl<'a> Classes<'a> {
         let mut done = vec![false; ops.len()];
         let mut groups = Vec::new();
         for at in 0..ops.len() as u32 {
-            let mut stack = vec![self.root(at)];
+            let mut stack = vec![self.classes.find_class(at)];
             while let Some(&root) = stack.last() {
                 if done[root as usize] {
                     stack.pop();
@@ -255,7 +238,7 @@ impl<'a> Classes<'a> {
                     groups.push(self.group(ops, members.of(root)));
                 } else {
                     for &producer in members.of(root).iter().flat_map(|&m| producers.of(m)) {
-                        let first = self.root(producer);
+                        let first = self.classes.find_class(producer);
                         if !opened[first as usize] {
                             stack.push(first);
                         }
@@ -272,4 +255,10 @@ impl<'a> Classes<'a> {
             _ => Group::Fused(members.iter().map(|&at| ops[at as usize]).collect()),
         }
     }
+}
+
+/// True for a tensor op that does not stand by itself.
+pub(super) fn goes_into_unit(program: &Program, op: OpId) -> bool {
+    let pure = program.op(op).kind.effect() == Effect::Pure;
+    pure && is_tensor_op(program, op) && !is_standalone(program, op)
 }

@@ -4,7 +4,8 @@ use hostir::ir::Effect;
 use hostir::ir::{OpId, Program, TensorId};
 use rustc_hash::FxHashSet;
 
-/// What has memory behind the statements that have passed. Aliases are one memory, named by one of their tensors.
+/// The tensors that have memory behind the statements that have passed. Aliases are one memory, named by one of
+/// their tensors.
 pub(super) struct Memory {
     /// Tensors that have some for sure.
     has: FxHashSet<TensorId>,
@@ -13,7 +14,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// What has memory when a program begins.
+    /// The tensors that have memory at the start of a program.
     pub(super) fn of(program: &Program) -> Self {
         let inputs = program.inputs().iter().filter_map(|value| value.tensor());
         let inputs: FxHashSet<TensorId> = inputs.map(|tensor| program.memory_of(tensor)).collect();
@@ -22,21 +23,19 @@ impl Memory {
 
     /// A statement of the body.
     pub(super) fn pass(&mut self, program: &Program, id: OpId) {
-        let op = program.op(id);
         self.change(program, id, true);
-        for &block in &op.blocks {
-            program.walk(block, &mut |inner| self.change(program, inner, false));
-        }
+        program.walk_inside(id, &mut |inner| self.change(program, inner, false));
     }
 
     fn change(&mut self, program: &Program, id: OpId, always: bool) {
         let op = program.op(id);
         match op.kind.effect() {
             Effect::Pure | Effect::Alias | Effect::Allocate | Effect::Opaque => {
-                let results = || op.output_tensors().map(|tensor| program.memory_of(tensor));
-                self.may.extend(results());
-                if always {
-                    self.has.extend(results());
+                for memory in op.output_tensors().map(|tensor| program.memory_of(tensor)) {
+                    self.may.insert(memory);
+                    if always {
+                        self.has.insert(memory);
+                    }
                 }
             }
             Effect::Free => op.input_tensors().for_each(|tensor| {
@@ -52,11 +51,11 @@ impl Memory {
 
     /// The outputs of a post that need an ALLOCATE, since others have memory, or may have some.
     pub(super) fn missing(&self, program: &Program, post: OpId) -> Vec<TensorId> {
-        let outputs = || program.op(post).output_tensors();
-        let memory = |tensor| program.memory_of(tensor);
-        if !outputs().any(|tensor| self.may.contains(&memory(tensor))) {
+        let mut outputs: Vec<TensorId> = program.op(post).output_tensors().collect();
+        if !outputs.iter().any(|&tensor| self.may.contains(&program.memory_of(tensor))) {
             return Vec::new();
         }
-        outputs().filter(|&tensor| !self.has.contains(&memory(tensor))).collect()
+        outputs.retain(|&tensor| !self.has.contains(&program.memory_of(tensor)));
+        outputs
     }
 }

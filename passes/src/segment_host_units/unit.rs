@@ -1,7 +1,7 @@
 //! A HostUnit from a group of ops.
 
-use crate::build::Build;
-use crate::storage::{Storage, interface, walk_all};
+use crate::support::builder::Build;
+use crate::support::storage::{Storage, interface, walk_all};
 use hostir::ir::scalar_names::{RUNTIME, parts};
 use hostir::ir::{
     AttrValue, DomainId, Expr, ExprId, HostUnit, Id, IterDomain, Op, OpId, Program, Tensor,
@@ -9,7 +9,7 @@ use hostir::ir::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Who reads what in the host program.
+/// The reads of each tensor in the host program.
 pub(super) struct Uses {
     /// By tensor: how many operands it is, and how often it is an output of the program.
     reads: Vec<u32>,
@@ -54,16 +54,16 @@ pub(super) fn make(build: &mut Build<'_, '_>, uses: &Uses, ops: &[OpId]) -> OpId
     let empty = HostUnit { number, inputs: Vec::new(), outputs: Vec::new(), body };
     let unit = build.edit.unit(empty);
     let mut inside = Inside { unit, tensors: FxHashMap::default() };
-    let scalars = || ports.scalars.iter().map(|&scalar| Value::Scalar(scalar));
+    let scalars: Vec<Value> = ports.scalars.iter().map(|&scalar| Value::Scalar(scalar)).collect();
     let mut inputs: Vec<Value> = inside.values(build, &ports.inputs);
-    inputs.extend(scalars());
+    inputs.extend_from_slice(&scalars);
     let outputs = inside.values(build, &ports.outputs);
     for &op in ops {
         inside.op(build, op);
     }
     build.edit.set_unit(unit, HostUnit { number, inputs, outputs, body });
     build.origin = ops.first().copied().unwrap_or(build.origin);
-    let operands = ports.inputs.iter().map(|&tensor| Value::Tensor(tensor)).chain(scalars());
+    let operands = ports.inputs.iter().map(|&tensor| Value::Tensor(tensor)).chain(scalars);
     build.post(number, operands, &ports.outputs)
 }
 
@@ -101,7 +101,7 @@ fn ports(program: &Program, uses: &Uses, ops: &[OpId]) -> Ports {
 /// The extents of a group's tensors: a unit knows them without being told.
 fn extents(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
     let tensors = ops.iter().map(|&id| program.op(id));
-    let tensors = tensors.flat_map(|op| op.input_tensors().chain(op.output_tensors()));
+    let tensors = tensors.flat_map(|op| op.all_tensors());
     let inputs: FxHashSet<ExprId> =
         program.inputs().iter().filter_map(|value| value.scalar()).collect();
     let extents = tensors.flat_map(|tensor| program.domains(tensor)).map(|domain| domain.extent);
@@ -111,19 +111,7 @@ fn extents(program: &Program, ops: &[OpId]) -> FxHashSet<ExprId> {
 /// The host program's scalars that an op reads, in order.
 fn scalars(program: &Program, extents: &FxHashSet<ExprId>, op: &Op) -> Vec<ExprId> {
     let mut stack: Vec<ExprId> = op.operands.iter().filter_map(|value| value.scalar()).collect();
-    for (_, value) in &op.attrs {
-        match value {
-            AttrValue::Expr(expr) => stack.push(*expr),
-            AttrValue::Exprs(exprs) => stack.extend(exprs.iter().copied()),
-            AttrValue::Ranges(ranges) => stack.extend(ranges.iter().flatten().copied()),
-            AttrValue::Bool(_)
-            | AttrValue::Word(_)
-            | AttrValue::Tensor(_)
-            | AttrValue::Domain(_)
-            | AttrValue::Ints(_)
-            | AttrValue::Bools(_) => {}
-        }
-    }
+    op.attrs.iter().for_each(|(_, value)| stack.extend_from_slice(value.exprs()));
     stack.reverse();
     let mut found = Vec::new();
     while let Some(expr) = stack.pop() {
@@ -153,7 +141,7 @@ impl Inside {
             let program = build.program();
             let domains: Vec<IterDomain> = program.domains(tensor).to_vec();
             let new = Tensor { unit: Some(unit), ..program.tensor(tensor).clone() };
-            let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
+            let span = program.tensor_span(tensor);
             build.edit.tensor(new, &domains, span)
         })
     }

@@ -1,35 +1,24 @@
 //! The ops of a loop on slices of one iteration.
 
-use super::config::Config;
-use super::group::{Loop, Role};
+use super::loop_body::LoopBody;
+use super::loops::{Loop, Role};
 use super::{exchange, scatter};
-use crate::build::{Build, domain_id};
-use crate::codes;
+use crate::support::builder::domain_id;
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::AxisLink;
 use hostir::ir::domain_text;
-use hostir::ir::{
-    AttrKey, AttrValue, ExprId, IterDomain, MemoryType, Op, OpId, Program, TensorId, Value,
-};
-use rustc_hash::FxHashMap;
+use hostir::ir::{AttrKey, AttrValue, Op, OpId, Program, TensorId, Value};
 use smallvec::SmallVec;
 
-/// What one loop has made beside its ops.
-pub(super) struct Slices {
-    /// Which part of each tensor the loop slices.
-    pub(super) index: ExprId,
-    made: FxHashMap<TensorId, TensorId>,
-    /// Ops for the end of the iteration.
-    pub(super) epilogue: Vec<OpId>,
-}
-
-impl Slices {
-    /// None yet; they will be parts `index`.
-    pub(super) fn new(index: ExprId) -> Self {
-        Self { index, made: FxHashMap::default(), epilogue: Vec::new() }
-    }
-}
+/// stream-parallel-type: a tensor with two axes that are the loop's.
+const STREAM_TWICE: &str = "H0327";
+/// stream-parallel-type: an op that needs other iterations' slices.
+const STREAM_LINK: &str = "H0328";
+/// stream-parallel-type: a collective in a loop whose ranks work on different parts.
+const STREAM_RING: &str = "H0331";
+/// stream-parallel-type: an op that would pair other axes on slices.
+const STREAM_PAIRS: &str = "H0392";
 
 /// The axis of a tensor that is the loop's.
 pub(super) fn mapped_axis(
@@ -49,10 +38,10 @@ pub(super) fn mapped_axis(
     if hits.next().is_none() {
         return Ok(Some(first));
     }
-    let domain = |axis: MappedAxis| program.domains(tensor).get(axis.printed as usize);
+    let domains = program.domains(tensor);
     let texts: Vec<String> = map
         .of_class(tensor, class)
-        .filter_map(|axis| Some(domain_text(program, domain(axis)?)))
+        .filter_map(|axis| Some(domain_text(program, domains.get(axis.printed as usize)?)))
         .collect();
     Err(format!(
         "{} axes of {} are the loop's: {}",
@@ -64,40 +53,28 @@ pub(super) fn mapped_axis(
 
 /// Appends an op of a loop, with the slices it needs before it.
 pub(super) fn op(
-    build: &mut Build<'_, '_>,
+    body: &mut LoopBody<'_, '_, '_>,
     map: &AxisMap,
-    config: &Config,
     found: &Loop,
-    (id, role): (OpId, Role),
-    slices: &mut Slices,
-    out: &mut Vec<OpId>,
+    id: OpId,
+    role: Role,
 ) -> Result<(), Diag> {
-    let program = build.program();
-    let mut mapped: SmallVec<[(TensorId, MappedAxis); 4]> = SmallVec::new();
+    let mapped = mapped_tensors(body.program(), map, found, id)?;
+    let program = body.program();
     let op = program.op(id);
-    for tensor in op.input_tensors().chain(op.output_tensors()) {
-        let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
-            let note =
-                "a loop slices one axis of a tensor; write the result without the stream type";
-            Diag::error(codes::STREAM_TWICE, program.op_span(id), message).note(note)
-        })?;
-        if let Some(axis) = axis
-            && !mapped.iter().any(|(known, _)| *known == tensor)
-        {
-            mapped.push((tensor, axis));
-        }
-    }
     match role {
-        Role::Scatter => return scatter::exchange(build, config, id, slices, out),
-        Role::Reduce => return scatter::reduce(build, config, id, slices, out),
+        Role::Scatter => return scatter::exchange(body, id),
+        Role::Reduce => return scatter::reduce(body, id),
         Role::Gather => {
             let sides = mapped.iter().copied();
             let mut inputs = sides.filter(|(tensor, _)| op.input_tensors().any(|t| t == *tensor));
-            if let Some(across) = inputs.find(|&(tensor, axis)| is_device(program, tensor, axis)) {
-                return exchange::gather(build, config, id, across, slices, out);
+            if let Some((input, axis)) = inputs.find(|&(t, axis)| is_device(program, t, axis)) {
+                return exchange::gather(body, id, input, axis);
             }
         }
-        Role::Collective if found.is_offset(config) => return Err(collective_on_ring(program, id)),
+        Role::Collective if found.is_offset(body.config) => {
+            return Err(collective_on_ring(program, id));
+        }
         Role::Collective | Role::Local => {}
     }
     let mut expected = links(program, id);
@@ -105,20 +82,50 @@ pub(super) fn op(
     let by_place = pairs_places(op, &mapped, &expected);
     let (mut new, mut cuts) = (op.clone(), Cuts::new());
     for (tensor, axis) in mapped {
-        let slice = slice(build, tensor, axis, slices, out);
-        replace(build, &mut new, (tensor, axis), slice);
+        let slice = body.slice(tensor, axis);
+        replace(body.program(), &mut new, tensor, axis, slice);
         cuts.push((tensor, axis.axis, slice));
     }
-    build.edit.set_op(id, new);
-    out.push(id);
+    body.build.edit.set_op(id, new);
+    body.ops.push(id);
     if by_place {
         return Ok(());
     }
     expected.retain_mut(|link| cut(&cuts, &mut link.from) && cut(&cuts, &mut link.to));
-    if pairs(&expected) == pairs(&links(build.program(), id)) && is_valid(build.program(), id) {
+    let program = body.program();
+    if pairs(&expected) == pairs(&links(program, id)) && is_valid(program, id) {
         return Ok(());
     }
-    Err(other_axes(build.program(), id, &cuts))
+    Err(other_axes(program, id, &cuts))
+}
+
+/// A tensor and one of its axes.
+type LinkEnd = (TensorId, u32);
+
+/// Tensors of an op that have an axis that is the loop's.
+type Mapped = SmallVec<[(TensorId, MappedAxis); 4]>;
+
+/// The tensors of an op that the loop slices, each once.
+fn mapped_tensors(
+    program: &Program,
+    map: &AxisMap,
+    found: &Loop,
+    id: OpId,
+) -> Result<Mapped, Diag> {
+    let mut mapped = Mapped::new();
+    for tensor in program.op(id).all_tensors() {
+        let axis = mapped_axis(program, map, tensor, found.class).map_err(|message| {
+            let note =
+                "a loop slices one axis of a tensor; write the result without the stream type";
+            Diag::error(STREAM_TWICE, program.op_span(id), message).note(note)
+        })?;
+        if let Some(axis) = axis
+            && !mapped.iter().any(|(known, _)| *known == tensor)
+        {
+            mapped.push((tensor, axis));
+        }
+    }
+    Ok(mapped)
 }
 
 /// Tensors, the axis of each that the loop takes, and their slices.
@@ -130,17 +137,19 @@ fn links(program: &Program, id: OpId) -> Vec<AxisLink> {
     links
 }
 
-/// Whether an op pairs axes of one place only, and all its tensors lose the axis of one place: then slices
-/// pair as the tensors do.
+/// True if an op pairs axes of one place only, and all its tensors lose the axis of one place: then slices pair
+/// as the tensors do.
 fn pairs_places(op: &Op, mapped: &[(TensorId, MappedAxis)], links: &[AxisLink]) -> bool {
     let Some((_, first)) = mapped.first() else { return true };
-    let cut = |tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis);
     links.iter().all(|link| link.from.1 == link.to.1)
-        && op.input_tensors().chain(op.output_tensors()).all(cut)
+        && op
+            .all_tensors()
+            .all(|tensor| mapped.iter().any(|(t, axis)| *t == tensor && axis.axis == first.axis))
 }
 
 /// The axis of a tensor as one of its slice; `false` if that does not have it.
-fn cut(cuts: &Cuts, (tensor, axis): &mut (TensorId, u32)) -> bool {
+fn cut(cuts: &Cuts, end: &mut LinkEnd) -> bool {
+    let (tensor, axis) = end;
     let Some(&(_, gone, slice)) = cuts.iter().find(|(whole, ..)| whole == tensor) else {
         return true;
     };
@@ -158,7 +167,7 @@ fn is_valid(program: &Program, id: OpId) -> bool {
     !found.has_errors()
 }
 
-/// What an op pairs.
+/// The pairs of axes that an op links.
 fn pairs(links: &[AxisLink]) -> Vec<((TensorId, u32), (TensorId, u32))> {
     let mut pairs: Vec<_> = links.iter().map(|link| (link.from, link.to)).collect();
     pairs.sort_unstable();
@@ -173,7 +182,7 @@ fn other_axes(program: &Program, id: OpId, cuts: &Cuts) -> Diag {
     let message =
         format!("`{name}` would pair other axes if it worked on slices of {}", whole.join(" and "));
     let note = "spread another axis over the streams, such as the outermost batch axis, or write the result without the stream type";
-    Diag::error(codes::STREAM_PAIRS, program.op_span(id), message).note(note)
+    Diag::error(STREAM_PAIRS, program.op_span(id), message).note(note)
 }
 
 /// Ranks that work on different parts cannot meet in a collective. (nvFuser lets them, and mixes parts.)
@@ -183,7 +192,7 @@ fn collective_on_ring(program: &Program, id: OpId) -> Diag {
         "`{name}` moves data between devices in a loop whose ranks work on different parts"
     );
     let note = "leave `allgather=ring` out, or write the result of the op without the stream type";
-    Diag::error(codes::STREAM_RING, program.op_span(id), message).note(note)
+    Diag::error(STREAM_RING, program.op_span(id), message).note(note)
 }
 
 fn is_device(program: &Program, tensor: TensorId, axis: MappedAxis) -> bool {
@@ -212,50 +221,14 @@ fn check_links(
                 program.tensor_name(*tensor)
             );
             let note = "put the op in another loop: write its result without the stream type";
-            return Err(Diag::error(codes::STREAM_LINK, program.op_span(id), message).note(note));
+            return Err(Diag::error(STREAM_LINK, program.op_span(id), message).note(note));
         }
     }
     Ok(())
 }
 
-/// The slice of a tensor in this iteration; the op that makes it is appended where it is new.
-pub(super) fn slice(
-    build: &mut Build<'_, '_>,
-    tensor: TensorId,
-    axis: MappedAxis,
-    slices: &mut Slices,
-    out: &mut Vec<OpId>,
-) -> TensorId {
-    if let Some(&slice) = slices.made.get(&tensor) {
-        return slice;
-    }
-    let index = slices.index;
-    let slice = new_slice(build, tensor, axis);
-    let domain = domain_id(build.program(), tensor, axis.printed);
-    out.push(build.select(slice, tensor, domain, index));
-    slices.made.insert(tensor, slice);
-    slice
-}
-
-/// A tensor without one axis, its domains in logical order.
-pub(super) fn new_slice(build: &mut Build<'_, '_>, tensor: TensorId, axis: MappedAxis) -> TensorId {
-    let program = build.program();
-    let domains: Vec<IterDomain> = program
-        .logical_axes(tensor)
-        .iter()
-        .filter(|&&printed| printed != axis.printed)
-        .map(|&printed| program.domains(tensor)[printed as usize])
-        .collect();
-    build.tensor(tensor, MemoryType::Local, &domains)
-}
-
 /// Puts a slice in the place of a tensor.
-fn replace(
-    build: &Build<'_, '_>,
-    op: &mut Op,
-    (tensor, axis): (TensorId, MappedAxis),
-    slice: TensorId,
-) {
+fn replace(program: &Program, op: &mut Op, tensor: TensorId, axis: MappedAxis, slice: TensorId) {
     let is_operand = op.input_tensors().any(|operand| operand == tensor);
     for value in op.operands.iter_mut().chain(&mut op.results) {
         if *value == Value::Tensor(tensor) {
@@ -269,7 +242,6 @@ fn replace(
         match value {
             // A select's axis is one of its operand's domains.
             AttrValue::Domain(domain) if *key == AttrKey::Axis => {
-                let program = build.program();
                 let printed = domain.0 - program.tensor(tensor).domains_start;
                 let order = program.logical_axes(tensor);
                 let place =

@@ -1,12 +1,16 @@
 //! The options of the pass.
 
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::PassCx;
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::PassCx;
 use hostir::diag::{Diag, Diags};
 use hostir::ops::comm::{BACKENDS, PROTOCOLS};
 
-/// How a sharded axis is gathered.
+/// stream-parallel-type: options that contradict each other.
+const STREAM_OPTIONS: &str = "H0330";
+/// An option that has no effect without another one (warning).
+const OPTION_UNUSED: &str = "H0396";
+
+/// The algorithm that gathers a sharded axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allgather {
     Pairwise,
@@ -14,7 +18,7 @@ pub(super) enum Allgather {
     Broadcast,
 }
 
-/// How the partial results of a product are added up and scattered.
+/// The algorithm that adds up and scatters the partial results of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReduceScatter {
     /// Parts are exchanged in the loop; the program adds them behind it.
@@ -30,7 +34,7 @@ pub(super) enum Merge {
     Graph,
 }
 
-/// What carries the messages between two ranks.
+/// The carrier of the messages between two ranks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Messages {
     /// Groups of a send and a receive.
@@ -52,9 +56,9 @@ pub(super) struct Config {
     pub(super) inter_stream_synchronization: bool,
     pub(super) messages: Messages,
     pub(super) backend: String,
-    /// Whether a rank works on its own part in the last iteration of a loop with an offset, not the first.
+    /// True if a rank works on its own part in the last iteration of a loop with an offset, not the first.
     pub(super) own_last: bool,
-    /// Whether copies that messages are have a stream of their own.
+    /// True if copies that carry messages run on a stream of their own.
     pub(super) copy_stream: bool,
 }
 
@@ -152,8 +156,7 @@ impl Config {
         };
         let exchanges =
             allgather != Allgather::Broadcast || reduce_scatter == Some(ReduceScatter::P2p);
-        let given = |option: &&str| options.is_given(option);
-        let unused = [PROTOCOL, COPIES].into_iter().filter(given);
+        let unused = [PROTOCOL, COPIES].into_iter().filter(|option| options.is_given(option));
         for option in unused.filter(|_| backend != "CUDA" || !exchanges) {
             cx.warn(without_messages(option, options.word(option), &backend));
         }
@@ -161,7 +164,7 @@ impl Config {
             let message =
                 format!("`{OWN}={}` has no effect: no loop has an offset", options.word(OWN));
             let note = "loops start at another part on each rank with `allgather=ring` or `matmul_reduce_scatter=p2p`";
-            cx.warn(Diag::global(codes::OPTION_UNUSED, message).note(note));
+            cx.warn(Diag::global(OPTION_UNUSED, message).note(note));
         }
         Ok(Self {
             split_initial_sync: options.bool("split_initial_sync"),
@@ -190,24 +193,19 @@ fn without_messages(option: &str, word: &str, backend: &str) -> Diag {
         ),
     };
     let message = format!("`{option}={word}` has no effect{why}");
-    Diag::global(codes::OPTION_UNUSED, message).note(note)
+    Diag::global(OPTION_UNUSED, message).note(note)
 }
 
-/// How to gather: `allgather`, or nvFuser's name for a ring. The offset of a loop that scatters is said by
-/// `matmul_reduce_scatter` alone.
+/// The algorithm for allgathers: `allgather`, or nvFuser's name for a ring. `matmul_reduce_scatter` alone sets
+/// the offset of a loop that scatters.
 fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
     let options = cx.options();
     let offset = options.bool(OFFSET);
     let (gather, scatter) = (options.word("allgather"), options.word(SCATTER));
-    let mut failed = false;
-    let mut contradicts = |options: &'static [&'static str], word: &str, note: &str| {
-        failed = true;
-        let message = format!("`{}={word}` contradicts `{OFFSET}={offset}`", options[0]);
-        cx.wrong_option(options, Diag::global(codes::STREAM_OPTIONS, message).note(note));
-    };
+    let mut wrong: Vec<(&'static [&'static str], &str, &str)> = Vec::new();
     if options.is_given("allgather") && options.is_given(OFFSET) && offset != (gather == "ring") {
         let note = "both say the order in which parts are gathered: leave one out";
-        contradicts(&["allgather", OFFSET], gather, note);
+        wrong.push((&["allgather", OFFSET], gather, note));
     }
     let wants_offset = match scatter {
         "p2p" => Some(true),
@@ -216,7 +214,12 @@ fn allgather(cx: &mut PassCx<'_>) -> Result<Allgather, Diags> {
     };
     if options.is_given(OFFSET) && wants_offset.is_some_and(|wanted| wanted != offset) {
         let note = "`p2p` starts each rank at its own part, `reduce` has all ranks at one part: leave the offset out";
-        contradicts(&[SCATTER, OFFSET], scatter, note);
+        wrong.push((&[SCATTER, OFFSET], scatter, note));
+    }
+    let failed = !wrong.is_empty();
+    for (options, word, note) in wrong {
+        let message = format!("`{}={word}` contradicts `{OFFSET}={offset}`", options[0]);
+        cx.wrong_option(options, Diag::global(STREAM_OPTIONS, message).note(note));
     }
     if failed {
         return Err(Diags::default());

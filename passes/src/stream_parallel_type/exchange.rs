@@ -1,99 +1,82 @@
 //! A sharded axis that becomes the stream axis: what other devices hold is moved in the loop.
 
-use super::body::{self, Slices};
 use super::config::{Allgather, Config, Messages};
-use crate::build::{Build, Collective, domain_id};
-use crate::codes;
+use super::loop_body::LoopBody;
+use crate::support::builder::{Build, domain_id};
 use hostir::analysis::MappedAxis;
-use hostir::axes::{Axis, logical_axes};
+use hostir::axes::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::OpKind;
-use hostir::ir::{BinaryOp, DomainId, ExprId, Mesh, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{BinaryOp, DomainId, ExprId, OpId, ParallelType, Program, TensorId};
 
-/// Gathers one part in each iteration.
+/// stream-parallel-type: a sharded axis that cannot become the stream axis.
+const STREAM_EXCHANGE: &str = "H0329";
+/// stream-parallel-type: a backend that cannot carry the messages of a loop.
+const STREAM_BACKEND: &str = "H0332";
+
+/// Gathers one part in each iteration, of an input whose axis lies across devices.
 pub(super) fn gather(
-    build: &mut Build<'_, '_>,
-    config: &Config,
+    body: &mut LoopBody<'_, '_, '_>,
     id: OpId,
-    input: (TensorId, MappedAxis),
-    slices: &mut Slices,
-    out: &mut Vec<OpId>,
+    input: TensorId,
+    axis: MappedAxis,
 ) -> Result<(), Diag> {
-    let output = check(build.program(), id, input.0, input.1)?;
+    let config = body.config;
+    let output = check(body.program(), id, input, axis)?;
     if config.allgather != Allgather::Broadcast {
-        check_messages(build.program(), config, id)?;
+        check_messages(body.program(), config, id)?;
     }
-    let stream = first_axis(build.program(), output);
-    let part = body::slice(build, output, stream, slices, out);
-    let (index, rank) = (build.stream_index(), build.name("rank"));
-    match config.allgather {
-        Allgather::Pairwise => {
-            let own = (index, rank);
-            let made = exchange(build, config, input, part, (index, index), own);
-            out.push(made.op);
-            slices.epilogue.extend(made.epilogue);
+    let stream = first_axis(body.program(), output);
+    let part = body.slice(output, stream);
+    let (index, rank) = (body.build.stream_index(), body.build.name("rank"));
+    let [from, to, own] = match config.allgather {
+        Allgather::Broadcast => {
+            body.collective("Broadcast", input, input, part);
+            chain_streams(body);
+            return Ok(());
         }
+        Allgather::Pairwise => [index, index, body.build.binary(BinaryOp::Eq, index, rank)],
         Allgather::Ring => {
-            let domain = domain_id(build.program(), output, stream.printed);
-            let to = opposite(build, config, domain);
-            let from = slices.index;
-            let made = exchange(build, config, input, part, (from, to), (to, rank));
-            out.push(made.op);
-            slices.epilogue.extend(made.epilogue);
+            let domain = domain_id(body.program(), output, stream.printed);
+            let to = opposite(body.build, config, domain);
+            [body.index, to, body.build.binary(BinaryOp::Eq, to, rank)]
         }
-        Allgather::Broadcast => broadcast(build, config, input.0, part, out),
-    }
-    if config.inter_stream_synchronization {
-        out.push(chain_streams(build));
-    }
+    };
+    let zero = body.build.int(0);
+    let mine = body.new_slice(input, axis);
+    let domain = domain_id(body.program(), input, axis.printed);
+    let copy = vec![body.build.select(mine, input, domain, zero), body.build.set(part, mine)];
+    messages(body, &Swap { received: part, sent: input, from, to, own }, copy);
+    chain_streams(body);
     Ok(())
 }
 
-/// Receives `part` from one peer and sends the own part to another; the rank itself copies.
-fn exchange(
-    build: &mut Build<'_, '_>,
-    config: &Config,
-    (input, axis): (TensorId, MappedAxis),
-    part: TensorId,
-    peers: (ExprId, ExprId),
-    own: (ExprId, ExprId),
-) -> Exchanged {
-    let zero = build.int(0);
-    let mine = body::new_slice(build, input, axis);
-    let domain = domain_id(build.program(), input, axis.printed);
-    let copy = vec![build.select(mine, input, domain, zero), build.set(part, mine)];
-    messages(build, config, (part, input), peers, own, copy)
+/// One message that a rank receives in an iteration, and one that it sends.
+pub(super) struct Swap {
+    pub(super) received: TensorId,
+    pub(super) sent: TensorId,
+    /// The rank that sends to this one.
+    pub(super) from: ExprId,
+    /// The rank that receives from this one.
+    pub(super) to: ExprId,
+    /// True where the rank works on its own part, and copies instead.
+    pub(super) own: ExprId,
 }
 
-/// What one iteration exchanges.
-pub(super) struct Exchanged {
-    /// The op that does it.
-    pub(super) op: OpId,
-    /// What the end of the iteration waits for.
-    pub(super) epilogue: Option<OpId>,
-}
-
-/// Receives into a tensor from one peer and sends another tensor to a second one, unless the two numbers
-/// of `own` are equal: then `copy` runs.
-pub(super) fn messages(
-    build: &mut Build<'_, '_>,
-    config: &Config,
-    (received, sent): (TensorId, TensorId),
-    (from, to): (ExprId, ExprId),
-    own: (ExprId, ExprId),
-    copy: Vec<OpId>,
-) -> Exchanged {
+/// Appends both messages, or the ops of `copy` where the rank works on its own part.
+pub(super) fn messages(body: &mut LoopBody<'_, '_, '_>, swap: &Swap, copy: Vec<OpId>) {
+    let (build, config) = (&mut *body.build, body.config);
     if !matches!(config.messages, Messages::CudaGet | Messages::CudaPut) {
         // One group: else two ranks could each wait for the other to receive first.
         let start = build.start_coalescing();
-        let (receive, _) = build.p2p(true, received, from, &config.backend);
-        let (send, _) = build.p2p(false, sent, to, &config.backend);
+        let (receive, _) = build.p2p(true, swap.received, swap.from, &config.backend);
+        let (send, _) = build.p2p(false, swap.sent, swap.to, &config.backend);
         let (end, group) = build.end_coalescing();
         let messages = vec![start, receive, send, end, build.wait(group)];
-        return Exchanged { op: build.if_equal(own, copy, messages), epilogue: None };
+        return body.ops.push(build.branch(swap.own, copy, messages));
     }
-    let (receive, received) = build.p2p(true, received, from, &config.backend);
-    let (send, sent) = build.p2p(false, sent, to, &config.backend);
+    let (receive, received) = build.p2p(true, swap.received, swap.from, &config.backend);
+    let (send, sent) = build.p2p(false, swap.sent, swap.to, &config.backend);
     // Both are on one stream: the side that copies comes second, else each rank waits for its peer.
     let mut order = [send, receive];
     if config.messages == Messages::CudaPut {
@@ -110,11 +93,10 @@ pub(super) fn messages(
         messages.push(copies);
     }
     messages.push(build.wait(received));
-    let op = build.if_equal(own, copy, messages);
+    body.ops.push(build.branch(swap.own, copy, messages));
     // Nothing in the iteration needs what was sent to be gone.
     let wait = build.wait(sent);
-    let epilogue = Some(build.if_equal(own, Vec::new(), vec![wait]));
-    Exchanged { op, epilogue }
+    body.epilogue.push(build.branch(swap.own, Vec::new(), vec![wait]));
 }
 
 /// Posts an op on the stream behind those of the iterations, which waits for what this iteration has done so far.
@@ -125,31 +107,13 @@ fn on_copy_stream(build: &mut Build<'_, '_>, post: OpId) -> [OpId; 4] {
     [there, behind, post, build.set_current_stream(worker)]
 }
 
-/// Rank i sends its part to all.
-fn broadcast(
-    build: &mut Build<'_, '_>,
-    config: &Config,
-    input: TensorId,
-    part: TensorId,
-    out: &mut Vec<OpId>,
-) {
-    let team = build.program().tensor_mesh(input).map(|mesh| mesh.devices.clone());
-    let root = build.stream_index();
-    let (op, number) = build.communication(&Collective {
-        kind: "Broadcast",
-        team: &team.unwrap_or_default(),
-        root: Some(root),
-        input,
-        output: part,
-        backend: &config.backend,
-        red_op: None,
-    });
-    out.extend([op, build.wait(number)]);
-}
-
-/// The next iteration's stream waits for this one's: `IF ( ( StreamIdx + 1 ) < numberOfStreams )`. nvFuser
+/// Makes the next iteration's stream wait for this one's, if the options say so: `IF ( ( StreamIdx + 1 ) < numberOfStreams )`. nvFuser
 /// does not go round from the last stream to the first.
-fn chain_streams(build: &mut Build<'_, '_>) -> OpId {
+fn chain_streams(body: &mut LoopBody<'_, '_, '_>) {
+    if !body.config.inter_stream_synchronization {
+        return;
+    }
+    let build = &mut *body.build;
     let (index, one, streams) = (build.stream_index(), build.int(1), build.name("numberOfStreams"));
     let next = build.binary(BinaryOp::Add, index, one);
     let worker = build.worker_stream();
@@ -159,7 +123,7 @@ fn chain_streams(build: &mut Build<'_, '_>) -> OpId {
         build.set_current_stream(worker),
     ];
     let condition = build.binary(BinaryOp::Lt, next, streams);
-    build.branch(condition, then, Vec::new())
+    body.ops.push(build.branch(condition, then, Vec::new()));
 }
 
 /// `( ( ( i0 + rank ) - StreamIdx ) % i0 )`: the rank that works on the own part when this one works on part
@@ -181,7 +145,7 @@ fn first_axis(program: &Program, tensor: TensorId) -> MappedAxis {
     MappedAxis { axis: 0, printed }
 }
 
-/// What the axes from `first` on are spread over devices by.
+/// The device types of the axes from `first` on.
 pub(super) fn shards(
     program: &Program,
     tensor: TensorId,
@@ -194,16 +158,15 @@ pub(super) fn shards(
 /// The op is a Set from `[device, ..]` to `[stream, ..]` on devices 0 to D-1; gives its result.
 fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Result<TensorId, Diag> {
     let op = program.op(id);
-    let error = |message: String, note: &str| {
-        Err(Diag::error(codes::STREAM_EXCHANGE, program.op_span(id), message).note(note))
-    };
     let name = program.tensor_name(input);
     if op.kind != OpKind::Set {
         let message = format!(
             "`{}` needs the parts of {name} that other devices hold; only a `Set` can fetch them",
             op.kind.name()
         );
-        return error(
+        return refuse(
+            program,
+            id,
             message,
             "insert a `Set` to a stream-parallel tensor before it: --pass=insert-reshardings",
         );
@@ -211,10 +174,20 @@ fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Resu
     if axis.axis != 0 {
         let message =
             format!("the sharded axis of {name} is axis {}; it has to be the first", axis.axis);
-        return error(message, "permute the tensor so that the sharded axis comes first");
+        return refuse(
+            program,
+            id,
+            message,
+            "permute the tensor so that the sharded axis comes first",
+        );
     }
     let Some(output) = op.output_tensors().next() else {
-        return error("the `Set` has no tensor as result".to_owned(), "write its result");
+        return refuse(
+            program,
+            id,
+            "the `Set` has no tensor as result".to_owned(),
+            "write its result",
+        );
     };
     let first = logical_axes(program, output).axes.first().map(|axis| axis.parallel);
     if first != Some(ParallelType::Stream) {
@@ -222,25 +195,34 @@ fn check(program: &Program, id: OpId, input: TensorId, axis: MappedAxis) -> Resu
             "the first axis of {} has to be the stream-parallel one",
             program.tensor_name(output)
         );
-        return error(message, "permute the result so that the stream-parallel axis comes first");
+        return refuse(
+            program,
+            id,
+            message,
+            "permute the result so that the stream-parallel axis comes first",
+        );
     }
     if shards(program, input, 1) != shards(program, output, 1) {
         let message = format!(
             "{name} and {} are sharded differently behind their first axes",
             program.tensor_name(output)
         );
-        return error(message, different_shards(program, input, output));
+        return refuse(program, id, message, different_shards(program, input, output));
     }
-    check_devices(program, id, (input, output))?;
+    check_devices(program, id, input, output)?;
     Ok(output)
 }
 
-/// What helps where two tensors lie differently behind their first axes.
+/// The error for an op that a loop cannot exchange parts for.
+fn refuse<T>(program: &Program, id: OpId, message: String, note: &str) -> Result<T, Diag> {
+    Err(Diag::error(STREAM_EXCHANGE, program.op_span(id), message).note(note))
+}
+
+/// The repair where two tensors are sharded differently behind their first axes.
 fn different_shards(program: &Program, input: TensorId, output: TensorId) -> &'static str {
     let (from, to) = (logical_axes(program, input).axes, logical_axes(program, output).axes);
-    let second = |axes: &[Axis]| axes.get(1).copied();
-    let turns = second(&from).is_some_and(|axis| axis.parallel == ParallelType::Stream)
-        && second(&to).is_some_and(|axis| axis.is_sharded());
+    let turns = from.get(1).is_some_and(|axis| axis.parallel == ParallelType::Stream)
+        && to.get(1).is_some_and(|axis| axis.is_sharded());
     if turns {
         "`matmul_reduce_scatter=p2p` takes a `Set` that turns a device and a stream axis round"
     } else {
@@ -252,28 +234,29 @@ fn different_shards(program: &Program, input: TensorId, output: TensorId) -> &'s
 pub(super) fn check_devices(
     program: &Program,
     id: OpId,
-    (input, output): (TensorId, TensorId),
+    input: TensorId,
+    output: TensorId,
 ) -> Result<(), Diag> {
     let name = program.tensor_name(input);
-    let error = |message: String, note: &str| {
-        Err(Diag::error(codes::STREAM_EXCHANGE, program.op_span(id), message).note(note))
-    };
     if program.tensor(input).mesh != program.tensor(output).mesh {
         let message =
             format!("{name} and {} lie on different devices", program.tensor_name(output));
-        return error(
+        return refuse(
+            program,
+            id,
             message,
             "insert a `Set` that moves the tensor before the one that needs other devices' parts",
         );
     }
-    let in_order = |mesh: &Mesh| {
+    if !program.tensor_mesh(input).is_some_and(|mesh| {
         mesh.shape.len() == 1 && mesh.devices.iter().zip(0..).all(|(&device, k)| device == k)
-    };
-    if !program.tensor_mesh(input).is_some_and(in_order) {
+    }) {
         let message = format!(
             "the devices of {name} are not a row 0, 1, 2, ...: the iteration's number is the peer's rank"
         );
-        return error(
+        return refuse(
+            program,
+            id,
             message,
             "use a mesh of one axis that starts at device 0 and leaves none out",
         );
@@ -291,5 +274,5 @@ pub(super) fn check_messages(program: &Program, config: &Config, id: OpId) -> Re
         hostir::ir::name_of(program, id)
     );
     let note = "use `communicator_backend=NCCL` or `CUDA`, or collectives: `allgather=broadcast`, `matmul_reduce_scatter=reduce`";
-    Err(Diag::error(codes::STREAM_BACKEND, program.op_span(id), message).note(note))
+    Err(Diag::error(STREAM_BACKEND, program.op_span(id), message).note(note))
 }

@@ -4,16 +4,16 @@
 //! opens and takes every op of its axis that waits for nothing else, those included that wait for members
 //! only. The next loop is the one that the longest chain of loops waits for.
 
-use super::group::{Item, Loop, Node};
-use crate::storage::Storage;
+use super::loops::{Item, Loop, Node};
+use crate::support::storage::Storage;
 use hostir::ir::Effect;
 use hostir::ir::{ExprId, OpId, Program, TensorId, Value};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Whether an op may change its place: it only reads its operands and writes its results. (A HostUnit
-/// computes as ops do; kernels that nobody sees into stay where they are.)
+/// True if an op may change its place: it only reads its operands and writes its results. (A HostUnit computes
+/// as ops do; kernels that nobody sees into stay where they are.)
 pub(super) fn may_move(program: &Program, id: OpId) -> bool {
     let op = program.op(id);
     let computes = match op.kind.effect() {
@@ -35,11 +35,11 @@ type Axis = (u32, ExprId);
 struct Edge {
     from: u32,
     to: u32,
-    /// Whether both may stand in one loop: one reads slice by slice what the other has written.
+    /// True if both may stand in one loop: one reads slice by slice what the other has written.
     sliced: bool,
 }
 
-/// What was done last to one piece of memory.
+/// The last accesses to one piece of memory.
 #[derive(Clone, Default)]
 struct Touched {
     writer: Option<(u32, TensorId)>,
@@ -93,9 +93,9 @@ struct Scheduler<'a> {
     nodes: &'a [Node],
     /// By op: the ops that wait for it.
     after: Vec<Vec<Edge>>,
-    /// How many ops each waits for.
+    /// The number of ops that each waits for.
     waits: Vec<u32>,
-    /// How many changes of loop the longest chain behind each op has.
+    /// The number of changes of loop in the longest chain behind each op.
     behind: Vec<u32>,
     /// Ops without a stream axis that can run.
     plain: BTreeSet<u32>,

@@ -5,15 +5,15 @@
 //! `[reduced stream, device, ..]` adds them too. The loop runs over the *operand's* stream axis, which is
 //! that of the product before, and which the result has on its devices.
 
-use super::body::{self, Slices};
-use super::config::{Config, ReduceScatter};
-use super::exchange::{Exchanged, check_devices, check_messages, messages, opposite, shards};
-use crate::build::{Build, Collective, domain_id};
+use super::config::ReduceScatter;
+use super::exchange::{Swap, check_devices, check_messages, messages, opposite, shards};
+use super::loop_body::LoopBody;
+use crate::support::builder::domain_id;
 use hostir::analysis::{AxisMap, MappedAxis};
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::OpKind;
-use hostir::ir::{DomainId, OpId, ParallelType, Program, TensorId};
+use hostir::ir::{BinaryOp, DomainId, OpId, ParallelType, Program, TensorId};
 use hostir::plan::{RedOp, starts_from_identity};
 
 /// The places of the two axes.
@@ -51,14 +51,14 @@ pub(super) fn loop_axis(
         && is_stream(left.parallel)
         && left.is_reduction() == (how == ReduceScatter::Reduce)
         && kept.device() == whose.device();
-    let class = |tensor, axis: usize| map.class(tensor, axis as u32);
-    let straight = class(input, FIRST) == class(output, FIRST)
-        && class(input, SECOND) == class(output, SECOND)
+    let class = map.class(input, SECOND as u32);
+    let straight = map.class(input, FIRST as u32) == map.class(output, FIRST as u32)
+        && class == map.class(output, SECOND as u32)
         && shards(program, input, SECOND + 1) == shards(program, output, SECOND + 1);
     if !turned || !straight {
         return None;
     }
-    Some((domain_id(program, input, part.printed), class(input, SECOND)?))
+    Some((domain_id(program, input, part.printed), class?))
 }
 
 fn is_stream(parallel: ParallelType) -> bool {
@@ -78,59 +78,32 @@ fn axis(program: &Program, tensor: TensorId, place: usize) -> MappedAxis {
 
 /// In iteration i rank r sends its results for rank `r + i` there, and receives those for itself from rank
 /// `r - i`.
-pub(super) fn exchange(
-    build: &mut Build<'_, '_>,
-    config: &Config,
-    id: OpId,
-    slices: &mut Slices,
-    out: &mut Vec<OpId>,
-) -> Result<(), Diag> {
-    let program = build.program();
+pub(super) fn exchange(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result<(), Diag> {
+    let program = body.program();
     let Some((input, output)) = sides(program, id) else { return Ok(()) };
-    check_devices(program, id, (input, output))?;
-    check_messages(program, config, id)?;
+    check_devices(program, id, input, output)?;
+    check_messages(program, body.config, id)?;
     let (part, whose) = (axis(program, input, SECOND), axis(program, output, FIRST));
     let domain = domain_id(program, input, part.printed);
-    let from = opposite(build, config, domain);
-    let sent = body::slice(build, input, part, slices, out);
-    let received = body::new_slice(build, output, whose);
-    let place = domain_id(build.program(), output, whose.printed);
-    out.push(build.select(received, output, place, from));
-    let (to, rank) = (slices.index, build.name("rank"));
-    let copy = vec![build.set(received, sent)];
-    let Exchanged { op, epilogue } =
-        messages(build, config, (received, sent), (from, to), (to, rank), copy);
-    out.push(op);
-    slices.epilogue.extend(epilogue);
+    let from = opposite(body.build, body.config, domain);
+    let sent = body.slice(input, part);
+    let received = body.select(output, whose, from);
+    let (to, rank) = (body.index, body.build.name("rank"));
+    let copy = vec![body.build.set(received, sent)];
+    let own = body.build.binary(BinaryOp::Eq, to, rank);
+    messages(body, &Swap { received, sent, from, to, own }, copy);
     Ok(())
 }
 
 /// In iteration i all ranks add up their results for rank i, which keeps the sum.
-pub(super) fn reduce(
-    build: &mut Build<'_, '_>,
-    config: &Config,
-    id: OpId,
-    slices: &mut Slices,
-    out: &mut Vec<OpId>,
-) -> Result<(), Diag> {
-    let program = build.program();
+pub(super) fn reduce(body: &mut LoopBody<'_, '_, '_>, id: OpId) -> Result<(), Diag> {
+    let program = body.program();
     let Some((input, output)) = sides(program, id) else { return Ok(()) };
-    check_devices(program, id, (input, output))?;
+    check_devices(program, id, input, output)?;
     let (part, kept) = (axis(program, input, SECOND), axis(program, output, SECOND));
-    let team = program.tensor_mesh(input).map(|mesh| mesh.devices.clone());
-    let sent = body::slice(build, input, part, slices, out);
+    let sent = body.slice(input, part);
     // A device holds one index of an axis that lies across devices, whatever index is selected.
-    let received = body::slice(build, output, kept, slices, out);
-    let root = build.stream_index();
-    let (op, number) = build.communication(&Collective {
-        kind: "Reduce",
-        team: &team.unwrap_or_default(),
-        root: Some(root),
-        input: sent,
-        output: received,
-        backend: &config.backend,
-        red_op: None,
-    });
-    out.extend([op, build.wait(number)]);
+    let received = body.slice(output, kept);
+    body.collective("Reduce", input, sent, received);
     Ok(())
 }

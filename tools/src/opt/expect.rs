@@ -8,9 +8,15 @@
 
 use crate::render::line_starts;
 use hostir::diag::{Diag, Diags, Severity, Span};
-use hostir_passes::codes;
 use regex::Regex;
 use std::collections::BTreeMap;
+
+/// --verify-diagnostics: an expected diagnostic was not produced.
+const NOT_PRODUCED: &str = "H0316";
+/// --verify-diagnostics: a diagnostic was produced that nothing expects.
+const NOT_EXPECTED: &str = "H0317";
+/// --verify-diagnostics: an expectation that is not well formed.
+const BAD_EXPECTATION: &str = "H0318";
 
 const KINDS: &[(&str, Kind)] = &[
     ("error", Kind::Error),
@@ -99,7 +105,7 @@ pub(super) fn compare(text: &str, diags: &Diags) -> Diags {
     }
     for expectation in expectations.iter().filter(|expectation| !expectation.met) {
         let message = format!("expected {} was not produced", expectation.kind.name());
-        out.push(Diag::error(codes::NOT_PRODUCED, expectation.span, message));
+        out.push(Diag::error(NOT_PRODUCED, expectation.span, message));
     }
     out
 }
@@ -107,10 +113,8 @@ pub(super) fn compare(text: &str, diags: &Diags) -> Diags {
 fn not_expected(kind: Kind, diag: &Diag) -> Diag {
     let message = format!("unexpected {}: [{}] {}", kind.name(), diag.code, diag.message);
     match &diag.primary {
-        Some(label) => {
-            Diag::error(codes::NOT_EXPECTED, label.span, message).here(label.text.clone())
-        }
-        None => Diag::global(codes::NOT_EXPECTED, message),
+        Some(label) => Diag::error(NOT_EXPECTED, label.span, message).here(label.text.clone()),
+        None => Diag::global(NOT_EXPECTED, message),
     }
 }
 
@@ -174,7 +178,7 @@ fn expectation(line: &str, number: usize, start: usize, above: Option<usize>) ->
     let open = rest.find("{{")?;
     let close = rest.rfind("}}").filter(|close| *close >= open + 2);
     let span = Span::new(start + at, start + line.trim_end().len());
-    let wrong = |what: String| Some(Err(Diag::error(codes::BAD_EXPECTATION, span, what)));
+    let wrong = |what: String| Some(Err(Diag::error(BAD_EXPECTATION, span, what)));
     let Some(close) = close else { return wrong("an expectation without `}}`".to_owned()) };
     let place = rest[..open].trim();
     let Some((line, below)) = target(place, number, above) else {
@@ -261,19 +265,16 @@ mod tests {
     #[test]
     fn missing_and_surplus() {
         let text = "bad // expected-error {{wrong}}\n";
-        assert_eq!(codes_of(text, vec![]), [codes::NOT_PRODUCED]);
-        assert_eq!(codes_of("bad\n", vec![at("bad\n", "bad", "wrong")]), [codes::NOT_EXPECTED]);
+        assert_eq!(codes_of(text, vec![]), [NOT_PRODUCED]);
+        assert_eq!(codes_of("bad\n", vec![at("bad\n", "bad", "wrong")]), [NOT_EXPECTED]);
         let twice = vec![at(text, "bad", "wrong"), at(text, "bad", "wrong")];
-        assert_eq!(codes_of(text, twice), [codes::NOT_EXPECTED]);
+        assert_eq!(codes_of(text, twice), [NOT_EXPECTED]);
         assert_eq!(
             codes_of(text, vec![at(text, "bad", "wrong").remark()]),
-            [codes::NOT_EXPECTED, codes::NOT_PRODUCED]
+            [NOT_EXPECTED, NOT_PRODUCED]
         );
         let other = "// expected-error@+2 {{wrong}}\nbad\n";
-        assert_eq!(
-            codes_of(other, vec![at(other, "bad", "wrong")]),
-            [codes::NOT_EXPECTED, codes::NOT_PRODUCED]
-        );
+        assert_eq!(codes_of(other, vec![at(other, "bad", "wrong")]), [NOT_EXPECTED, NOT_PRODUCED]);
     }
 
     /// Notes and labels may be expected but need not be; diagnostics about no place are `@unknown`.
@@ -283,7 +284,7 @@ mod tests {
         let label = Span::new(text.find("first").unwrap(), 0);
         let diag = || at(text, "bad", "wrong").note("do better");
         assert!(codes_of(text, vec![diag().label(label, "declared here")]).is_empty());
-        assert_eq!(codes_of(text, vec![diag()]), [codes::NOT_PRODUCED]);
+        assert_eq!(codes_of(text, vec![diag()]), [NOT_PRODUCED]);
         let unknown = "// expected-error@unknown {{lost}}\n";
         assert!(codes_of(unknown, vec![Diag::global("H0101", "lost")]).is_empty());
     }
@@ -296,7 +297,7 @@ mod tests {
             "// expected-error {{x",
             "// expected-error-re {{ {{(}} }}",
         ] {
-            assert_eq!(codes_of(text, vec![]), [codes::BAD_EXPECTATION], "{text}");
+            assert_eq!(codes_of(text, vec![]), [BAD_EXPECTATION], "{text}");
         }
     }
 }

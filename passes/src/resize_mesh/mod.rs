@@ -7,14 +7,15 @@
 mod classes;
 mod extents;
 mod scalars;
+mod sizes;
 mod uses;
+mod views;
 
-use crate::build::Build;
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
 use classes::Classes;
-use extents::{Change, Sizes};
+use extents::Change;
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::TEAM_CUT;
@@ -22,7 +23,12 @@ use hostir::ir::edit::Edit;
 use hostir::ir::mesh_text;
 use hostir::ir::{AttrKey, AttrValue, Mesh, OpId, Program, Tensor, TensorId};
 use hostir::ir::{Effect, OpKind};
-use uses::{Use, Walked};
+use uses::{Devices, Use, Walked};
+
+/// resize-mesh: a program whose tensors do not all lie on one row of devices.
+const RESIZE_MESHES: &str = "H0382";
+/// resize-mesh: a team that is not that of all devices.
+const RESIZE_TEAM: &str = "H0383";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -50,7 +56,7 @@ order, teams that are a part of the mesh, a constant that may or may not stand f
 `cat`, `slice`). Where D is 1 or 2 less can be told, because a 1 may be D or D - 1.
 
 The example is `resize-mesh{devices=2}`.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "{devices=2}", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "devices",
         ty: OptionType::Int { min: 1, max: 65_536 },
@@ -80,13 +86,6 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-/// From how many devices to how many.
-#[derive(Clone, Copy)]
-struct Devices {
-    old: i64,
-    new: i64,
-}
-
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let walked = Walked::new(edit.program());
     let new = cx.options().int("devices");
@@ -99,7 +98,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     }
     let devices = Devices { old, new };
     let classes = Classes::new(edit.program(), &walked, devices);
-    let sizes = Sizes::solve(edit.program(), &walked, &classes, devices)?;
+    let sizes = extents::solve(edit.program(), &walked, &classes, devices)?;
     let change = extents::changes(edit, &walked, &sizes)?;
     let scalars = scalars::rewrite(edit, &walked, &classes, devices)?;
     cx.count("constants-changed", scalars.len() as u64);
@@ -110,13 +109,13 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     if old == 1 { refuse_moving(edit.program(), &walked) } else { Ok(()) }
 }
 
-/// How many devices the program is for; `None` if it names none.
+/// The number of devices that the program is for; `None` if it names none.
 fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags> {
     let mut diags = Diags::default();
     let mut first: Option<(TensorId, i64)> = None;
     for &tensor in &walked.tensors {
         let Some(mesh) = program.tensor_mesh(tensor) else { continue };
-        let span = span_of(program, tensor);
+        let span = program.tensor_span(tensor);
         if !is_row(&mesh.devices) || mesh.shape.len() > 1 {
             diags.push(no_row(program, tensor, span));
             return Err(diags);
@@ -127,8 +126,8 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
                 let (a, b) = (program.tensor_name(other), program.tensor_name(tensor));
                 let message = format!("{a} lies on {known} devices and {b} on {count}");
                 let note = "only programs whose tensors all lie on one mesh can be resized";
-                let diag = Diag::error(codes::RESIZE_MESHES, span, message).note(note);
-                diags.push(diag.label(span_of(program, other), format!("{known} devices")));
+                let diag = Diag::error(RESIZE_MESHES, span, message).note(note);
+                diags.push(diag.label(program.tensor_span(other), format!("{known} devices")));
                 return Err(diags);
             }
             Some(_) => {}
@@ -143,36 +142,43 @@ fn device_count(program: &Program, walked: &Walked) -> Result<Option<i64>, Diags
             diags.push(part_of_mesh(program, id, team, known));
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(count) }
+    diags.or_value(count)
 }
 
 /// On one device every communication is a copy, and lowering takes any kind for any op.
 fn refuse_lowered(program: &Program, walked: &Walked) -> Result<(), Diags> {
-    let communicates = |id: &&OpId| {
+    let Some(&id) = walked.ops.iter().find(|id| {
         let op = program.op(**id);
         op.kind.effect() == Effect::Communicate && !op.operands.is_empty()
+    }) else {
+        return Ok(());
     };
-    let Some(&id) = walked.ops.iter().find(communicates) else { return Ok(()) };
     let message = "what this communication of one device does on several cannot be told";
     let note = "resize the program before it is lowered";
     let mut diags = Diags::default();
-    diags.push(Diag::error(codes::RESIZE_TEAM, program.op_span(id), message).note(note));
+    diags.push(Diag::error(RESIZE_TEAM, program.op_span(id), message).note(note));
     Err(diags)
 }
 
 /// With one device nothing moves between devices, so a lowered program may hold ops that would with several.
 fn refuse_moving(program: &Program, walked: &Walked) -> Result<(), Diags> {
-    let effect = |id: OpId| program.op(id).kind.effect();
-    let of_lowered = |id: &OpId| matches!(effect(*id), Effect::Communicate | Effect::Control);
-    let Some(&mark) = walked.ops.iter().find(|id| of_lowered(id)) else { return Ok(()) };
-    let moves = |id: &&OpId| program.op(**id).blocks.is_empty() && is_resharding(program, **id);
-    let Some(&id) = walked.ops.iter().find(moves) else { return Ok(()) };
+    let mut ops = walked.ops.iter();
+    let Some(&mark) = ops
+        .find(|id| matches!(program.op(**id).kind.effect(), Effect::Communicate | Effect::Control))
+    else {
+        return Ok(());
+    };
+    let mut ops = walked.ops.iter().copied();
+    let Some(id) = ops.find(|&id| program.op(id).blocks.is_empty() && is_resharding(program, id))
+    else {
+        return Ok(());
+    };
     let (name, what) = (hostir::ir::name_of(program, id), hostir::ir::name_of(program, mark));
     let message = format!("on several devices this `{name}` moves data between them");
     let label = format!("`{what}` belongs to a lowered program");
     let mut diags = Diags::default();
     diags.push(
-        Diag::error(codes::RESIZE_TEAM, program.op_span(id), message)
+        Diag::error(RESIZE_TEAM, program.op_span(id), message)
             .label(program.op_span(mark), label)
             .note("resize the program before it is lowered"),
     );
@@ -183,16 +189,12 @@ fn is_row(devices: &[u32]) -> bool {
     devices.iter().zip(0..).all(|(&device, k)| device == k)
 }
 
-fn span_of(program: &Program, tensor: TensorId) -> Span {
-    program.source().tensors.get(tensor).copied().unwrap_or_default()
-}
-
 fn no_row(program: &Program, tensor: TensorId, span: Span) -> Diag {
     let mesh = mesh_text(program, program.tensor(tensor).mesh);
     let name = program.tensor_name(tensor);
     let message = format!("{name} lies on {mesh}, which is not a row of devices 0, 1, 2, ...");
     let note = "only programs on one mesh of one axis, from device 0 on, can be resized";
-    Diag::error(codes::RESIZE_MESHES, span, message).note(note)
+    Diag::error(RESIZE_MESHES, span, message).note(note)
 }
 
 fn part_of_mesh(program: &Program, id: OpId, team: &[i64], known: i64) -> Diag {
@@ -204,7 +206,7 @@ fn part_of_mesh(program: &Program, id: OpId, team: &[i64], known: i64) -> Diag {
     };
     let note =
         "which devices a part of the mesh becomes cannot be told: write the whole team, in order";
-    Diag::error(codes::RESIZE_TEAM, span, message).note(note)
+    Diag::error(RESIZE_TEAM, span, message).note(note)
 }
 
 /// Puts new scalars into ops.
@@ -238,9 +240,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
             }
             Change::Attr { op, key, ref value } => {
                 let mut new = edit.program().op(op).clone();
-                if let Some((_, slot)) = new.attrs.iter_mut().find(|(k, _)| *k == key) {
-                    *slot = value.clone();
-                }
+                new.set_attr(key, value);
                 edit.set_op(op, new);
             }
         }
@@ -253,9 +253,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
         let Some(tensor) = tensor.filter(|tensor| changed[tensor.0 as usize]) else { continue };
         let mut new = op.clone();
         let size = build.size(tensor);
-        for (_, value) in new.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::Size) {
-            *value = AttrValue::Expr(size);
-        }
+        new.set_attr(AttrKey::Size, &AttrValue::Expr(size));
         build.edit.set_op(id, new);
     }
 }
@@ -263,7 +261,7 @@ fn apply_extents(edit: &mut Edit<'_>, walked: &Walked, change: &[Change]) {
 /// Gives all tensors the new mesh, and all communications the new team.
 fn apply_meshes(edit: &mut Edit<'_>, walked: &Walked, devices: Devices) -> u64 {
     let row: Vec<u32> = (0..devices.new as u32).collect();
-    let team: Box<[i64]> = (0..devices.new).collect();
+    let team = AttrValue::Ints((0..devices.new).collect());
     let mesh = edit.mesh(Mesh { shape: vec![devices.new as u32], devices: row });
     let mut count = 0;
     // Tensors that earlier passes left behind too: they share names of extents with the others.
@@ -280,9 +278,7 @@ fn apply_meshes(edit: &mut Edit<'_>, walked: &Walked, devices: Devices) -> u64 {
             continue;
         }
         let mut op = edit.program().op(id).clone();
-        for (_, value) in op.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::Team) {
-            *value = AttrValue::Ints(team.clone());
-        }
+        op.set_attr(AttrKey::Team, &team);
         edit.set_op(id, op);
     }
     count

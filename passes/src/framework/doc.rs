@@ -1,6 +1,6 @@
 //! `docs/passes.md`, generated from the pass table.
 
-use crate::pass::{Action, PassInfo};
+use crate::framework::pass::{Action, PassInfo};
 use hostir::print::{Form, PrintOptions, print_into};
 use std::fmt::Write;
 
@@ -15,14 +15,14 @@ A pass takes a valid program and gives a valid one; one that refuses leaves the 
 
 ";
 
-/// The whole of `docs/passes.md`.
-pub fn passes_markdown() -> String {
+/// Documents all passes of a table in Markdown, in its order.
+pub fn table_markdown(table: &[&PassInfo]) -> String {
     let mut out = HEAD.to_owned();
     out.push_str("| pass | what it does |\n|---|---|\n");
-    for pass in crate::PASSES {
+    for pass in table {
         let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", pass.name, pass.summary);
     }
-    for pass in crate::PASSES {
+    for pass in table {
         one(pass, &mut out);
     }
     out
@@ -32,7 +32,7 @@ fn one(pass: &PassInfo, out: &mut String) {
     // Writing to a string cannot fail.
     let _ = write!(out, "\n## {}\n\n{}.\n\n{}\n", pass.name, pass.summary, pass.description.trim());
     if let Action::Pipeline(steps) = pass.action {
-        let defaults = crate::options::Options::defaults(pass.options);
+        let defaults = crate::framework::options::Options::defaults(pass.options);
         let _ = write!(out, "\nStands for `{}`.\n", steps(&defaults));
     }
     if !pass.options.is_empty() {

@@ -3,7 +3,7 @@
 //! A walk over the body follows what each tensor surely is at each place: nothing of this iteration's, bound to
 //! memory, or written. Who needs more than it is, needs what an earlier iteration left.
 
-use crate::storage::Storage;
+use crate::support::storage::Storage;
 use hostir::ir::{AttrKey, AttrValue, BlockId, Op, OpId, Program, TensorId, Value};
 use hostir::ir::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -33,10 +33,10 @@ pub(crate) fn carried(
     walk.carried
 }
 
-/// What a tensor is at a place of an iteration, at least.
+/// The least that is known of a tensor at a place of an iteration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Is {
-    /// What earlier iterations left.
+    /// It holds the data of earlier iterations.
     Left,
     /// Bound in this iteration to memory that may hold older values.
     Bound,
@@ -66,7 +66,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a branch or loop makes of a tensor counts as far as it does so on every path.
+    /// Merges the ends of branches and loops: a tensor is what it is on every path.
     fn control(&mut self, op: &Op) {
         if op.blocks.is_empty() {
             return;

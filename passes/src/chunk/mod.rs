@@ -6,15 +6,18 @@
 mod class;
 mod rewrite;
 
-use crate::build::Build;
-use crate::codes;
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use class::Class;
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::storage::is_tensor_name;
+use class::{ChunkOptions, Class};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{OpId, Program, TensorId};
 use rewrite::Rewriter;
+
+/// chunk: an option that names no axis of the program.
+const CHUNK_AXIS: &str = "H0386";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -41,7 +44,7 @@ Refused are axes that lie across devices, broadcasts, extents that `factor` does
 the run says so), tensors with two axes that are the named one, and programs that are lowered already.
 
 The example is `chunk{axis=T0.0,factor=4,parallel=stream}`.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "{axis=T0.0,factor=4,parallel=stream}", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "axis",
@@ -84,25 +87,20 @@ const EXAMPLE_AFTER: &str = "\
 } // %HostIrContainer
 ";
 
-/// The options.
-#[derive(Clone, Copy)]
-struct Config {
-    factor: i64,
-    stream: bool,
-}
-
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     let options = cx.options();
-    let config =
-        Config { factor: options.int("factor"), stream: options.word("parallel") == "stream" };
-    let named = match named_axis(edit.program(), options.word("axis")) {
+    let config = ChunkOptions {
+        factor: options.int("factor"),
+        stream: options.word("parallel") == "stream",
+    };
+    let (tensor, axis) = match named_axis(edit.program(), options.word("axis")) {
         Ok(named) => named,
         Err(diag) => {
             cx.wrong_option(&["axis"], *diag);
             return Err(Diags::default());
         }
     };
-    let class = Class::new(edit.program(), named, config)?;
+    let class = Class::new(edit.program(), tensor, axis, config)?;
     let body = edit.program().body();
     let ops: Vec<OpId> = edit.program().block(body).ops.clone();
     let mut build = Build::new(edit);
@@ -120,16 +118,15 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
 
 /// The tensor and the logical position of `T0.1`.
 fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag>> {
-    let fail = |message: String, note: String| {
-        Err(Box::new(Diag::global(codes::CHUNK_AXIS, message).note(note)))
-    };
+    let fail =
+        |message: String, note: String| Err(Box::new(Diag::global(CHUNK_AXIS, message).note(note)));
     let parts = text.rsplit_once('.');
     let parts = parts.and_then(|(tensor, at)| Some((tensor, at.parse::<usize>().ok()?)));
     let Some((name, at)) = parts else {
         let note = "write a tensor and a position among its axes: `axis=T0.1`".to_owned();
         return fail(format!("`{text}` names no axis"), note);
     };
-    let Some(tensor) = class::tensors(program).find(|&t| is_named(program, t, name)) else {
+    let Some(tensor) = class::tensors(program).find(|&t| is_tensor_name(program, t, name)) else {
         let note = "name an input, an output, or a result of an op of the host program".to_owned();
         return fail(format!("the program has no tensor `{name}`"), note);
     };
@@ -144,9 +141,4 @@ fn named_axis(program: &Program, text: &str) -> Result<(TensorId, u32), Box<Diag
             fail(format!("{name} has no axis {at}"), note)
         }
     }
-}
-
-fn is_named(program: &Program, tensor: TensorId, text: &str) -> bool {
-    let number = format!("T{}", program.tensor(tensor).number);
-    text == number || text == program.tensor_name(tensor)
 }

@@ -5,9 +5,9 @@
 //! The classes ignore order and control flow, which errs on the side of sharing.
 
 use hostir::ir::Effect;
-use hostir::ir::{AttrValue, Id, Op, OpId, Program, TensorId, Value};
+use hostir::ir::{Id, Op, OpId, Partition, Program, TensorId, Value};
 
-/// How an op touches a tensor.
+/// The way in which an op touches a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     /// Reads its elements.
@@ -61,29 +61,19 @@ fn visit_value(
 }
 
 fn tensors_of_attrs(op: &Op) -> impl Iterator<Item = TensorId> + '_ {
-    op.attrs.iter().filter_map(|(_, value)| match value {
-        AttrValue::Tensor(tensor) => Some(*tensor),
-        AttrValue::Bool(_)
-        | AttrValue::Expr(_)
-        | AttrValue::Word(_)
-        | AttrValue::Domain(_)
-        | AttrValue::Ints(_)
-        | AttrValue::Bools(_)
-        | AttrValue::Exprs(_)
-        | AttrValue::Ranges(_) => None,
-    })
+    op.attrs.iter().filter_map(|(_, value)| value.tensor())
 }
 
-/// Storage classes by union-find.
+/// Storage classes.
 #[derive(Clone)]
 pub(crate) struct Storage {
-    parent: Vec<u32>,
+    classes: Partition,
 }
 
 impl Storage {
     /// The classes of a program.
     pub(crate) fn of(program: &Program) -> Self {
-        let mut storage = Self { parent: (0..program.tensors().len() as u32).collect() };
+        let mut storage = Self { classes: Partition::of_singletons(program.tensors().len()) };
         for (new, original) in program.aliases().unwrap_or_default() {
             storage.join(*new, *original);
         }
@@ -103,17 +93,10 @@ impl Storage {
     }
     /// The class of a tensor, as the index of one of its tensors.
     pub(crate) fn class(&mut self, tensor: TensorId) -> usize {
-        let mut at = tensor.index();
-        while self.parent[at] as usize != at {
-            // Path halving keeps later look-ups short.
-            self.parent[at] = self.parent[self.parent[at] as usize];
-            at = self.parent[at] as usize;
-        }
-        at
+        self.classes.find_class(tensor.0) as usize
     }
     fn join(&mut self, a: TensorId, b: TensorId) {
-        let (a, b) = (self.class(a), self.class(b));
-        self.parent[a.max(b)] = a.min(b) as u32;
+        self.classes.join_classes(a.0, b.0);
     }
 }
 
@@ -126,7 +109,7 @@ pub(crate) fn walk_all(program: &Program, visit: &mut dyn FnMut(OpId)) {
     program.walk(program.body(), visit);
 }
 
-/// What the caller sees: tensors among the inputs and outputs, and in the table of aliases.
+/// Tensors that the caller sees: those among the inputs and outputs, and in the table of aliases.
 pub(crate) fn interface(program: &Program) -> impl Iterator<Item = TensorId> + '_ {
     let aliases = program.aliases().unwrap_or_default().iter().flat_map(|(a, b)| [*a, *b]);
     let values = program.inputs().iter().chain(program.outputs());
@@ -140,4 +123,9 @@ pub(crate) fn described(program: &Program) -> impl Iterator<Item = TensorId> + '
         hostir::ir::Expr::MetaData(tensor) => Some(*tensor),
         _ => None,
     })
+}
+
+/// True if a text names a tensor: by its number, or as the user does.
+pub(crate) fn is_tensor_name(program: &Program, tensor: TensorId, text: &str) -> bool {
+    text == format!("T{}", program.tensor(tensor).number) || text == program.tensor_name(tensor)
 }

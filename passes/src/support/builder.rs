@@ -4,8 +4,8 @@ use hostir::ir::OpKind;
 use hostir::ir::edit::Edit;
 use hostir::ir::order::first_free_number;
 use hostir::ir::{
-    AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain, MemoryType,
-    Op, OpId, ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
+    Attr, AttrKey, AttrValue, BinaryOp, BlockId, DType, DomainId, Expr, ExprId, IterDomain,
+    MemoryType, Op, OpId, ParallelType, Program, RootAs, Symbol, Tensor, TensorId, Value,
 };
 use hostir::plan::RedOp;
 
@@ -27,11 +27,11 @@ pub(crate) struct Collective<'a> {
     pub(crate) kind: &'static str,
     /// Devices in team order.
     pub(crate) team: &'a [u32],
-    /// Who sends or receives the whole, as [`Build::root`] counts.
+    /// The device that sends or receives the whole, as [`Build::root`] counts.
     pub(crate) root: Option<ExprId>,
-    /// What is sent.
+    /// The tensor that is sent.
     pub(crate) input: TensorId,
-    /// What is received.
+    /// The tensor that is received.
     pub(crate) output: TensorId,
     /// `NCCL`.
     pub(crate) backend: &'a str,
@@ -157,6 +157,19 @@ impl<'e, 'p> Build<'e, 'p> {
     pub(crate) fn push(&mut self, op: Op) -> OpId {
         self.edit.op(op, self.origin)
     }
+    /// An op that makes one tensor of another one.
+    fn unary(&mut self, kind: OpKind, out: TensorId, input: TensorId, attrs: Vec<Attr>) -> OpId {
+        let mut op = Op { attrs, ..Op::new(kind) };
+        op.results.push(Value::Tensor(out));
+        op.operands.push(Value::Tensor(input));
+        self.push(op)
+    }
+    /// An op with one operand and no result.
+    fn on(&mut self, kind: OpKind, operand: Value) -> OpId {
+        let mut op = Op::new(kind);
+        op.operands.push(operand);
+        self.push(op)
+    }
     fn word(&mut self, text: &str) -> AttrValue {
         AttrValue::Word(self.edit.name(text))
     }
@@ -194,9 +207,7 @@ impl<'e, 'p> Build<'e, 'p> {
     }
     /// `Deallocate { T }`
     pub(crate) fn deallocate(&mut self, tensor: TensorId) -> OpId {
-        let mut op = Op::new(OpKind::Deallocate);
-        op.operands.push(Value::Tensor(tensor));
-        self.push(op)
+        self.on(OpKind::Deallocate, Value::Tensor(tensor))
     }
     /// `out = HirAliasSelect( input, axis = domain, index = index )`
     pub(crate) fn select(
@@ -206,49 +217,33 @@ impl<'e, 'p> Build<'e, 'p> {
         axis: DomainId,
         index: ExprId,
     ) -> OpId {
-        let mut op = Op::new(OpKind::HirAliasSelect);
-        op.results.push(Value::Tensor(out));
-        op.operands.push(Value::Tensor(input));
-        op.attrs = vec![
+        let attrs = vec![
             (AttrKey::Axis, AttrValue::Domain(axis)),
             (AttrKey::Index, AttrValue::Expr(index)),
         ];
-        self.push(op)
+        self.unary(OpKind::HirAliasSelect, out, input, attrs)
     }
     /// `out = Set( input, cache_op=Streaming )`
     pub(crate) fn set(&mut self, out: TensorId, input: TensorId) -> OpId {
-        let mut op = Op::new(OpKind::Set);
-        op.results.push(Value::Tensor(out));
-        op.operands.push(Value::Tensor(input));
-        op.attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
-        self.push(op)
+        let attrs = vec![(AttrKey::CacheOp, self.word("Streaming"))];
+        self.unary(OpKind::Set, out, input, attrs)
     }
     /// `out = Set.Permute( input, cache_op=Streaming )`: axis k of `out` is axis `order[k]` of `input`.
     pub(crate) fn permute(&mut self, out: TensorId, input: TensorId, order: &[usize]) -> OpId {
-        let mut op = Op::new(OpKind::SetPermute);
-        op.results.push(Value::Tensor(out));
-        op.operands.push(Value::Tensor(input));
-        let order = order.iter().map(|&k| k as i64).collect();
-        op.attrs = vec![
+        let attrs = vec![
             (AttrKey::CacheOp, self.word("Streaming")),
-            (AttrKey::Perm, AttrValue::Ints(order)),
+            (AttrKey::Perm, AttrValue::Ints(order.iter().map(|&k| k as i64).collect())),
         ];
-        self.push(op)
+        self.unary(OpKind::SetPermute, out, input, attrs)
     }
     /// `out = view( input )`
     pub(crate) fn view(&mut self, out: TensorId, input: TensorId) -> OpId {
-        let mut op = Op::new(OpKind::View);
-        op.results.push(Value::Tensor(out));
-        op.operands.push(Value::Tensor(input));
-        self.push(op)
+        self.unary(OpKind::View, out, input, Vec::new())
     }
     /// `out = broadcast( input, flags = {true, false} )`
     pub(crate) fn broadcast(&mut self, out: TensorId, input: TensorId, flags: Box<[bool]>) -> OpId {
-        let mut op = Op::new(OpKind::Broadcast);
-        op.results.push(Value::Tensor(out));
-        op.operands.push(Value::Tensor(input));
-        op.attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags))];
-        self.push(op)
+        let attrs = vec![(AttrKey::Flags, AttrValue::Bools(flags))];
+        self.unary(OpKind::Broadcast, out, input, attrs)
     }
     /// `out = a * b;`: a function of two tensors, element by element.
     pub(crate) fn pointwise(
@@ -266,19 +261,18 @@ impl<'e, 'p> Build<'e, 'p> {
     /// The value from which a reduction over elements of a type changes nothing, as nvFuser prints it.
     pub(crate) fn identity(&mut self, how: RedOp, dtype: DType) -> ExprId {
         let value = how.identity(dtype);
-        let real = |value: f64| match value {
-            f64::INFINITY => (DType::Double, "inf"),
-            f64::NEG_INFINITY => (DType::Double, "-inf"),
-            1.0 => (dtype, "1"),
-            _ => (dtype, "0"),
-        };
-        let expr = match (dtype.is_float(), value) {
-            (true, value) => {
-                let (dtype, text) = real(value.as_f64());
-                Expr::Typed(dtype, self.edit.name(text))
-            }
-            (false, value) if dtype == DType::Bool => Expr::Bool(value.as_bool()),
-            (false, value) => Expr::Int(value.as_i64()),
+        let expr = if dtype.is_float() {
+            let (dtype, text) = match value.as_f64() {
+                f64::INFINITY => (DType::Double, "inf"),
+                f64::NEG_INFINITY => (DType::Double, "-inf"),
+                1.0 => (dtype, "1"),
+                _ => (dtype, "0"),
+            };
+            Expr::Typed(dtype, self.edit.name(text))
+        } else if dtype == DType::Bool {
+            Expr::Bool(value.as_bool())
+        } else {
+            Expr::Int(value.as_i64())
         };
         self.edit.expr(expr)
     }
@@ -286,15 +280,12 @@ impl<'e, 'p> Build<'e, 'p> {
     pub(crate) fn sum(&mut self, out: TensorId, input: TensorId) -> OpId {
         let dtype = self.program().tensor(out).dtype;
         let zero = self.identity(RedOp::Sum, dtype);
-        let mut op = Op::new(OpKind::Reduction);
-        op.results.push(Value::Tensor(out));
-        op.operands.push(Value::Tensor(input));
-        op.attrs = vec![
+        let attrs = vec![
             (AttrKey::ReduceOp, self.word("add")),
             (AttrKey::Init, AttrValue::Expr(zero)),
             (AttrKey::Allreduce, AttrValue::Bool(false)),
         ];
-        self.push(op)
+        self.unary(OpKind::Reduction, out, input, attrs)
     }
     /// A new number for a HostUnit.
     pub(crate) fn unit_number(&mut self) -> u32 {
@@ -325,14 +316,10 @@ impl<'e, 'p> Build<'e, 'p> {
         self.push(op)
     }
     pub(crate) fn set_current_stream(&mut self, stream: ExprId) -> OpId {
-        let mut op = Op::new(OpKind::SetCurrentStream);
-        op.operands.push(Value::Stream(stream));
-        self.push(op)
+        self.on(OpKind::SetCurrentStream, Value::Stream(stream))
     }
     pub(crate) fn synchronize(&mut self, stream: ExprId) -> OpId {
-        let mut op = Op::new(OpKind::Synchronize);
-        op.operands.push(Value::Stream(stream));
-        self.push(op)
+        self.on(OpKind::Synchronize, Value::Stream(stream))
     }
     /// `FOR StreamIdx in iStreamIdx2{i0}:`
     pub(crate) fn for_stream(&mut self, domain: DomainId, body: Vec<OpId>) -> OpId {
@@ -349,16 +336,6 @@ impl<'e, 'p> Build<'e, 'p> {
         ];
         op.blocks.push(block);
         self.push(op)
-    }
-    /// `IF Manual ( a == b ):` with both branches.
-    pub(crate) fn if_equal(
-        &mut self,
-        (a, b): (ExprId, ExprId),
-        then: Vec<OpId>,
-        other: Vec<OpId>,
-    ) -> OpId {
-        let condition = self.binary(BinaryOp::Eq, a, b);
-        self.branch(condition, then, other)
     }
     /// `IF Manual <condition>:` with both branches.
     pub(crate) fn branch(&mut self, condition: ExprId, then: Vec<OpId>, other: Vec<OpId>) -> OpId {
@@ -450,9 +427,7 @@ impl<'e, 'p> Build<'e, 'p> {
     }
     /// `Wait Communication 39`
     pub(crate) fn wait(&mut self, number: u32) -> OpId {
-        let mut op = Op::new(OpKind::Wait);
-        op.operands.push(Value::Handle(number));
-        self.push(op)
+        self.on(OpKind::Wait, Value::Handle(number))
     }
 }
 

@@ -1,18 +1,26 @@
 //! Runs a pipeline: verifies around every pass, rolls back what a pass must not leave behind, and
 //! keeps the books (time, statistics, op counts, remarks).
 
-use crate::codes;
-use crate::pass::{Action, OptionFault, PassCx, PassInfo};
-use crate::pipeline::{self, Pipeline, Step};
+use crate::framework::pass::{Action, OptionFault, PassCx, PassInfo};
+use crate::framework::pipeline::{self, Pipeline, Step};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
 use hostir::ir::edit::Edit;
 use std::time::{Duration, Instant};
 
-/// How deep pipeline passes may stand in pipeline passes.
+/// A pass left an invalid program: a bug of the pass.
+const INVALID_RESULT: &str = "H0307";
+/// A flag names a pass that never runs.
+const NEVER_RUNS: &str = "H0308";
+/// A pass found nothing to do.
+const NOTHING_TO_DO: &str = "H0309";
+/// A pass was skipped because it is disabled.
+const SKIPPED: &str = "H0310";
+
+/// The largest number of pipeline passes inside each other.
 const MAX_DEPTH: usize = 8;
 
-/// What the manager does around passes.
+/// The settings of the manager.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The passes that pipeline passes may name.
@@ -27,15 +35,10 @@ pub struct Config {
     pub remarks: bool,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            table: crate::PASSES,
-            verify_input: true,
-            verify_each: true,
-            disabled: Vec::new(),
-            remarks: false,
-        }
+impl Config {
+    /// The configuration that verifies before the first pass and after each, and keeps no remarks.
+    pub fn for_table(table: &'static [&'static PassInfo]) -> Self {
+        Self { table, verify_input: true, verify_each: true, disabled: Vec::new(), remarks: false }
     }
 }
 
@@ -55,14 +58,14 @@ impl Observer for Quiet {
     fn after(&mut self, _: &'static PassInfo, _: &Program, _: bool) {}
 }
 
-/// What one run of one pass did.
+/// The record of one run of one pass.
 #[derive(Clone, Debug)]
 pub struct PassRun {
     /// The pass.
     pub pass: &'static PassInfo,
     /// 0, or the number of pipeline passes it stands in.
     pub depth: usize,
-    /// Whether it was skipped.
+    /// True if the pass was skipped.
     pub skipped: bool,
     /// Time of the pass itself; of a pipeline pass, of everything in it.
     pub time: Duration,
@@ -72,13 +75,13 @@ pub struct PassRun {
     pub ops_before: usize,
     /// Ops of the program after.
     pub ops_after: usize,
-    /// Whether it changed anything.
+    /// True if the pass changed anything.
     pub changed: bool,
     /// Its counters.
     pub statistics: Vec<(&'static str, u64)>,
 }
 
-/// What a pipeline did.
+/// The record of a pipeline.
 #[derive(Clone, Default, Debug)]
 pub struct Report {
     /// All runs in the order they started.
@@ -98,13 +101,17 @@ pub struct Failure {
     pub step: usize,
     /// The pass that failed; `None` if the input was invalid.
     pub pass: Option<&'static PassInfo>,
-    /// What was still to run, the failing pass first: with the program as it is now, a test case.
+    /// The steps that were still to run, the failing pass first: with the program as it is now, a test case.
     pub remaining: Pipeline,
-    /// What was done until then.
+    /// The record up to the failure.
     pub report: Report,
 }
 
 /// Runs `pipeline` on `program`.
+///
+/// # Errors
+/// Fails if the program is invalid, and at the first pass that rejects the program or its options, or leaves an
+/// invalid program. The program is then as it was before that pass.
 pub fn run(
     program: &mut Program,
     pipeline: &Pipeline,
@@ -153,6 +160,12 @@ impl Stop {
         let remaining = vec![step.clone()];
         Self { errors, faults: Vec::new(), step: 0, pass: step.pass, remaining }
     }
+    /// A stop at a pipeline pass whose pipeline is wrong.
+    fn at_bug(step: &Step, what: String) -> Self {
+        let mut diags = Diags::default();
+        diags.push(Diag::global(INVALID_RESULT, what));
+        Self::new(step, diags)
+    }
     /// With what is wrong with the options.
     fn with_faults(mut self, faults: Vec<OptionFault>) -> Self {
         self.errors.items.splice(0..0, faults.iter().map(|fault| fault.diag.clone()));
@@ -185,7 +198,7 @@ impl Manager<'_> {
         if self.config.disabled.iter().any(|disabled| disabled.name == pass.name) {
             self.report.runs[index].skipped = true;
             self.remark(|| {
-                Diag::global(codes::SKIPPED, format!("`{}` was skipped: it is disabled", pass.name))
+                Diag::global(SKIPPED, format!("`{}` was skipped: it is disabled", pass.name))
             });
             return Ok(());
         }
@@ -201,7 +214,7 @@ impl Manager<'_> {
         run.changed = changed;
         if !changed {
             self.remark(|| {
-                Diag::global(codes::NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name))
+                Diag::global(NOTHING_TO_DO, format!("`{}` found nothing to do", pass.name))
             });
         }
         self.observer.after(pass, program, changed);
@@ -257,20 +270,17 @@ impl Manager<'_> {
         program: &mut Program,
         step: &Step,
         depth: usize,
-        steps: fn(&crate::options::Options) -> String,
+        steps: fn(&crate::framework::options::Options) -> String,
     ) -> Result<bool, Stop> {
-        let bug = |what: String| {
-            let mut diags = Diags::default();
-            diags.push(Diag::global(codes::INVALID_RESULT, what));
-            Stop::new(step, diags)
-        };
         if depth == MAX_DEPTH {
-            return Err(bug(format!("`{}` stands for itself (this is a bug)", step.pass.name)));
+            let what = format!("`{}` stands for itself (this is a bug)", step.pass.name);
+            return Err(Stop::at_bug(step, what));
         }
         let text = steps(&step.options);
         let inner = pipeline::parse(&text, self.config.table).map_err(|errors| {
             let first = errors.items.first().map_or("", |diag| &diag.message).to_owned();
-            bug(format!("`{}` stands for `{text}`: {first} (this is a bug)", step.pass.name))
+            let what = format!("`{}` stands for `{text}`: {first} (this is a bug)", step.pass.name);
+            Stop::at_bug(step, what)
         })?;
         let first = self.report.runs.len();
         self.steps(program, &inner.steps, depth + 1)?;
@@ -294,7 +304,7 @@ impl Manager<'_> {
 
 /// The warning that `flag` names a pass that is not in the pipeline.
 pub fn never_runs(flag: &str, pass: &str) -> Diag {
-    Diag::global(codes::NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs"))
+    Diag::global(NEVER_RUNS, format!("`{flag}={pass}` has no effect: `{pass}` never runs"))
         .warning()
 }
 
@@ -302,7 +312,7 @@ fn invalid_result(pass: &PassInfo, errors: Diags) -> Diags {
     let message = format!("`{}` left an invalid program (this is a bug of the pass)", pass.name);
     let mut diags = Diags::default();
     diags.push(
-        Diag::global(codes::INVALID_RESULT, message)
+        Diag::global(INVALID_RESULT, message)
             .note("the program is unchanged; --reproducer=FILE writes a test case for a report")
             .note("the errors that follow are about the program that was dropped"),
     );

@@ -7,19 +7,19 @@ mod group;
 mod memory;
 mod unit;
 
-use crate::build::Build;
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::is_tensor_op;
-use crate::storage::Storage;
-use group::{Group, Run};
-use hostir::analysis::{is_resharding, is_standalone};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::storage::Storage;
+use group::{Group, Run, goes_into_unit};
+use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
-use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{AttrKey, AttrValue, MemoryType, OpId, Program, TensorId};
 use memory::Memory;
 use unit::Uses;
+
+/// segment-host-units: an op that moves data between devices cannot go into a HostUnit.
+const RESHARDING_UNIT: &str = "H0363";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -38,7 +38,7 @@ that moves data between devices and would go into a unit is an error.
 
 Deviation from nvFuser: its segmenter merges groups one pair at a time, and where several ways of merging
 exist it may choose another one.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "units", help: "HostUnits made" },
@@ -102,7 +102,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
             }
             Run::Groups(groups) => {
                 for group in groups {
-                    place(&mut build, cx, (&uses, &mut memory), group, &mut out);
+                    place(&mut build, cx, &uses, &mut memory, group, &mut out);
                 }
             }
         }
@@ -118,8 +118,7 @@ fn settle_allocations(edit: &mut Edit<'_>) {
     let program = edit.program();
     program.walk(program.body(), &mut |id| {
         let op = program.op(id);
-        let memory = |tensor: TensorId| program.tensor(tensor).memory;
-        let need = op.output_tensors().next().map(memory);
+        let need = op.output_tensors().next().map(|tensor| program.tensor(tensor).memory);
         let has =
             op.word(AttrKey::MemType).and_then(|word| MemoryType::from_word(program.name(word)));
         if has == Some(MemoryType::Local) && need == Some(MemoryType::Global) {
@@ -129,23 +128,16 @@ fn settle_allocations(edit: &mut Edit<'_>) {
     for id in moved {
         let global = edit.name(MemoryType::Global.word());
         let mut op = edit.program().op(id).clone();
-        for (_, value) in op.attrs.iter_mut().filter(|(key, _)| *key == AttrKey::MemType) {
-            *value = AttrValue::Word(global);
-        }
+        op.set_attr(AttrKey::MemType, &AttrValue::Word(global));
         edit.set_op(id, op);
     }
-}
-
-/// Whether an op is a tensor op that does not stand by itself.
-fn goes_into_unit(program: &Program, op: OpId) -> bool {
-    let pure = program.op(op).kind.effect() == Effect::Pure;
-    pure && is_tensor_op(program, op) && !is_standalone(program, op)
 }
 
 fn place(
     build: &mut Build<'_, '_>,
     cx: &mut PassCx<'_>,
-    (uses, memory): (&Uses, &mut Memory),
+    uses: &Uses,
+    memory: &mut Memory,
     group: Group,
     out: &mut Vec<OpId>,
 ) {
@@ -180,9 +172,9 @@ fn refuse_resharding(program: &Program, ops: &[OpId]) -> Result<(), Diags> {
                 what.join(", ")
             );
             let note = "insert the copies that bring its data: --pass=insert-reshardings";
-            let diag = Diag::error(codes::RESHARDING_UNIT, program.op_span(op), message);
+            let diag = Diag::error(RESHARDING_UNIT, program.op_span(op), message);
             diags.push(diag.note(note));
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }

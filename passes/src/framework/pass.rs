@@ -1,21 +1,21 @@
 //! What a pass declares about itself, and what it is given when it runs.
 //!
-//! A pass is one file with one [`PassInfo`] and one line in the table of [`crate::PASSES`]. Help,
+//! A pass is one file with one [`PassInfo`] and one line in the table `PASSES`. Help,
 //! `--list-passes`, `docs/passes.md`, option parsing and messages follow from that data. The contract:
 //! valid in, valid out; a pass that returns an error has changed nothing (its edit is rolled back).
 
-use crate::options::{OptionSpec, Options};
+use crate::framework::options::{OptionSpec, Options, same_name};
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 
-/// One row of the pass table.
+/// One row of the pass table. The diagnostic codes of a pass are constants of its own files.
 #[derive(Debug)]
 pub struct PassInfo {
     /// `stream-parallel-type`; the file of the pass has the same name.
     pub name: &'static str,
     /// One sentence without a full stop.
     pub summary: &'static str,
-    /// What it does and, above all, what it leaves alone, in Markdown.
+    /// Its effect and, above all, what it leaves alone, in Markdown.
     pub description: &'static str,
     /// A program before and after; a test runs it.
     pub example: Option<Example>,
@@ -23,11 +23,11 @@ pub struct PassInfo {
     pub options: &'static [OptionSpec],
     /// Counters it may raise.
     pub statistics: &'static [StatisticSpec],
-    /// What runs.
+    /// The code that runs.
     pub action: Action,
 }
 
-/// What a pass does when it runs.
+/// The work of a pass.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     /// Changes the program through an edit. An error rolls the edit back.
@@ -40,6 +40,8 @@ pub enum Action {
 /// A program before and after a pass, in any form the parser reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
+    /// The options as a pipeline gives them, with their braces; empty for none.
+    pub options: &'static str,
     /// The input.
     pub before: &'static str,
     /// The output.
@@ -51,7 +53,7 @@ pub struct Example {
 pub struct StatisticSpec {
     /// `ops-removed`.
     pub name: &'static str,
-    /// What it counts.
+    /// The thing that is counted.
     pub help: &'static str,
 }
 
@@ -72,13 +74,7 @@ impl PassInfo {
     }
 }
 
-/// Whether two names are equal when `-` and `_` are the same.
-pub(crate) fn same_name(a: &str, b: &str) -> bool {
-    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| plain(x) == plain(y))
-}
-
-/// What a running pass is given beside the program: its options, counters and remarks.
+/// The context of a running pass beside the program: its options, counters and remarks.
 pub struct PassCx<'a> {
     info: &'static PassInfo,
     options: &'a Options,

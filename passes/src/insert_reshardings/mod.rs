@@ -5,18 +5,21 @@
 
 mod reduce;
 
-use crate::build::Build;
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::{
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::reshard::{
     Links, Moved, parallel_like, refuse_mixed_meshes, refuse_splits, stored_copy,
 };
+use crate::support::rewrite::rebuild_body;
 use hostir::analysis::{is_resharding, is_standalone, shardings_differ, spreads_made_axis};
 use hostir::axes::logical_axes;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Effect, OpKind};
-use hostir::ir::{Op, OpId, ParallelType, Program, TensorId, Value};
+use hostir::ir::{Op, OpId, ParallelType, Program, TensorId};
+
+/// insert-reshardings: a slice of memory that lies across devices in another way than its tensor.
+const SLICE_MOVES: &str = "H0394";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -44,7 +47,7 @@ slice of it) gets its operand by a `Set` before it, where nvFuser leaves an op t
 permutation is not a copy. nvFuser's reductions of split axes are written as reductions of two axes here;
 tensors that lie across devices along a part of an axis are an error. With several operands the order of
 their copies is the operands'.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[
         StatisticSpec { name: "sets-inserted", help: "copies inserted" },
@@ -74,7 +77,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     insert(edit, cx, Form { after: false, streams_back: false })
 }
 
-/// What `decompose-reshardings` does in another way.
+/// The differences between `decompose-reshardings` and this pass.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
     /// Copies behind ops of several operands too, where these lie in one way.
@@ -86,32 +89,22 @@ pub(crate) struct Form {
 /// Gives the ops of the body their data. Counts `sets-inserted` and `reductions-split`.
 pub(crate) fn insert(edit: &mut Edit<'_>, cx: &mut PassCx<'_>, form: Form) -> Result<(), Diags> {
     let program = edit.program();
-    let body = program.body();
-    let ops = program.block(body).ops.clone();
-    let work: Vec<(OpId, Step)> = plan(program, &ops, form)?;
+    let ops = program.block(program.body()).ops.clone();
+    let work = plan(program, &ops, form)?;
     if work.is_empty() {
         return Ok(());
     }
     let mut build = Build::new(edit);
     let mut moved = Moved::default();
-    let mut out = Vec::with_capacity(ops.len() + 2 * work.len());
-    let mut work = work.into_iter().peekable();
-    for op in ops {
-        match work.next_if(|(id, _)| *id == op) {
-            None => out.push(op),
-            Some((_, step)) => {
-                build.origin = op;
-                count(cx, &step);
-                apply(&mut build, &mut moved, form, op, step, &mut out);
-            }
-        }
-    }
-    edit.set_block(body, out);
+    rebuild_body(&mut build, work, |build, op, step, out| {
+        count(cx, &step);
+        apply(build, &mut moved, form, op, step, out);
+    });
     moved.apply(edit);
     Ok(())
 }
 
-/// What happens to an op.
+/// The change that an op needs.
 enum Step {
     /// A `Set` for each of these operands.
     Before(Vec<TensorId>),
@@ -128,12 +121,10 @@ fn plan(program: &Program, ops: &[OpId], form: Form) -> Result<Vec<(OpId, Step)>
     let mut diags = Diags::default();
     let mut work = Vec::new();
     for &op in ops.iter().filter(|&&op| is_resharding(program, op)) {
-        match decide(program, op, form) {
-            Ok(step) => work.extend(step.map(|step| (op, step))),
-            Err(diag) => diags.push(diag),
-        }
+        let step = diags.keep_error(decide(program, op, form)).flatten();
+        work.extend(step.map(|step| (op, step)));
     }
-    if diags.has_errors() { Err(diags) } else { Ok(work) }
+    diags.or_value(work)
 }
 
 fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag> {
@@ -169,20 +160,20 @@ fn decide(program: &Program, id: OpId, form: Form) -> Result<Option<Step>, Diag>
     if made && lie_in_one_way(program, &links, &operands, result) {
         return Ok(Some(Step::After));
     }
-    let differs = |operand: TensorId| match made {
-        true => !lies_as_copied(program, &links, operand, result),
-        false => shardings_differ(program, op.kind, (operand, result), links.as_slice()),
-    };
     let mut seen: Vec<TensorId> = Vec::new();
     operands.retain(|&operand| {
         let new = !seen.contains(&operand);
         seen.push(operand);
-        new && (program.tensor(operand).mesh != mesh || differs(operand))
+        let differs = match made {
+            true => !lies_as_copied(program, &links, operand, result),
+            false => shardings_differ(program, op.kind, (operand, result), links.as_slice()),
+        };
+        new && (program.tensor(operand).mesh != mesh || differs)
     });
     Ok(Some(if made { Step::Around(operands) } else { Step::Before(operands) }))
 }
 
-/// Whether an operand lies across devices as its copy before the op would.
+/// True if an operand is sharded as its copy before the op would be.
 fn lies_as_copied(program: &Program, links: &Links, operand: TensorId, result: TensorId) -> bool {
     let types = parallel_like(program, links, result, operand);
     let axes = logical_axes(program, operand).axes;
@@ -197,9 +188,8 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     if op.kind.effect() != Effect::Alias || op.kind == OpKind::Select {
         return Ok(());
     }
-    let name =
-        |tensor: Option<TensorId>| tensor.map(|t| program.tensor_name(t)).unwrap_or_default();
-    let (whole, slice) = (name(op.input_tensors().next()), name(op.output_tensors().next()));
+    let [whole, slice] = [op.input_tensors().next(), op.output_tensors().next()]
+        .map(|tensor| tensor.map(|t| program.tensor_name(t)).unwrap_or_default());
     let message = format!(
         "`{}` binds {slice} to memory of {whole}, but {slice} lies on other devices or across them in another way",
         op.kind.name()
@@ -207,11 +197,11 @@ fn refuse_slice(program: &Program, id: OpId) -> Result<(), Diag> {
     let note = format!(
         "take the slice as {whole} lies, in a tensor of its own, and copy it: `{slice} = Set( that tensor )`"
     );
-    Err(Diag::error(codes::SLICE_MOVES, program.op_span(id), message).note(note))
+    Err(Diag::error(SLICE_MOVES, program.op_span(id), message).note(note))
 }
 
-/// Whether the op could compute a result that is sharded like its operand: every device axis of the
-/// operand is an axis that the result keeps.
+/// True if the op could compute a result that is sharded like its operand: every device axis of the operand is
+/// an axis that the result keeps.
 fn runs_where_operand_lies(
     program: &Program,
     links: &Links,
@@ -226,7 +216,7 @@ fn runs_where_operand_lies(
     })
 }
 
-/// Whether there is a sharding of the result with which the op moves nothing.
+/// True if there is a sharding of the result with which the op moves nothing.
 fn lie_in_one_way(
     program: &Program,
     links: &Links,
@@ -237,7 +227,7 @@ fn lie_in_one_way(
     let mesh = program.tensor(first).mesh;
     let types = lies_like(program, links, operands, result);
     let axes = logical_axes(program, result).axes;
-    let fits = |&operand: &TensorId| {
+    let fit = operands.iter().all(|&operand| {
         (0..).zip(&logical_axes(program, operand).axes).all(|(k, axis)| {
             let at = links.across(operand, k, result).map(|at| at as usize);
             match at.and_then(|at| Some((at, axes.get(at)?))) {
@@ -248,14 +238,12 @@ fn lie_in_one_way(
                 _ => axis.device().is_none(),
             }
         })
-    };
-    let twice = |k: usize| types[k].is_device() && types[..k].contains(&types[k]);
-    rest.iter().all(|&operand| program.tensor(operand).mesh == mesh)
-        && operands.iter().all(fits)
-        && !(0..types.len()).any(twice)
+    });
+    fit && rest.iter().all(|&operand| program.tensor(operand).mesh == mesh)
+        && !(0..types.len()).any(|k| types[k].is_device() && types[..k].contains(&types[k]))
 }
 
-/// What the axes of a result are spread over if it lies as the operands do.
+/// The parallel types of a result that is sharded as the operands are.
 fn lies_like(
     program: &Program,
     links: &Links,
@@ -325,9 +313,7 @@ fn before(build: &mut Build<'_, '_>, id: OpId, operands: &[TensorId], out: &mut 
         let types = parallel_like(build.program(), &links, result, operand);
         let copy = stored_copy(build, operand, mesh, &types);
         out.push(build.set(copy, operand));
-        for value in op.operands.iter_mut().filter(|value| **value == Value::Tensor(operand)) {
-            *value = Value::Tensor(copy);
-        }
+        op.replace_operand(operand, copy);
         follow_axis(build, &mut op, operand, copy);
     }
     build.edit.set_op(id, op);
@@ -345,7 +331,7 @@ fn follow_axis(build: &Build<'_, '_>, op: &mut Op, old: TensorId, new: TensorId)
         if let hostir::ir::AttrValue::Domain(domain) = value {
             let at = domain.0.wrapping_sub(program.tensor(old).domains_start);
             if let Some(place) = stored.iter().position(|&printed| printed == at) {
-                *domain = crate::build::domain_id(program, new, place as u32);
+                *domain = crate::support::builder::domain_id(program, new, place as u32);
             }
         }
     }
@@ -372,9 +358,7 @@ fn after(build: &mut Build<'_, '_>, moved: &mut Moved, form: Form, id: OpId, out
     let mesh = build.program().tensor(operand).mesh;
     let perm = op.ints(hostir::ir::AttrKey::Perm);
     let local = reduce::like_result(build, result, mesh, &types, perm);
-    for value in &mut op.results {
-        *value = Value::Tensor(local);
-    }
+    op.set_result(local);
     build.edit.set_op(id, op);
     out.push(id);
     out.push(build.set(result, local));

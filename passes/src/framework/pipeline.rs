@@ -4,10 +4,14 @@
 //! `key=value` or a bare `key`; a value may be a list in braces. Every error of a text is reported, at
 //! its place in the text. Spans in this file are places in the pipeline text, not in a program.
 
-use crate::codes;
-use crate::options::{Given, Options};
-use crate::pass::PassInfo;
+use crate::framework::options::{Given, Options};
+use crate::framework::pass::PassInfo;
 use hostir::diag::{Diag, Diags, Span, nearest};
+
+/// A pipeline names a pass that does not exist.
+const UNKNOWN_PASS: &str = "H0301";
+/// A pipeline text that is not well formed.
+const PIPELINE_SYNTAX: &str = "H0302";
 
 /// One pass of a pipeline with its options.
 #[derive(Clone, Debug)]
@@ -37,6 +41,9 @@ impl std::fmt::Display for Pipeline {
 }
 
 /// Reads a pipeline over the passes of `table`.
+///
+/// # Errors
+/// Reports every error of the text: its syntax, unknown passes, and options that a pass does not have.
 pub fn parse(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags> {
     let mut parser = Parser { text, at: 0, table, diags: Diags::default() };
     let pipeline = parser.pipeline();
@@ -44,6 +51,9 @@ pub fn parse(text: &str, table: &[&'static PassInfo]) -> Result<Pipeline, Diags>
 }
 
 /// The pass of a name (`-` and `_` are the same), or a diagnostic at `span` with the nearest name.
+///
+/// # Errors
+/// Fails if no pass of the table has the name; the error proposes the nearest one.
 pub fn find(
     name: &str,
     span: Span,
@@ -52,7 +62,7 @@ pub fn find(
     if let Some(info) = table.iter().find(|info| info.is_named(name)) {
         return Ok(info);
     }
-    let diag = Diag::error(codes::UNKNOWN_PASS, span, format!("there is no pass `{name}`"));
+    let diag = Diag::error(UNKNOWN_PASS, span, format!("there is no pass `{name}`"));
     let dashed = name.replace('_', "-");
     let near = nearest(&dashed, table.iter().map(|info| info.name))
         .or_else(|| table.iter().map(|info| info.name).find(|known| is_class_name(known, name)));
@@ -148,7 +158,7 @@ impl<'a> Parser<'a> {
                 None => {
                     let message = format!("the options of `{pass}` have no closing `}}`");
                     let span = Span::new(open, open + 1);
-                    self.diags.push(Diag::error(codes::PIPELINE_SYNTAX, span, message));
+                    self.diags.push(Diag::error(PIPELINE_SYNTAX, span, message));
                     return given;
                 }
                 Some(_) => given.extend(self.option()),
@@ -213,7 +223,7 @@ impl<'a> Parser<'a> {
         if find(name, Span::new(start, open), self.table).is_ok() {
             let inner = self.text[open..self.at].trim_matches(['(', ')']);
             let message = format!("the options of `{name}` stand in braces");
-            let diag = Diag::error(codes::PIPELINE_SYNTAX, Span::new(start, self.at), message);
+            let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
             self.diags.push(diag.here(format!("write `{name}{{{inner}}}`")));
             return None;
         }
@@ -223,7 +233,7 @@ impl<'a> Parser<'a> {
         } else {
             format!("passes are not nested in ops here: `{name}(...)`")
         };
-        let diag = Diag::error(codes::PIPELINE_SYNTAX, Span::new(start, self.at), message);
+        let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
         self.diags.push(diag.here(format!("write `{inner}`")));
         None
     }
@@ -235,7 +245,7 @@ impl<'a> Parser<'a> {
         let inner = &rest[..rest.find('>').unwrap_or(rest.len())];
         self.at = (open + inner.len() + 1).min(self.text.len());
         let message = format!("the options of `{name}` stand in braces");
-        let diag = Diag::error(codes::PIPELINE_SYNTAX, Span::new(start, self.at), message);
+        let diag = Diag::error(PIPELINE_SYNTAX, Span::new(start, self.at), message);
         self.diags.push(diag.here(format!("write `{name}{{{}}}`", inner.replace(';', ","))));
         None
     }
@@ -260,7 +270,7 @@ impl<'a> Parser<'a> {
     }
     fn error(&mut self, message: String) {
         let end = self.at + self.peek().map_or(0, char::len_utf8);
-        self.diags.push(Diag::error(codes::PIPELINE_SYNTAX, Span::new(self.at, end), message));
+        self.diags.push(Diag::error(PIPELINE_SYNTAX, Span::new(self.at, end), message));
     }
     /// Skips to the next comma outside of braces without passing it.
     fn skip_to_comma_inside(&mut self) {
@@ -296,8 +306,8 @@ fn flatten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{OptionSpec, OptionType};
-    use crate::pass::Action;
+    use crate::framework::options::{OptionSpec, OptionType};
+    use crate::framework::pass::Action;
 
     static RING: PassInfo = PassInfo {
         name: "ring-stream-buffers",

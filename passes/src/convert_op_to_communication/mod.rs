@@ -8,22 +8,24 @@ mod change;
 mod own_rank;
 mod table;
 
-use crate::build::{Build, Collective};
-use crate::codes;
-use crate::keep::Iterations;
-use crate::options::{OptionSpec, OptionType, Options};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::rewrite::{self, Moves};
+use crate::framework::options::{OptionSpec, OptionType, Options};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::{Build, Collective};
+use crate::support::keep::Iterations;
+use crate::support::rewrite::{self, Moves};
 use branches::Branches;
 use hostir::analysis::is_resharding;
 use hostir::diag::{Diag, Diags};
+use hostir::ir::Effect;
 use hostir::ir::domain_text;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, OpId, Program, TensorId};
-use hostir::ir::{Effect, OpKind};
 use hostir::ops::comm::BACKENDS;
 use rustc_hash::FxHashMap;
 use table::{Decision, Post};
+
+/// convert-op-to-communication: a slice that is not one range of memory.
+const CONVERT_STRIDED: &str = "H0351";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
@@ -67,7 +69,7 @@ Deviations from nvFuser: the team lies along the device type that changes, which
 order is refused, for its parts are not ranges of memory; ops in branches and nested loops are converted
 too, since a program with both communications and resharding ops cannot run. An `ALLOCATE` in a loop has
 `keep=false` where iterations would otherwise share the memory.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[
         OptionSpec {
             name: "communicator_backend",
@@ -120,9 +122,11 @@ impl Config {
     }
 }
 
-/// Why an op that moves data between devices cannot become a communication, if it cannot.
-pub(crate) fn refuse_resharding(program: &Program, op: OpId) -> Option<Diag> {
-    table::decide(program, op).err().map(|diag| *diag)
+/// The error of an op that moves data between devices and can become no communication, even with its axes in
+/// another order.
+pub(crate) fn refuse_in_any_order(program: &Program, op: OpId) -> Option<Diag> {
+    let diag = table::decide(program, op).err()?;
+    (diag.code != table::CONVERT_INNER).then_some(*diag)
 }
 
 fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
@@ -147,8 +151,12 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
                         emit(&mut build, &config, op, &decisions[found].1, &mut out, &mut moves);
                     cx.count("ops-converted", 1);
                     cx.count("communications", posts);
-                    let allocates = |id: &&OpId| build.program().op(**id).kind == OpKind::Allocate;
-                    made.extend(out[first..].iter().filter(allocates).copied());
+                    made.extend(
+                        out[first..]
+                            .iter()
+                            .copied()
+                            .filter(|&id| build.program().op(id).kind.effect() == Effect::Allocate),
+                    );
                 }
                 Err(_) => out.push(op),
             }
@@ -195,7 +203,7 @@ fn decide(program: &Program) -> Result<Vec<(OpId, Decision)>, Diags> {
         }
     });
     decisions.sort_by_key(|(op, _)| *op);
-    if diags.has_errors() { Err(diags) } else { Ok(decisions) }
+    diags.or_value(decisions)
 }
 
 /// Communications take one range of memory. (nvFuser takes every slice for one.)
@@ -205,15 +213,16 @@ fn refuse_strided(
     id: OpId,
     decision: &Decision,
 ) -> Option<Diag> {
-    let of = |tensor| change::strided(program, selects, tensor).map(|found| (tensor, found));
-    let (tensor, (select, outer)) = of(decision.input).or_else(|| of(decision.output))?;
+    let (tensor, (select, outer)) = [decision.input, decision.output]
+        .into_iter()
+        .find_map(|tensor| Some((tensor, change::strided(program, selects, tensor)?)))?;
     let message = format!(
         "the slice {} is not one range of memory: `{}` lies outside of the selected axis",
         program.tensor_name(tensor),
         domain_text(program, &outer)
     );
     let note = "select outer axes only: permute the tensor so that the selected (stream-parallel) axis comes first";
-    let diag = Diag::error(codes::CONVERT_STRIDED, program.op_span(id), message);
+    let diag = Diag::error(CONVERT_STRIDED, program.op_span(id), message);
     let diag = diag.label(program.op_span(select), "selected here");
     Some(diag.note(note))
 }
@@ -222,8 +231,10 @@ fn refuse_strided(
 fn by_block(program: &Program, decisions: &[(OpId, Decision)]) -> Vec<(BlockId, Vec<OpId>)> {
     let mut blocks = vec![program.body()];
     program.walk(program.body(), &mut |op| blocks.extend(program.op(op).blocks.iter().copied()));
-    let converted = |op: &OpId| decisions.binary_search_by_key(op, |(id, _)| *id).is_ok();
-    blocks.retain(|block| program.block(*block).ops.iter().any(converted));
+    blocks.retain(|&block| {
+        let mut ops = program.block(block).ops.iter();
+        ops.any(|op| decisions.binary_search_by_key(op, |(id, _)| *id).is_ok())
+    });
     blocks.into_iter().map(|block| (block, program.block(block).ops.clone())).collect()
 }
 
@@ -240,11 +251,8 @@ fn emit(
     let (input, output) = (decision.input, decision.output);
     build.make_global(input);
     build.make_global(output);
-    let off_mesh = |rank: u32| {
-        let mesh = build.program().tensor_mesh(output);
-        mesh.is_some_and(|mesh| !mesh.contains(rank))
-    };
-    let allocates = !config.rank.is_some_and(off_mesh);
+    let mesh = build.program().tensor_mesh(output);
+    let allocates = config.rank.is_none_or(|rank| mesh.is_none_or(|mesh| mesh.contains(rank)));
     let first = out.len();
     let mut posted = None;
     let mut made = 0;
@@ -279,7 +287,7 @@ fn emit(
     made
 }
 
-/// Whether the program's rank is in the team.
+/// True if the program's rank is in the team.
 fn takes_part(config: &Config, post: &Post) -> bool {
     config.rank.is_none_or(|rank| post.team.contains(&rank))
 }

@@ -1,15 +1,22 @@
 //! Pass options: declared with a type and a default, parsed once, read by name.
 
-use crate::codes;
-use crate::pass::same_name;
 use hostir::diag::{Diag, Diags, Span, nearest};
+
+/// A pass has no option of that name.
+const UNKNOWN_OPTION: &str = "H0303";
+/// An option's value is not of its type.
+const OPTION_VALUE: &str = "H0304";
+/// An option is given twice.
+const OPTION_TWICE: &str = "H0305";
+/// An option without a default is left out.
+const OPTION_MISSING: &str = "H0306";
 
 /// One option of a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
     /// `communicator_backend`; in a pipeline `-` and `_` are the same.
     pub name: &'static str,
-    /// What its value may be.
+    /// The type of its value.
     pub ty: OptionType,
     /// The default, as a user would write it; `None` for an option that has to be given.
     pub default: Option<&'static str>,
@@ -17,7 +24,7 @@ pub struct OptionSpec {
     pub help: &'static str,
 }
 
-/// What the value of an option may be.
+/// The type of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionType {
     /// `true` or `false`; the bare name means `true`.
@@ -82,6 +89,14 @@ impl OptionType {
     }
 }
 
+/// Compares two names; `-` and `_` are the same.
+pub(crate) fn same_name(a: &str, b: &str) -> bool {
+    a.len() == b.len()
+        && a.bytes()
+            .zip(b.bytes())
+            .all(|pair| matches!(pair, (b'-' | b'_', b'-' | b'_')) || pair.0 == pair.1)
+}
+
 fn is_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(['{', '}', ',', '=']) && !text.contains(char::is_whitespace)
 }
@@ -127,7 +142,7 @@ impl std::fmt::Display for OptionValue {
 pub struct Given<'a> {
     /// The key.
     pub key: &'a str,
-    /// Where it stands.
+    /// The place of the key.
     pub key_span: Span,
     /// The value; `None` for a bare key.
     pub value: Option<(&'a str, Span)>,
@@ -137,9 +152,9 @@ pub struct Given<'a> {
 struct Slot {
     name: &'static str,
     value: Option<OptionValue>,
-    /// Where the key stands.
+    /// The place of the key, if the option was given.
     given: Option<Span>,
-    /// Where the value stands; of a bare key, the key.
+    /// The place of the value; of a bare key, of the key.
     at: Option<Span>,
 }
 
@@ -152,13 +167,13 @@ pub struct Options {
 impl Options {
     /// The defaults of `specs`.
     pub fn defaults(specs: &'static [OptionSpec]) -> Self {
-        let slot = |spec: &OptionSpec| Slot {
+        let slots = specs.iter().map(|spec| Slot {
             name: spec.name,
             value: spec.default.and_then(|text| spec.ty.parse(text)),
             given: None,
             at: None,
-        };
-        Self { slots: specs.iter().map(slot).collect() }
+        });
+        Self { slots: slots.collect() }
     }
 
     /// Checks what was given to `pass` (at `pass_span`) against its options. Every error is reported;
@@ -181,7 +196,7 @@ impl Options {
             if spec.default.is_none() && slot.given.is_none() {
                 let message = format!("`{pass}` needs the option `{}`", spec.name);
                 diags.push(
-                    Diag::error(codes::OPTION_MISSING, pass_span, message)
+                    Diag::error(OPTION_MISSING, pass_span, message)
                         .here(format!("write `{pass}{{{}=...}}`", spec.name))
                         .note(describe(spec)),
                 );
@@ -201,8 +216,7 @@ impl Options {
         if let Some(first) = self.slots[index].given {
             let message = format!("the option `{}` of `{pass}` is given twice", spec.name);
             diags.push(
-                Diag::error(codes::OPTION_TWICE, given.key_span, message)
-                    .label(first, "first given here"),
+                Diag::error(OPTION_TWICE, given.key_span, message).label(first, "first given here"),
             );
             return;
         }
@@ -228,7 +242,7 @@ impl Options {
     pub fn is_given(&self, name: &str) -> bool {
         self.slots.iter().any(|slot| slot.name == name && slot.given.is_some())
     }
-    /// Where the user gave the value of the option, in the pipeline text.
+    /// The place of the option's value in the pipeline text, if the user gave it.
     pub fn span(&self, name: &str) -> Option<Span> {
         self.slots.iter().find(|slot| slot.name == name)?.at
     }
@@ -282,27 +296,27 @@ impl std::fmt::Display for Options {
 
 fn unknown(pass: &str, specs: &[OptionSpec], given: &Given<'_>) -> Diag {
     let message = format!("`{pass}` has no option `{}`", given.key);
-    let diag = Diag::error(codes::UNKNOWN_OPTION, given.key_span, message);
-    let names = || specs.iter().map(|spec| spec.name);
+    let diag = Diag::error(UNKNOWN_OPTION, given.key_span, message);
+    let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
     let dashed = given.key.replace('-', "_");
-    let diag = match nearest(&dashed, names()) {
+    let diag = match nearest(&dashed, names.iter().copied()) {
         Some(near) => diag.here(format!("did you mean `{near}`?")),
         None => diag,
     };
     if specs.is_empty() {
         return diag.note(format!("`{pass}` takes no options"));
     }
-    diag.note(format!("its options are {}", names().collect::<Vec<_>>().join(", ")))
+    diag.note(format!("its options are {}", names.join(", ")))
 }
 
 fn wrong_value(pass: &str, spec: &OptionSpec, given: &Given<'_>) -> Diag {
     let what = spec.ty.describe();
     let Some((text, span)) = given.value else {
         let message = format!("the option `{}` of `{pass}` needs a value", spec.name);
-        return Diag::error(codes::OPTION_VALUE, given.key_span, message).note(describe(spec));
+        return Diag::error(OPTION_VALUE, given.key_span, message).note(describe(spec));
     };
     let message = format!("`{text}` is no value for `{}` of `{pass}`", spec.name);
-    let diag = Diag::error(codes::OPTION_VALUE, span, message).note(describe(spec));
+    let diag = Diag::error(OPTION_VALUE, span, message).note(describe(spec));
     let near = match spec.ty {
         OptionType::Choice(words) => nearest(text, words.iter().copied()),
         OptionType::Bool => nearest(text, ["true", "false"]),

@@ -4,8 +4,9 @@
 
 mod independent;
 
-use crate::build::Build;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::Build;
+use crate::support::rewrite::rebuild_body;
 use hostir::diag::Diags;
 use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
@@ -26,7 +27,7 @@ Loops that set or order streams themselves, and loops in loops, are left alone.
 Deviation from nvFuser, which does not look at the loop: iterations must be independent. What an iteration
 writes has to be a slice by the loop's index, or memory that the iteration makes and frees
 (`allocate-and-deallocate` inserts the deallocations).",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[],
     statistics: &[StatisticSpec { name: "loops", help: "loops spread over streams" }],
     action: Action::Rewrite(run),
@@ -76,18 +77,8 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
     }
     independent::check(edit.program(), &loops)?;
     let mut build = Build::new(edit);
-    let mut out = Vec::with_capacity(ops.len() + 3 * loops.len());
-    let mut loops = loops.into_iter().peekable();
-    for op in ops {
-        match loops.next_if(|(found, _)| *found == op) {
-            Some((_, index)) => {
-                cx.count("loops", 1);
-                spread(&mut build, op, index, &mut out);
-            }
-            None => out.push(op),
-        }
-    }
-    edit.set_block(body, out);
+    cx.count("loops", loops.len() as u64);
+    rebuild_body(&mut build, loops, spread);
     Ok(())
 }
 
@@ -101,17 +92,14 @@ fn index_expr(program: &Program, op: OpId) -> Option<ExprId> {
 /// Whether a loop orders streams itself.
 fn has_streams(program: &Program, op: OpId) -> bool {
     let mut found = false;
-    for &block in &program.op(op).blocks {
-        program.walk(block, &mut |op| {
-            found |= program.op(op).kind.effect() == Effect::Stream;
-        });
-    }
+    program.walk_inside(op, &mut |op| {
+        found |= program.op(op).kind.effect() == Effect::Stream;
+    });
     found
 }
 
 /// One loop with its streams.
 fn spread(build: &mut Build<'_, '_>, id: OpId, index: ExprId, out: &mut Vec<OpId>) {
-    build.origin = id;
     let user = build.user_stream();
     out.push(build.get_current_stream(user));
     let block = build.program().op(id).blocks[0];

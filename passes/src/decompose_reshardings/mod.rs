@@ -5,13 +5,12 @@
 
 mod products;
 
-use crate::build::Build;
-use crate::codes;
-use crate::convert_op_to_communication::refuse_resharding;
+use crate::convert_op_to_communication::refuse_in_any_order;
+use crate::framework::options::{OptionSpec, OptionType};
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
 use crate::insert_reshardings::{Form, insert};
-use crate::options::{OptionSpec, OptionType};
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use crate::reshard::Moved;
+use crate::support::builder::Build;
+use crate::support::reshard::Moved;
 use hostir::analysis::is_resharding;
 use hostir::diag::Diags;
 use hostir::ir::OpId;
@@ -40,7 +39,7 @@ Reductions of several axes are split as there.
 Deviations from nvFuser: a device axis is an axis of its own here, so the contracted axis is as long as the mesh and
 a device's part of the product is `A * B` of two broadcasts. Sums of a half type and its bias need no casts: they are
 rounded once.",
-    example: Some(Example { before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: EXAMPLE_BEFORE, after: EXAMPLE_AFTER }),
     options: &[OptionSpec {
         name: "insert_resharding_after",
         ty: OptionType::Bool,
@@ -116,12 +115,7 @@ fn validate(edit: &Edit<'_>) -> Result<(), Diags> {
     let mut diags = Diags::default();
     let body = program.block(program.body());
     for &op in body.ops.iter().filter(|&&op| is_resharding(program, op)) {
-        if let Some(diag) = refuse_resharding(program, op) {
-            let in_place = matches!(diag.code, codes::CONVERT_INNER | codes::CONVERT_STRIDED);
-            if !in_place {
-                diags.push(diag);
-            }
-        }
+        diags.items.extend(refuse_in_any_order(program, op));
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }

@@ -4,16 +4,16 @@
 //! communications that touch it have been waited for. In a loop it also lives as long as a later iteration
 //! may use it ([`carried`]).
 
-use crate::build::Build;
-use crate::carried::{Pending, carried};
-use crate::storage::{Storage, accesses, described, interface};
+use crate::support::builder::Build;
+use crate::support::carried::{Pending, carried};
+use crate::support::storage::{Storage, accesses, described, interface};
 use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::scalar_names::loop_index;
 use hostir::ir::{BlockId, Id, Op, OpId, Program, TensorId, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// How deep a Deallocate may stand.
+/// The depth at which a Deallocate may stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// In the body of the program only.
@@ -33,9 +33,9 @@ pub(crate) struct Release {
 /// The statements that hold an op, from the outside in.
 type Path = Vec<(BlockId, OpId)>;
 
-/// Where tensors that the program makes are released, by tensor. What the caller sees, views, and
-/// tensors that the program frees itself are left out; so are those made in another block than the one
-/// of the release, which may have no memory there, and what one iteration of a loop leaves for the next.
+/// The places at which tensors that the program makes are released, by tensor. Tensors that the caller sees,
+/// views, and tensors that the program frees itself are left out; so are those made in another block than the
+/// one of the release, which may have no memory there, and what one iteration of a loop leaves for the next.
 pub(crate) fn releases(program: &Program, depth: Depth) -> Vec<Release> {
     let mut scan = Scan::new(program, depth);
     scan.note_posts(program.body());
@@ -112,12 +112,12 @@ pub(crate) fn insert(edit: &mut Edit<'_>, releases: &[Release]) -> u64 {
     releases.len() as u64
 }
 
-/// Where a tensor gets its memory.
+/// The places that give a tensor its memory.
 #[derive(Clone, Default)]
 struct Made {
     /// Blocks of the ops that make it.
     blocks: Vec<BlockId>,
-    /// Whether it is a view, or freed by the program.
+    /// True if it is a view, or freed by the program.
     elsewhere: bool,
 }
 
@@ -154,8 +154,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// What each communication and each group touches, before anything is asked for it: in a loop the Wait may
-    /// stand before the post.
+    /// Notes the tensors that each communication and each group touches, before anything is asked for it: in a
+    /// loop the Wait may stand before the post.
     fn note_posts(&mut self, block: BlockId) {
         let program = self.program;
         program.walk(block, &mut |id| {
@@ -174,10 +174,15 @@ impl<'a> Scan<'a> {
                 return true;
             }
             let (storage, pending) = (&mut self.storage, &self.pending);
-            let is_view = |tensor: TensorId| self.made[tensor.index()].elsewhere;
-            let needed = known
-                .entry(block)
-                .or_insert_with(|| carried(self.program, storage, pending, &is_view, block));
+            let needed = known.entry(block).or_insert_with(|| {
+                carried(
+                    self.program,
+                    storage,
+                    pending,
+                    &|tensor| self.made[tensor.index()].elsewhere,
+                    block,
+                )
+            });
             !needed.contains(&storage.class(release.tensor))
         });
     }
@@ -243,7 +248,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// What a communication touches is in use until the Wait for it, or for its group.
+    /// Keeps the tensors that a communication touches in use until the Wait for it, or for its group.
     fn wait(&mut self, id: OpId, path: &Path) {
         for value in &self.program.op(id).operands {
             if let Value::Handle(number) = value {

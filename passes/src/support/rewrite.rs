@@ -1,5 +1,6 @@
 //! What several passes do to a program: rebuild blocks without some ops, and keep comments in step.
 
+use super::builder::Build;
 use hostir::ir::Effect;
 use hostir::ir::edit::Edit;
 use hostir::ir::{BlockId, Comment, CommentPlace, OpId};
@@ -66,7 +67,7 @@ pub(crate) fn drop_lost_comments(edit: &mut Edit<'_>) {
     }
 }
 
-/// Where the comments of ops go that are replaced by others.
+/// The new places of the comments of ops that others replace.
 #[derive(Default)]
 pub(crate) struct Moves {
     /// By the op that goes: the op whose line gets the comments above it, and the one that gets its
@@ -116,4 +117,27 @@ fn reachable(edit: &Edit<'_>) -> (FxHashSet<OpId>, FxHashSet<BlockId>) {
         });
     }
     (ops, blocks)
+}
+
+/// Rebuilds the body of a program. `replace` appends what an op of `work` becomes; all others stay. `work` is in the
+/// order of the body.
+pub(crate) fn rebuild_body<W>(
+    build: &mut Build<'_, '_>,
+    work: Vec<(OpId, W)>,
+    mut replace: impl FnMut(&mut Build<'_, '_>, OpId, W, &mut Vec<OpId>),
+) {
+    let body = build.program().body();
+    let ops = build.program().block(body).ops.clone();
+    let mut out = Vec::with_capacity(ops.len() + 4 * work.len());
+    let mut work = work.into_iter().peekable();
+    for op in ops {
+        match work.next_if(|(id, _)| *id == op) {
+            None => out.push(op),
+            Some((_, what)) => {
+                build.origin = op;
+                replace(build, op, what, &mut out);
+            }
+        }
+    }
+    build.edit.set_block(body, out);
 }

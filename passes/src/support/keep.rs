@@ -10,7 +10,7 @@ use hostir::ir::{AttrKey, AttrValue, BlockId, OpId, Program, TensorId};
 use hostir::ir::{Effect, OpKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What each loop of a program gives new memory in each iteration, before a pass allocates.
+/// The tensors that each loop of a program gives new memory in each iteration, before a pass allocates.
 pub(crate) struct Iterations {
     whole: FxHashMap<OpId, FxHashSet<TensorId>>,
 }
@@ -61,11 +61,12 @@ fn is_loop(program: &Program, id: OpId) -> bool {
 /// A loop that the walk is in.
 struct Around {
     looped: OpId,
-    /// What this iteration has made or bound so far.
+    /// Tensors that this iteration has made or bound so far.
     made: FxHashSet<TensorId>,
-    /// What its body frees.
+    /// Tensors that its body frees.
     freed: FxHashSet<TensorId>,
-    /// What still has new memory in each iteration, now that the pass has allocated; found when it is needed.
+    /// Tensors that still have new memory in each iteration, now that the pass has allocated; found when it is
+    /// needed.
     renewed: Option<FxHashSet<TensorId>>,
 }
 
@@ -136,10 +137,8 @@ impl<'a> Walk<'a> {
         blocks.iter().for_each(|&block| self.block(block));
         let Some(around) = self.loops.pop() else { return };
         // What a loop's last iteration leaves is no memory for another loop, unless parts of it are in use.
-        let leaves = |tensor: &TensorId| {
-            !self.before.is_new(looped, *tensor) || self.viewed.contains(tensor)
-        };
-        let left: Vec<TensorId> = around.made.into_iter().filter(leaves).collect();
+        let mut left = around.made;
+        left.retain(|tensor| !self.before.is_new(looped, *tensor) || self.viewed.contains(tensor));
         match self.loops.last_mut() {
             Some(outer) => outer.made.extend(left),
             None => self.made.extend(left),

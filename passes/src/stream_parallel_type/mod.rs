@@ -10,25 +10,29 @@ mod doc;
 mod exchange;
 mod graph;
 mod group;
+mod loop_body;
+mod loops;
 mod scatter;
 
-use crate::build::{Build, is_stream};
-use crate::codes;
-use crate::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
-use body::Slices;
+use crate::framework::pass::{Action, Example, PassCx, PassInfo, StatisticSpec};
+use crate::support::builder::{Build, is_stream};
 use config::Config;
-use group::{Item, Loop};
 use hostir::analysis::AxisMap;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::edit::Edit;
 use hostir::ir::{BinaryOp, DomainId, ExprId, IterDomain, OpId, Program, TensorId};
+use loop_body::LoopBody;
+use loops::{Item, Loop};
+
+/// stream-parallel-type: an input with a stream-parallel axis.
+const STREAM_INPUT: &str = "H0321";
 
 /// The pass.
 pub(crate) const PASS: PassInfo = PassInfo {
     name: "stream-parallel-type",
     summary: "Turn stream-parallel axes into loops over streams",
     description: doc::DESCRIPTION,
-    example: Some(Example { before: doc::EXAMPLE_BEFORE, after: doc::EXAMPLE_AFTER }),
+    example: Some(Example { options: "", before: doc::EXAMPLE_BEFORE, after: doc::EXAMPLE_AFTER }),
     options: config::OPTIONS,
     statistics: &[
         StatisticSpec { name: "loops", help: "loops made" },
@@ -62,9 +66,7 @@ fn run(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) -> Result<(), Diags> {
             }
         }
     }
-    if diags.has_errors() {
-        return Err(diags);
-    }
+    diags.or_value(())?;
     edit.set_block(body, out);
     Ok(())
 }
@@ -75,13 +77,13 @@ fn refuse_inputs(program: &Program) -> Result<(), Diags> {
     for tensor in program.inputs().iter().filter_map(|value| value.tensor()) {
         if program.domains(tensor).iter().any(is_stream) {
             let name = program.tensor_name(tensor);
-            let span = program.source().tensors.get(tensor).copied().unwrap_or_default();
+            let span = program.tensor_span(tensor);
             let message = format!("the input {name} has a stream-parallel axis");
             let note = "write the axis as `iS` on the input: only results of ops can be spread over streams, unless `matmul_reduce_scatter` is given";
-            diags.push(Diag::error(codes::STREAM_INPUT, span, message).note(note));
+            diags.push(Diag::error(STREAM_INPUT, span, message).note(note));
         }
     }
-    if diags.has_errors() { Err(diags) } else { Ok(()) }
+    diags.or_value(())
 }
 
 /// One loop with its allocations and streams.
@@ -97,10 +99,10 @@ fn emit(
         build.origin = op;
         // CUDA's collectives write what all devices can see.
         let shared = config.backend == "CUDA" && role.is_collective_of_pass(config);
-        for tensor in outputs(build.program(), op) {
-            if body::mapped_axis(build.program(), map, tensor, found.class)
-                .is_ok_and(|a| a.is_some())
-            {
+        let results: Vec<TensorId> = build.program().op(op).output_tensors().collect();
+        for tensor in results {
+            let axis = body::mapped_axis(build.program(), map, tensor, found.class);
+            if axis.is_ok_and(|axis| axis.is_some()) {
                 if shared {
                     build.make_symmetric(tensor);
                 }
@@ -121,14 +123,13 @@ fn emit(
     } else {
         ops.extend([get, build.set_current_stream(worker), build.synchronize(user)]);
     }
-    let mut slices = Slices::new(part_index(build, config, found));
+    let index = part_index(build, config, found);
+    let mut body = LoopBody::new(build, config, index, ops);
     for &(op, role) in &found.ops {
-        build.origin = op;
-        if let Err(diag) = body::op(build, map, config, found, (op, role), &mut slices, &mut ops) {
-            diags.push(diag);
-        }
+        body.build.origin = op;
+        diags.keep_error(body::op(&mut body, map, found, op, role));
     }
-    ops.append(&mut slices.epilogue);
+    let mut ops = body.finish();
     build.origin = first;
     ops.extend([build.set_current_stream(user), build.synchronize(worker)]);
     out.push(build.for_stream(domain, ops));
@@ -148,10 +149,6 @@ fn part_index(build: &mut Build<'_, '_>, config: &Config, found: &Loop) -> ExprI
         sum = build.binary(BinaryOp::Add, sum, one);
     }
     build.binary(BinaryOp::Mod, sum, stop)
-}
-
-fn outputs(program: &Program, op: OpId) -> Vec<TensorId> {
-    program.op(op).output_tensors().collect()
 }
 
 /// The loop's own copy of a tensor's axis: `iStreamIdx2{i0}` under the same number.

@@ -1,8 +1,6 @@
 //! Views of axes that change.
 
-use super::super::extents::count;
-use super::Sizes;
-use crate::codes;
+use super::sizes::{RESIZE_EXTENT, Sizes, count};
 use hostir::axes::logical_axes;
 use hostir::diag::Diag;
 use hostir::ir::AxisLink;
@@ -13,6 +11,19 @@ struct Group {
     tensor: TensorId,
     /// Logical positions.
     axes: Vec<u32>,
+}
+
+impl Group {
+    /// The class and the literal extent of each axis, if all have one.
+    fn literals(&self, sizes: &Sizes<'_>) -> Option<Vec<(usize, i64)>> {
+        let roots = self.axes.iter().map(|&k| sizes.root(self.tensor, k));
+        roots.map(|root| Some((root, sizes.old[root]?))).collect()
+    }
+
+    /// True if a literal extent changes.
+    fn changes(&self, sizes: &Sizes<'_>, program: &Program) -> bool {
+        self.axes.iter().any(|&k| sizes.changes(program, self.tensor, k))
+    }
 }
 
 /// Finds the extents that the result of a view has when those of its operand are known.
@@ -27,11 +38,7 @@ pub(super) fn view(
         return Ok(());
     };
     let (a, b) = (group(program, from, links), group(program, to, links));
-    let known = |group: &Group| -> Option<Vec<(usize, i64)>> {
-        let roots = group.axes.iter().map(|&k| sizes.root(group.tensor, k));
-        roots.map(|root| Some((root, sizes.old[root]?))).collect()
-    };
-    let (Some(inside), Some(outside)) = (known(&a), known(&b)) else {
+    let (Some(inside), Some(outside)) = (a.literals(sizes), b.literals(sizes)) else {
         return symbolic(sizes, program, id, &a, &b);
     };
     for &(root, old) in &inside {
@@ -64,19 +71,22 @@ pub(super) fn view(
 /// Looks at a view whose extents are all known: an axis that it pairs with one of extent 1 may not have followed it.
 pub(super) fn check(sizes: &Sizes<'_>, program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
-    let elements = |tensor: TensorId| {
-        let axes = logical_axes(program, tensor);
-        let extents = axes.stored().into_iter().map(|k| {
-            let old = program.exprs().as_int(axes.axes[k as usize].extent)?;
-            Some(sizes.renewed(sizes.root(tensor, k), old).unwrap_or(old))
-        });
-        product(extents.collect::<Option<Vec<i64>>>()?.into_iter())
-    };
-    let (from, to) = (op.input_tensors().next(), op.output_tensors().next());
-    match (from.and_then(elements), to.and_then(elements)) {
+    let [from, to] = [op.input_tensors().next(), op.output_tensors().next()]
+        .map(|tensor| element_count(sizes, program, tensor?));
+    match (from, to) {
         (Some(from), Some(to)) if from != to => Err(no_solution(program, id, from, 2)),
         _ => Ok(()),
     }
+}
+
+/// The number of elements of a tensor for the new number of devices, if its extents are literals.
+fn element_count(sizes: &Sizes<'_>, program: &Program, tensor: TensorId) -> Option<i64> {
+    let axes = logical_axes(program, tensor);
+    let extents = axes.stored().into_iter().map(|k| {
+        let old = program.exprs().as_int(axes.axes[k as usize].extent)?;
+        Some(sizes.renewed(sizes.root(tensor, k), old).unwrap_or(old))
+    });
+    product(extents.collect::<Option<Vec<i64>>>()?.into_iter())
 }
 
 fn old_or_new(sizes: &Sizes<'_>, group: &[(usize, i64)]) -> impl Iterator<Item = i64> {
@@ -88,9 +98,9 @@ fn product(values: impl Iterator<Item = i64>) -> Option<i64> {
 }
 
 fn group(program: &Program, tensor: TensorId, links: &[AxisLink]) -> Group {
-    let linked = |k: &u32| links.iter().any(|l| l.from == (tensor, *k) || l.to == (tensor, *k));
-    let axes = logical_axes(program, tensor).stored().into_iter().filter(|k| !linked(k)).collect();
-    Group { tensor, axes }
+    let axes = logical_axes(program, tensor).stored().into_iter();
+    let axes = axes.filter(|&k| links.iter().all(|l| l.from != (tensor, k) && l.to != (tensor, k)));
+    Group { tensor, axes: axes.collect() }
 }
 
 /// A view of axes with names for extents: where one that is written out changes, `( 4 * i1 )` on the other
@@ -102,9 +112,7 @@ fn symbolic(
     a: &Group,
     b: &Group,
 ) -> Result<(), Diag> {
-    let changes =
-        |group: &Group| group.axes.iter().any(|&k| sizes.changes(program, group.tensor, k));
-    let (left, right) = (changes(a), changes(b));
+    let (left, right) = (a.changes(sizes, program), b.changes(sizes, program));
     if left == right {
         // Nothing changes, or the same on both sides: as many elements as before, by the verifier.
         return if left { Err(names_inside(program, id)) } else { Ok(()) };
@@ -130,11 +138,11 @@ fn no_solution(program: &Program, id: OpId, elements: i64, open: usize) -> Diag 
         _ => "which axis of this view follows the number of devices cannot be told".to_owned(),
     };
     let note = "give the axes extents that divide, or regroup the device axis in a view of its own";
-    Diag::error(codes::RESIZE_EXTENT, program.op_span(id), message).note(note)
+    Diag::error(RESIZE_EXTENT, program.op_span(id), message).note(note)
 }
 
 fn names_inside(program: &Program, id: OpId) -> Diag {
     let message = "this view regroups an axis that follows the number of devices with others whose extents are names".to_owned();
     let note = "write the extent of the device axis as a name too, as in `[ideviceIdx.x0{i0}, iS1{i1}]` and `[iS2{( i0 * i1 )}]`";
-    Diag::error(codes::RESIZE_EXTENT, program.op_span(id), message).note(note)
+    Diag::error(RESIZE_EXTENT, program.op_span(id), message).note(note)
 }

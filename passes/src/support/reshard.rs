@@ -1,8 +1,7 @@
 //! What the sharding passes share: links between two tensors of an op, the sharding of one tensor
 //! carried over to another, and tensors that get new domains.
 
-use crate::build::{Build, domain_id};
-use crate::codes;
+use crate::support::builder::{Build, domain_id};
 use hostir::axes::{Axis, logical_axes};
 use hostir::diag::Diag;
 use hostir::ir::edit::Edit;
@@ -11,6 +10,11 @@ use hostir::ir::{
 };
 use hostir::ir::{AxisLink, Effect};
 use rustc_hash::FxHashMap;
+
+/// A sharding pass meets a sharded tensor whose axes are made by splits.
+const SHARDED_SPLIT: &str = "H0360";
+/// Some tensors of a program have a device mesh, others none.
+const MIXED_MESHES: &str = "H0362";
 
 /// The links of an op between axes that have one extent.
 pub(crate) struct Links(Vec<AxisLink>);
@@ -42,6 +46,32 @@ pub(crate) fn is_tensor_op(program: &Program, op: OpId) -> bool {
     matches!(op.kind.effect(), Effect::Pure | Effect::Alias) && op.output_tensors().next().is_some()
 }
 
+/// True if an axis takes room in memory: of devices, reductions and broadcasts there is one slice.
+pub(crate) fn takes_room(axis: &Axis) -> bool {
+    !(axis.parallel.is_device() || axis.is_reduction() || axis.is_broadcast())
+}
+
+/// The outermost axis in front of another one that makes a slice along that more than one range of memory.
+pub(crate) fn strided_over<'a>(
+    program: &Program,
+    axes: &'a [Axis],
+    sliced: u32,
+) -> Option<&'a Axis> {
+    let mut outside = axes.iter().take(sliced as usize).filter(|axis| takes_room(axis));
+    outside.find(|axis| program.exprs().as_int(axis.extent) != Some(1))
+}
+
+/// The stored axes of a tensor: the logical position and the domain of each.
+pub(crate) fn stored_axes(program: &Program, tensor: TensorId) -> Vec<(u32, IterDomain)> {
+    let axes = (0..).zip(axes_with_domains(program, tensor));
+    axes.filter(|(_, (axis, _))| !axis.is_reduction()).map(|(k, (_, domain))| (k, domain)).collect()
+}
+
+/// The domains of the stored axes of a tensor, in logical order.
+pub(crate) fn stored_domains(program: &Program, tensor: TensorId) -> Vec<IterDomain> {
+    stored_axes(program, tensor).into_iter().map(|(_, domain)| domain).collect()
+}
+
 /// The logical axes with the domain each is printed as.
 pub(crate) fn axes_with_domains(program: &Program, tensor: TensorId) -> Vec<(Axis, IterDomain)> {
     let domains = program.domains(tensor);
@@ -53,12 +83,11 @@ pub(crate) fn axes_with_domains(program: &Program, tensor: TensorId) -> Vec<(Axi
 /// lies across devices.
 pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let op = program.op(id);
-    let is_split = |tensor: &TensorId| {
-        let sharded = program.domains(*tensor).iter().any(|domain| domain.parallel.is_device());
-        let given = program.tensor(*tensor).logical.is_some();
-        sharded && (given || logical_axes(program, *tensor).split)
-    };
-    let Some(tensor) = op.input_tensors().chain(op.output_tensors()).find(is_split) else {
+    let Some(tensor) = op.all_tensors().find(|&tensor| {
+        let sharded = program.domains(tensor).iter().any(|domain| domain.parallel.is_device());
+        let given = program.tensor(tensor).logical.is_some();
+        sharded && (given || logical_axes(program, tensor).split)
+    }) else {
         return Ok(());
     };
     let name = program.tensor_name(tensor);
@@ -69,7 +98,7 @@ pub(crate) fn refuse_splits(program: &Program, id: OpId) -> Result<(), Diag> {
     let note = format!(
         "give {name} an axis of its own for the devices: `[ideviceIdx.x0{{4}}, iS1{{i0}}]` instead of a split of `4 * i0`"
     );
-    Err(Diag::error(codes::SHARDED_SPLIT, program.op_span(id), message).note(note))
+    Err(Diag::error(SHARDED_SPLIT, program.op_span(id), message).note(note))
 }
 
 /// The error where some tensors of an op have a mesh and others none.
@@ -77,7 +106,7 @@ pub(crate) fn refuse_mixed_meshes(program: &Program, id: OpId) -> Result<(), Dia
     let op = program.op(id);
     let mut with = None;
     let mut without = None;
-    for tensor in op.input_tensors().chain(op.output_tensors()) {
+    for tensor in op.all_tensors() {
         if program.tensor(tensor).mesh.is_some() {
             with = with.or(Some(tensor));
         } else {
@@ -101,12 +130,12 @@ pub(crate) fn mixed_meshes(
 ) -> Diag {
     let (with, without) = (program.tensor_name(with), program.tensor_name(without));
     let message = format!("{with} has a device mesh and {without} has none");
-    Diag::error(codes::MIXED_MESHES, span, message).note(
+    Diag::error(MIXED_MESHES, span, message).note(
         "write the mesh of every tensor, or of none; --pass=propagate-shardings hands meshes on",
     )
 }
 
-/// What the axes of `to` are spread over if it lies as `like` does, by logical axis: device types, and
+/// The parallel types of the axes of `to` if it is sharded as `like` is, by logical axis: device types, and
 /// streams too.
 pub(crate) fn parallel_like(
     program: &Program,
@@ -183,8 +212,10 @@ impl Moved {
         let start = ids.first().map_or(0, |id| id.0);
         // The axes stay as they are, whatever the domains' new places.
         let axes = build.program().logical_axes(tensor);
-        let place = |at: &u32| order.iter().position(|old| old == at).map(|place| place as u32);
-        let axes: Vec<u32> = axes.iter().filter_map(place).collect();
+        let axes: Vec<u32> = axes
+            .iter()
+            .filter_map(|at| order.iter().position(|old| old == at).map(|place| place as u32))
+            .collect();
         let axes = (!axes.is_sorted()).then(|| axes.into());
         let domains_end = start + ids.len() as u32;
         let new = Tensor { domains_start: start, domains_end, axes, ..declaration };
@@ -223,4 +254,22 @@ impl Moved {
             edit.set_op(id, op);
         }
     }
+}
+
+/// Declares a tensor with other domains, under new numbers, and without axes of their own. Returns the new domains.
+pub(crate) fn declare_domains(
+    build: &mut Build<'_, '_>,
+    tensor: TensorId,
+    domains: &[IterDomain],
+) -> Vec<DomainId> {
+    let mut ids = Vec::with_capacity(domains.len());
+    for &domain in domains {
+        let number = build.domain_number();
+        ids.push(build.edit.domain(IterDomain { number, ..domain }));
+    }
+    let domains_start = ids.first().map_or(0, |id| id.0);
+    let domains_end = domains_start + ids.len() as u32;
+    let old = build.program().tensor(tensor).clone();
+    build.edit.set_tensor(tensor, Tensor { domains_start, domains_end, axes: None, ..old });
+    ids
 }

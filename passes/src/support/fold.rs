@@ -152,16 +152,19 @@ enum Identity {
 
 fn identity(program: &Program, op: BinaryOp, a: ExprId, b: ExprId) -> Option<Identity> {
     let (x, y) = (constant(program, a), constant(program, b));
-    let integer = |id| is_integer(program, id);
     match op {
-        BinaryOp::Add if x == Some(0) && integer(b) => Some(Identity::Is(b)),
-        BinaryOp::Add | BinaryOp::Sub if y == Some(0) && integer(a) => Some(Identity::Is(a)),
-        BinaryOp::Mul if x == Some(1) && integer(b) => Some(Identity::Is(b)),
-        BinaryOp::Mul | BinaryOp::Div if y == Some(1) && integer(a) => Some(Identity::Is(a)),
-        BinaryOp::Eq | BinaryOp::Le | BinaryOp::Ge if a == b && integer(a) => {
+        BinaryOp::Add if x == Some(0) && is_integer(program, b) => Some(Identity::Is(b)),
+        BinaryOp::Add | BinaryOp::Sub if y == Some(0) && is_integer(program, a) => {
+            Some(Identity::Is(a))
+        }
+        BinaryOp::Mul if x == Some(1) && is_integer(program, b) => Some(Identity::Is(b)),
+        BinaryOp::Mul | BinaryOp::Div if y == Some(1) && is_integer(program, a) => {
+            Some(Identity::Is(a))
+        }
+        BinaryOp::Eq | BinaryOp::Le | BinaryOp::Ge if a == b && is_integer(program, a) => {
             Some(Identity::Bool(true))
         }
-        BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Gt if a == b && integer(a) => {
+        BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Gt if a == b && is_integer(program, a) => {
             Some(Identity::Bool(false))
         }
         _ => None,
@@ -212,8 +215,8 @@ fn is_integer(program: &Program, id: ExprId) -> bool {
 
 /// nvFuser numbers integers `i0`; the runtime binds the others.
 fn is_integer_name(name: &str) -> bool {
-    let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
-    name.strip_prefix('i').is_some_and(numbered)
+    let number = name.strip_prefix('i').unwrap_or_default();
+    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
         || matches!(
             name,
             "rank" | "deviceIdx.x" | "numberOfStreams" | "StreamIdx" | "streamIdx" | "Stream"

@@ -1,0 +1,185 @@
+//! The tensors that one loop slices, and how the program uses each.
+
+use crate::support::storage::{Access, accesses, described, interface, walk_all};
+use hostir::ir::Definitions;
+use hostir::ir::Effect;
+use hostir::ir::scalar_names::loop_index;
+use hostir::ir::{
+    AttrKey, AttrValue, BinaryOp, DomainId, Expr, ExprId, Id, IdVec, IterType, OpId, Program,
+    Symbol, TensorId,
+};
+use smallvec::SmallVec;
+
+/// A tensor that a loop slices.
+pub(super) struct Buffer {
+    pub(super) tensor: TensorId,
+    /// Its allocation.
+    pub(super) allocate: OpId,
+    /// The ops that slice it.
+    pub(super) selects: Vec<OpId>,
+    /// The axis along which.
+    pub(super) axis: DomainId,
+    /// The loop.
+    pub(super) looped: OpId,
+}
+
+/// Why a buffer stays as it is: the op that it is about, and the reason.
+pub(super) type Reason = (OpId, String);
+
+/// The uses of each tensor by the program.
+pub(super) struct Uses {
+    found: IdVec<TensorId, Found>,
+    /// Tensors that loops slice, in program order.
+    pub(super) sliced: Vec<TensorId>,
+    /// True if the caller sees the tensor.
+    seen: IdVec<TensorId, bool>,
+}
+
+#[derive(Clone, Default)]
+struct Found {
+    allocates: SmallVec<[OpId; 1]>,
+    /// Selects with the loop of the body that holds them.
+    selects: Vec<(OpId, Option<OpId>)>,
+    /// Any other use.
+    other: Option<OpId>,
+    /// The loop of the body that holds all uses: `Some(None)` outside of loops or in several.
+    home: Option<Option<OpId>>,
+}
+
+impl Uses {
+    pub(super) fn new(program: &Program) -> Self {
+        let count = program.tensors().len();
+        let mut uses = Self {
+            found: IdVec::filled(Found::default(), count),
+            sliced: Vec::new(),
+            seen: IdVec::filled(false, count),
+        };
+        interface(program).chain(described(program)).for_each(|tensor| uses.seen[tensor] = true);
+        let mut outside = vec![true; program.ops().len()];
+        for &top in &program.block(program.body()).ops {
+            let looped = loop_index(program, program.op(top)).map(|_| top);
+            let looped = looped.filter(|_| !program.op(top).blocks.is_empty());
+            uses.op(program, top, None);
+            outside[top.index()] = false;
+            program.walk_inside(top, &mut |op| {
+                outside[op.index()] = false;
+                uses.op(program, op, looped);
+            });
+        }
+        walk_all(program, &mut |op| {
+            if outside[op.index()] {
+                uses.op(program, op, None);
+            }
+        });
+        uses
+    }
+
+    fn op(&mut self, program: &Program, id: OpId, looped: Option<OpId>) {
+        let op = program.op(id);
+        let select = op.attr(AttrKey::Index).is_some() && op.kind.effect() == Effect::Alias;
+        let base = op.input_tensors().next().filter(|_| select);
+        accesses(program, id, &mut |tensor, access| {
+            let found = &mut self.found[tensor];
+            match found.home {
+                None => found.home = Some(looped),
+                Some(home) if home != looped => found.home = Some(None),
+                Some(_) => {}
+            }
+            let effect = op.kind.effect();
+            if base == Some(tensor) && access == Access::Name {
+                if looped.is_some() && found.selects.is_empty() {
+                    self.sliced.push(tensor);
+                }
+                found.selects.push((id, looped));
+            } else if effect == Effect::Allocate && access == Access::Bind && looped.is_none() {
+                found.allocates.push(id);
+            } else if access != Access::Free || looped.is_some() {
+                found.other.get_or_insert(id);
+            }
+        });
+    }
+
+    /// Whether everything that uses a tensor is in one loop of the body.
+    pub(super) fn is_within(&self, tensor: TensorId, looped: OpId) -> bool {
+        self.found[tensor].home == Some(Some(looped)) && !self.seen[tensor]
+    }
+
+    /// A tensor as a buffer; `None` for what is no buffer of a loop at all, or has its slots already.
+    pub(super) fn buffer(
+        &self,
+        program: &Program,
+        tensor: TensorId,
+    ) -> Result<Option<Buffer>, Reason> {
+        let found = &self.found[tensor];
+        let Some(&(first, looped)) = found.selects.first() else { return self.no_buffer(tensor) };
+        let &[allocate] = found.allocates.as_slice() else {
+            return match found.allocates.get(1) {
+                Some(&second) => Err((second, "it is allocated more than once".to_owned())),
+                None => Ok(None),
+            };
+        };
+        if self.seen[tensor] {
+            return Err((allocate, "the caller sees it".to_owned()));
+        }
+        if let Some(op) = found.other {
+            return Err((op, "it is used as a whole here".to_owned()));
+        }
+        let ranges = program.tensor(tensor).domains_start..program.tensor(tensor).domains_end;
+        let (Some(axis), Some(index)) = sliced_by(program, first) else { return Ok(None) };
+        let Some(looped) = looped.filter(|_| ranges.contains(&axis.0)) else {
+            return Err((first, "it is sliced outside of a loop".to_owned()));
+        };
+        let sliced = program.domain(axis);
+        if sliced.iter != IterType::Iteration || sliced.parallel.is_device() {
+            let why = "this axis has no slices in memory, so all iterations use the same";
+            return Err((first, why.to_owned()));
+        }
+        for &(op, other) in &found.selects {
+            if other != Some(looped) {
+                return Err((op, "two loops slice it".to_owned()));
+            }
+            if sliced_by(program, op) != (Some(axis), Some(index)) {
+                return Err((op, "this slice is another one than the first".to_owned()));
+            }
+        }
+        let allocation = program.op(allocate);
+        let cleared = allocation.attr(AttrKey::ZeroInit) == Some(&AttrValue::Bool(true));
+        if cleared || allocation.attr(AttrKey::Alias).is_some() {
+            let why = "it is cleared, or shares memory, when it is allocated";
+            return Err((allocate, why.to_owned()));
+        }
+        if program.tensor(tensor).memory == hostir::ir::MemoryType::Symmetric {
+            return Err((allocate, "other ranks look into symmetric memory".to_owned()));
+        }
+        let Some(name) = loop_index(program, program.op(looped)) else { return Ok(None) };
+        let definitions = Definitions::new(program);
+        let index = definitions.expand(program, index);
+        let streams = program.names().find("numberOfStreams");
+        if streams.is_some_and(|streams| is_slot(program, index, name, streams)) {
+            return Ok(None);
+        }
+        if !definitions.depends(program, index, name) {
+            return Err((first, "all iterations use the same slice".to_owned()));
+        }
+        let selects = found.selects.iter().map(|(op, _)| *op).collect();
+        Ok(Some(Buffer { tensor, allocate, selects, axis, looped }))
+    }
+
+    /// Only asked for tensors that the option names.
+    fn no_buffer(&self, tensor: TensorId) -> Result<Option<Buffer>, Reason> {
+        let op = self.found[tensor].allocates.first().copied().or(self.found[tensor].other);
+        Err((op.unwrap_or(OpId(0)), "no loop slices it".to_owned()))
+    }
+}
+
+/// The axis and the index of a select.
+fn sliced_by(program: &Program, op: OpId) -> (Option<DomainId>, Option<ExprId>) {
+    (program.op(op).domain(AttrKey::Axis), program.op(op).expr(AttrKey::Index))
+}
+
+/// Whether a scalar is `( i % numberOfStreams )`.
+pub(super) fn is_slot(program: &Program, expr: ExprId, index: Symbol, streams: Symbol) -> bool {
+    let Expr::Binary(BinaryOp::Mod, a, b) = *program.expr(expr) else { return false };
+    let exprs = program.exprs();
+    exprs.as_name(a) == Some(index) && exprs.as_name(b) == Some(streams)
+}

@@ -1,0 +1,123 @@
+//! Loops over streams, before they are made: their ops, and how each gets its data.
+
+use super::config::{Allgather, Config};
+use hostir::ir::{DomainId, OpId, Program};
+
+/// A part of the new body.
+pub(super) enum Item {
+    /// An op that stays where it is.
+    Op(OpId),
+    /// Ops that move into a loop.
+    Loop(Loop),
+}
+
+/// Ops with one stream-parallel axis.
+pub(super) struct Loop {
+    /// The axis that the first op is spread by.
+    pub(super) domain: DomainId,
+    /// Its class.
+    pub(super) class: u32,
+    /// The ops in order, and how each gets its data.
+    pub(super) ops: Vec<(OpId, Role)>,
+    /// The communication of its ops, if any.
+    moves: Option<Move>,
+}
+
+impl Loop {
+    /// A loop of one op.
+    pub(super) fn open(op: OpId, streamed: Streamed) -> Self {
+        let Streamed { domain, class, role } = streamed;
+        Self { domain, class, ops: vec![(op, role)], moves: role.moves() }
+    }
+    /// True if an op may join the loop.
+    ///
+    /// A loop that exchanges parts takes no collective, nor the other way round: rank 1's first exchange waits
+    /// for rank 0's second iteration, which would wait for a collective with rank 1's first. (nvFuser merges
+    /// them, and hangs.) Reduce-scatters stay apart from both: their ranks work on other parts than those of an
+    /// exchange, and their result is whole behind the loop only.
+    pub(super) fn joins(&self, program: &Program, streamed: Streamed) -> bool {
+        let moves = streamed.role.moves();
+        self.class == streamed.class
+            && program.domain(self.domain).extent == program.domain(streamed.domain).extent
+            && (self.moves.is_none() || moves.is_none() || self.moves == moves)
+    }
+    /// Adds an op.
+    pub(super) fn push(&mut self, op: OpId, streamed: Streamed) {
+        self.ops.push((op, streamed.role));
+        self.moves = self.moves.or(streamed.role.moves());
+    }
+    /// Whether each rank starts at its own part.
+    pub(super) fn is_offset(&self, config: &Config) -> bool {
+        match self.moves {
+            Some(Move::Scatter) => true,
+            Some(Move::Reduce) => false,
+            _ => config.allgather == Allgather::Ring,
+        }
+    }
+}
+
+/// The source of an op's data in an iteration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It has it.
+    Local,
+    /// From all ranks of a team together.
+    Collective,
+    /// The part that another rank holds.
+    Gather,
+    /// Partial results that other ranks have of its own part, one rank's in each iteration.
+    Scatter,
+    /// All partial results of one rank's part, added up on their way there.
+    Reduce,
+}
+
+/// The communication between devices that the ops of one loop take part in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Move {
+    /// All ranks together, in each iteration.
+    Collective,
+    /// Rank r's iteration i with rank i's iteration r.
+    Exchange,
+    /// Iteration i of rank r with iteration i of ranks r + i and r - i.
+    Scatter,
+    /// All ranks together, to rank i in iteration i.
+    Reduce,
+}
+
+impl Role {
+    /// Whether the op becomes a collective here, and not by convert-op-to-communication.
+    pub(super) fn is_collective_of_pass(self, config: &Config) -> bool {
+        match self {
+            Role::Reduce => true,
+            Role::Gather => config.allgather == Allgather::Broadcast,
+            Role::Local | Role::Collective | Role::Scatter => false,
+        }
+    }
+    fn moves(self) -> Option<Move> {
+        match self {
+            Role::Local => None,
+            Role::Collective => Some(Move::Collective),
+            Role::Gather => Some(Move::Exchange),
+            Role::Scatter => Some(Move::Scatter),
+            Role::Reduce => Some(Move::Reduce),
+        }
+    }
+}
+
+/// An op that moves into a loop.
+#[derive(Clone, Copy)]
+pub(super) struct Streamed {
+    /// The axis that is looped over.
+    pub(super) domain: DomainId,
+    /// Its class.
+    pub(super) class: u32,
+    /// The source of its data.
+    pub(super) role: Role,
+}
+
+/// An op, and the loop it asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Node {
+    pub(super) op: OpId,
+    pub(super) streamed: Option<Streamed>,
+}

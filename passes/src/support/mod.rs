@@ -1,0 +1,10 @@
+//! Building blocks that several passes share: making ops, rebuilding blocks, memory, lifetimes, shardings.
+
+pub(crate) mod builder;
+mod carried;
+pub(crate) mod fold;
+pub(crate) mod keep;
+pub(crate) mod lifetime;
+pub(crate) mod reshard;
+pub(crate) mod rewrite;
+pub(crate) mod storage;
