@@ -1,22 +1,24 @@
 //! Running a check file's directives over an input.
 
-use crate::check::{Check, CheckFile};
-use crate::directive::{Directive, Kind};
-use crate::pattern::Match;
+use crate::checks::{Check, CheckFile, Directive};
+use crate::directive::DirectiveKind;
+use crate::failure::Failure;
+use crate::options::Options;
+use crate::pattern::VariableValues;
 use crate::source::{Severity, Source};
-use crate::variables::Variables;
-use crate::{Failure, Options};
+use std::fmt::Write as _;
+use std::ops::Range;
 
 impl CheckFile {
     /// Compares `input` with the directives.
     ///
-    /// The options about the input are taken from `options` here: its name, whether it may be
-    /// empty, its whitespace, the scope of variables and the overlap of DAG matches.
+    /// The options about the input are taken from `options` here: its name, its whitespace and whether it may be
+    /// empty.
     ///
     /// # Errors
     /// The directives that the input does not match (after the first of a LABEL block, the next
     /// blocks are still compared), or an empty input that is not allowed.
-    pub fn run(&self, input: &str, options: &Options) -> Result<(), Failure> {
+    pub fn check_input(&self, input: &str, options: &Options) -> Result<(), Failure> {
         if input.is_empty() && !options.allow_empty {
             return Err(Failure::usage(format!("error: '{}' is empty\n", options.input_name)));
         }
@@ -24,11 +26,10 @@ impl CheckFile {
         let mut runner = Runner {
             file: self,
             input: &input,
-            options,
-            variables: self.variables.clone(),
+            values: VariableValues::new(),
             message: String::new(),
         };
-        let passed = runner.blocks().is_some() && runner.message.is_empty();
+        let passed = runner.check_blocks().is_some() && runner.message.is_empty();
         if passed { Ok(()) } else { Err(Failure::mismatch(runner.message)) }
     }
 }
@@ -41,8 +42,8 @@ struct Span {
 }
 
 impl Span {
-    fn of(found: Match, base: usize) -> Span {
-        Span { start: base + found.start, end: base + found.start + found.length }
+    fn from_match(found: &Range<usize>, base: usize) -> Span {
+        Span { start: base + found.start, end: base + found.end }
     }
 }
 
@@ -50,37 +51,32 @@ impl Span {
 struct Runner<'a> {
     file: &'a CheckFile,
     input: &'a Source,
-    options: &'a Options,
-    variables: Variables,
+    values: VariableValues,
     message: String,
 }
 
 impl<'a> Runner<'a> {
-    fn text(&self, span: Span) -> &'a str {
+    fn span_text(&self, span: Span) -> &'a str {
         &self.input.text()[span.start..span.end]
     }
 
     /// Divides the input at the LABEL directives and compares each block.
-    fn blocks(&mut self) -> Option<()> {
+    fn check_blocks(&mut self) -> Option<()> {
         let mut rest = Span { start: 0, end: self.input.text().len() };
         let mut checks = self.file.checks.as_slice();
-        let mut first = true;
         loop {
-            let label = checks.iter().position(|check| check.directive.kind == Kind::Label);
+            let label =
+                checks.iter().position(|check| check.directive.kind == DirectiveKind::Label);
             let (block, region) = match label {
                 Some(label) => {
-                    let found = self.positive(&checks[label].directive, rest)?;
+                    let found = self.find_all(&checks[label].directive, rest)?;
                     let region = Span { start: rest.start, end: found.end };
                     rest.start = found.end;
                     (label + 1, region)
                 }
                 None => (checks.len(), rest),
             };
-            if !first && self.options.enable_var_scope {
-                self.variables.clear_local();
-            }
-            first = false;
-            self.block(&checks[..block], region);
+            self.check_block(&checks[..block], region);
             checks = &checks[block..];
             if label.is_none() {
                 return Some(());
@@ -88,47 +84,53 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn block(&mut self, checks: &[Check], mut region: Span) {
+    fn check_block(&mut self, checks: &[Check], mut region: Span) {
         for check in checks {
-            match self.check(check, region) {
+            match self.check_positive(check, region) {
                 Some(end) => region.start = end,
                 None => return,
             }
         }
     }
 
-    /// Compares one positive directive and those before it; gives where its match ends.
-    fn check(&mut self, check: &Check, region: Span) -> Option<usize> {
+    /// Compares one positive directive and those before it; gives the end of its match.
+    fn check_positive(&mut self, check: &Check, region: Span) -> Option<usize> {
         let directive = &check.directive;
-        let (start, nots) = self.dag_groups(&check.before, region)?;
-        let found = self.positive(directive, Span { start, ..region })?;
+        let (start, nots) = self.match_dag_groups(&check.before, region)?;
+        let found = self.find_all(directive, Span { start, ..region })?;
         let skipped = Span { start, end: found.start };
         match directive.kind {
-            Kind::Next | Kind::Empty => self.next_line(directive, skipped)?,
-            Kind::Same => self.same_line(directive, skipped)?,
-            Kind::Plain(_) | Kind::Dag | Kind::Label | Kind::Not | Kind::End => {}
+            DirectiveKind::Next | DirectiveKind::Empty => {
+                self.check_next_line(directive, skipped)?
+            }
+            DirectiveKind::Same => self.check_same_line(directive, skipped)?,
+            DirectiveKind::Plain(_)
+            | DirectiveKind::Dag
+            | DirectiveKind::Label
+            | DirectiveKind::Not
+            | DirectiveKind::End => {}
         }
-        self.none_of(&nots, skipped)?;
+        self.check_absence(&nots, skipped)?;
         Some(found.end)
     }
 
     /// Finds the directive's pattern as often as it asks for.
-    fn positive(&mut self, directive: &Directive, region: Span) -> Option<Span> {
+    fn find_all(&mut self, directive: &Directive, region: Span) -> Option<Span> {
         let count = match directive.kind {
-            Kind::Plain(count) => count,
-            Kind::Next
-            | Kind::Same
-            | Kind::Empty
-            | Kind::Dag
-            | Kind::Label
-            | Kind::Not
-            | Kind::End => 1,
+            DirectiveKind::Plain(count) => count,
+            DirectiveKind::Next
+            | DirectiveKind::Same
+            | DirectiveKind::Empty
+            | DirectiveKind::Dag
+            | DirectiveKind::Label
+            | DirectiveKind::Not
+            | DirectiveKind::End => 1,
         };
         let mut whole: Option<Span> = None;
         let mut rest = region;
         for done in 0..count {
             let progress = (count > 1).then_some((done + 1, count));
-            let found = self.expect(directive, rest, progress)?;
+            let found = self.find_one(directive, rest, progress)?;
             rest.start = found.end;
             let start = whole.map_or(found.start, |whole| whole.start);
             whole = Some(Span { start, end: found.end });
@@ -137,30 +139,30 @@ impl<'a> Runner<'a> {
     }
 
     /// One match of the directive's pattern, which must exist.
-    fn expect(
+    fn find_one(
         &mut self,
         directive: &Directive,
         region: Span,
         progress: Option<(u32, u32)>,
     ) -> Option<Span> {
-        match directive.pattern.find(self.text(region), &mut self.variables) {
-            Ok(Some(found)) => return Some(Span::of(found, region.start)),
+        match directive.pattern.find_match(self.span_text(region), &mut self.values) {
+            Ok(Some(found)) => return Some(Span::from_match(&found, region.start)),
             Ok(None) => {
                 let counted = progress
                     .map(|(number, count)| format!(" ({number} out of {count})"))
                     .unwrap_or_default();
-                self.error(directive, &format!("expected string not found in input{counted}"));
+                self.add_error(directive, &format!("expected string not found in input{counted}"));
             }
-            Err(problem) => self.error(directive, &problem),
+            Err(problem) => self.add_error(directive, &problem),
         }
-        self.note(region.start, "scanning from here");
+        self.add_note(region.start, "scanning from here");
         self.describe_values(directive, region.start);
         None
     }
 
     /// Matches the DAG directives, group by group, and the NOT directives between them. Gives
-    /// where the last group ends, and the NOT directives after it.
-    fn dag_groups<'d>(
+    /// the end of the last group, and the NOT directives after it.
+    fn match_dag_groups<'d>(
         &mut self,
         directives: &'d [Directive],
         region: Span,
@@ -168,12 +170,12 @@ impl<'a> Runner<'a> {
         let mut start = region.start;
         let mut nots: Vec<&Directive> = Vec::new();
         for group in directives.chunk_by(|a, b| a.kind == b.kind) {
-            if group.first().is_some_and(|directive| directive.kind == Kind::Not) {
+            if group.first().is_some_and(|directive| directive.kind == DirectiveKind::Not) {
                 nots.extend(group);
                 continue;
             }
-            let matched = self.dag_group(group, Span { start, ..region })?;
-            self.none_of(&nots, Span { start, end: matched.start })?;
+            let matched = self.match_dag_group(group, Span { start, ..region })?;
+            self.check_absence(&nots, Span { start, end: matched.start })?;
             nots.clear();
             start = matched.end;
         }
@@ -181,17 +183,13 @@ impl<'a> Runner<'a> {
     }
 
     /// Matches one group in any order, without overlaps; gives the part that it covers.
-    fn dag_group(&mut self, group: &[Directive], region: Span) -> Option<Span> {
+    fn match_dag_group(&mut self, group: &[Directive], region: Span) -> Option<Span> {
         let mut matched: Vec<Span> = Vec::new();
         for directive in group {
             let mut from = region.start;
             let mut slot = 0;
             loop {
-                let found = self.expect(directive, Span { start: from, ..region }, None)?;
-                if self.options.allow_dag_overlap {
-                    matched.push(found);
-                    break;
-                }
+                let found = self.find_one(directive, Span { start: from, ..region }, None)?;
                 slot += matched[slot..].iter().take_while(|old| found.start >= old.end).count();
                 match matched.get(slot) {
                     Some(old) if old.start < found.end => from = old.end,
@@ -205,25 +203,20 @@ impl<'a> Runner<'a> {
         }
         let start = matched.iter().map(|span| span.start).min()?;
         // Without overlaps the last of the sorted matches ends last.
-        let end = if self.options.allow_dag_overlap {
-            matched.iter().map(|span| span.end).max()
-        } else {
-            matched.last().map(|span| span.end)
-        };
-        Some(Span { start, end: end? })
+        Some(Span { start, end: matched.last()?.end })
     }
 
     /// No pattern of the NOT directives may match in `region`.
-    fn none_of(&mut self, nots: &[&Directive], region: Span) -> Option<()> {
+    fn check_absence(&mut self, nots: &[&Directive], region: Span) -> Option<()> {
         let mut passed = Some(());
         for directive in nots {
-            match directive.pattern.find(self.text(region), &mut self.variables) {
+            match directive.pattern.find_match(self.span_text(region), &mut self.values) {
                 Ok(None) => continue,
                 Ok(Some(found)) => {
-                    self.error(directive, "excluded string found in input");
-                    self.note(region.start + found.start, "found here");
+                    self.add_error(directive, "excluded string found in input");
+                    self.add_note(region.start + found.start, "found here");
                 }
-                Err(problem) => self.error(directive, &problem),
+                Err(problem) => self.add_error(directive, &problem),
             }
             self.describe_values(directive, region.start);
             passed = None;
@@ -231,54 +224,63 @@ impl<'a> Runner<'a> {
         passed
     }
 
-    fn next_line(&mut self, directive: &Directive, skipped: Span) -> Option<()> {
-        match line_breaks(self.text(skipped)).as_slice() {
+    fn check_next_line(&mut self, directive: &Directive, skipped: Span) -> Option<()> {
+        match line_breaks(self.span_text(skipped)).as_slice() {
             [] => {
-                self.error(directive, "is on the same line as previous match");
+                self.add_error(directive, "is on the same line as previous match");
                 self.note_both_ends(skipped);
             }
             [_] => return Some(()),
             &[first, ..] => {
-                self.error(directive, "is not on the line after the previous match");
+                self.add_error(directive, "is not on the line after the previous match");
                 self.note_both_ends(skipped);
-                self.note(skipped.start + first, "non-matching line after previous match is here");
+                self.add_note(
+                    skipped.start + first,
+                    "non-matching line after previous match is here",
+                );
             }
         }
         self.describe_values(directive, skipped.start);
         None
     }
 
-    fn same_line(&mut self, directive: &Directive, skipped: Span) -> Option<()> {
-        if line_breaks(self.text(skipped)).is_empty() {
+    fn check_same_line(&mut self, directive: &Directive, skipped: Span) -> Option<()> {
+        if line_breaks(self.span_text(skipped)).is_empty() {
             return Some(());
         }
-        self.error(directive, "is not on the same line as the previous match");
+        self.add_error(directive, "is not on the same line as the previous match");
         self.note_both_ends(skipped);
         self.describe_values(directive, skipped.start);
         None
     }
 
-    fn error(&mut self, directive: &Directive, message: &str) {
-        let source = &self.file.sources[directive.source];
+    fn add_error(&mut self, directive: &Directive, message: &str) {
         let message = format!("{}: {message}", directive.name);
-        self.message.push_str(&source.render(directive.offset, Severity::Error, &message));
+        self.message.push_str(&self.file.source.render(
+            directive.offset,
+            Severity::Error,
+            &message,
+        ));
     }
 
-    fn note(&mut self, offset: usize, message: &str) {
+    fn add_note(&mut self, offset: usize, message: &str) {
         self.message.push_str(&self.input.render(offset, Severity::Note, message));
     }
 
     fn note_both_ends(&mut self, skipped: Span) {
-        self.note(skipped.end, "the match is here");
-        self.note(skipped.start, "previous match ended here");
+        self.add_note(skipped.end, "the match is here");
+        self.add_note(skipped.start, "previous match ended here");
     }
 
     fn describe_values(&mut self, directive: &Directive, offset: usize) {
-        for line in directive.pattern.describe_substitutions(&self.variables) {
-            self.note(offset, &line);
+        for line in directive.pattern.describe_values(&self.values) {
+            self.add_note(offset, &line);
         }
-        if let Some(variables) = self.variables.describe() {
-            self.message.push_str(&variables);
+        let all: Vec<String> =
+            self.values.iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
+        if !all.is_empty() {
+            let written = writeln!(self.message, "variables: {}", all.join(", "));
+            debug_assert!(written.is_ok(), "writing to a string cannot fail");
         }
     }
 }
