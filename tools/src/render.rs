@@ -8,7 +8,6 @@ mod fit;
 mod json;
 mod view;
 
-use crate::io::Io;
 use crate::source::Source;
 use codespan_reporting::term;
 use hostir::diag::{Diag, Severity};
@@ -36,12 +35,6 @@ pub struct Look {
     pub color: bool,
     /// Columns of the terminal; `None` if it is none.
     pub columns: Option<usize>,
-}
-
-/// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
-pub fn report(io: &mut Io<'_>, format: Format, source: &Source, diags: &[Diag]) {
-    let look = io.look();
-    write(io.stderr, look, format, source, diags);
 }
 
 /// Writes diagnostics about `source`. A writer that fails has no one to be told to.

@@ -15,7 +15,7 @@ mod access;
 mod pending;
 mod place;
 
-use crate::run::errors;
+use crate::errors;
 use hostir::diag::Diag;
 use pending::Temporary;
 pub(crate) use pending::{end_process, end_soon};
@@ -228,7 +228,9 @@ fn temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(Tem
 /// written before, also where that is a plain file.
 fn own_stream(path: &Path) -> Option<io::Result<File>> {
     let copy = match path.to_str()? {
-        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => crate::io::own_stdout(),
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
+            crate::standard_output::duplicate_stdout()
+        }
         "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
             io::stderr().as_fd().try_clone_to_owned().map(File::from)
         }

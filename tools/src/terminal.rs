@@ -1,6 +1,5 @@
-//! What is known of the terminal: whether to colour, how wide to write, and text that fits.
+//! The terminal: colours, width, and text that fits.
 
-use crate::io::Io;
 use clap::{Arg, ArgMatches, Command};
 use hostir::diag::visible;
 use std::ffi::OsString;
@@ -13,7 +12,7 @@ const MOST_COLUMNS: usize = 100;
 const FEWEST_COLUMNS: usize = 40;
 
 /// A look at the environment.
-type Env = fn(&str) -> Option<OsString>;
+pub(crate) type Env = fn(&str) -> Option<OsString>;
 
 /// When output is coloured: `--color`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -41,17 +40,13 @@ impl Coloring {
         }
     }
 
-    /// What a command line with [`color_arg`] says; what is written to standard error from now on follows it.
-    pub(crate) fn apply(matches: &ArgMatches, io: &mut Io<'_>) -> Self {
-        let coloring = match matches.get_one::<String>("color").map(String::as_str) {
+    /// The coloring that a command line with [`color_arg`] asks for.
+    pub(crate) fn from_matches(matches: &ArgMatches) -> Self {
+        match matches.get_one::<String>("color").map(String::as_str) {
             Some("always") => Coloring::Always,
             Some("never") => Coloring::Never,
             _ => Coloring::Auto,
-        };
-        if coloring != Coloring::Auto {
-            io.color = coloring == Coloring::Always;
         }
-        coloring
     }
 }
 
@@ -71,9 +66,9 @@ pub(crate) fn color_arg() -> Arg {
 }
 
 /// Columns for help and lists: what `COLUMNS` says, else the terminal's, else 80; never more than are easy to read.
-pub(crate) fn help_width(io: &Io<'_>) -> usize {
-    let given = (io.env)("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
-    let given = given.filter(|columns: &usize| *columns > 0).or(io.columns);
+pub(crate) fn help_width(env: Env, columns: Option<usize>) -> usize {
+    let given = env("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
+    let given = given.filter(|columns: &usize| *columns > 0).or(columns);
     given.unwrap_or(PLAIN_WIDTH).clamp(FEWEST_COLUMNS, MOST_COLUMNS)
 }
 
@@ -107,6 +102,9 @@ pub(crate) fn wrap(text: &str, at: usize, indent: usize, width: usize) -> String
     }
     out
 }
+
+/// Goes to the start of a terminal's line and wipes it.
+pub(crate) const WIPE_LINE: &str = "\r\x1b[K";
 
 #[cfg(test)]
 mod tests {

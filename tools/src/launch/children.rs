@@ -10,9 +10,11 @@
 //! as soon as no other one is left.
 
 use super::{local, token};
-use crate::io::{Io, Status};
+use crate::errors;
+use crate::io::Io;
 use crate::os_text;
-use crate::run::errors;
+use crate::signals::ignored_signals;
+use crate::status::Status;
 use hostir::diag::{Diag, visible};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal,
@@ -38,12 +40,12 @@ const LINE: u64 = 64 << 10;
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// In a child: ends it with its parent.
-pub(super) fn end_with_parent(env: super::detect::Env<'_>) {
+pub(super) fn end_with_parent(env: super::launcher::Env<'_>) {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let parent = getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
     if parent != env("HIR_PARENT") {
         // It was gone before the line above.
-        std::process::exit(super::FOLLOWED);
+        std::process::exit(crate::status::FOLLOWED);
     }
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     })?;
     // Before the first child, so that no signal finds a parent that does not hand it on.
     let signal = Arc::new(AtomicUsize::new(0));
-    let ignored = ignored();
+    let ignored = ignored_signals();
     for number in SIGNALS.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0) {
         let registered = signal_hook::flag::register_usize(
             number,
@@ -94,18 +96,6 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     conclude(&end)
 }
 
-/// A bit for each signal, from 1 up, that was ignored when this process began, as `nohup` does with HUP:
-/// that stays so, and the children have it from their parent.
-pub(crate) fn ignored() -> u64 {
-    ignored_of(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
-}
-
-/// That line of a process's status; nothing where there is none.
-fn ignored_of(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
 /// How the children ended.
 struct End {
     /// The first failure: which rank, and how.
@@ -121,7 +111,7 @@ fn conclude(end: &End) -> Result<i32, Diag> {
         return Ok(128 + i32::try_from(end.signal).unwrap_or(0));
     }
     let Some((rank, status)) = end.first else { return Ok(0) };
-    let followed = status.code() == Some(super::FOLLOWED);
+    let followed = status.code() == Some(crate::status::FOLLOWED);
     if let Some(rank) = end.killed.filter(|_| followed) {
         let message = format!("rank {rank} did not end after the run had failed, and was killed");
         return Err(Diag::global(errors::ENDED, message)
@@ -133,7 +123,7 @@ fn conclude(end: &End) -> Result<i32, Diag> {
             .note("the other ranks were ended too; signal 9 may come from the system when memory runs out"));
     }
     Ok(match status.code() {
-        Some(super::FOLLOWED) | None => Status::Environment.code(),
+        Some(crate::status::FOLLOWED) | None => Status::Environment.code(),
         Some(code) => code,
     })
 }
@@ -286,7 +276,7 @@ fn worse(
     first: Option<(u32, ExitStatus)>,
     second: Option<(u32, ExitStatus)>,
 ) -> Option<(u32, ExitStatus)> {
-    let followed = |failure: &(u32, ExitStatus)| failure.1.code() == Some(super::FOLLOWED);
+    let followed = |failure: &(u32, ExitStatus)| failure.1.code() == Some(crate::status::FOLLOWED);
     match (first, second) {
         (Some(first), Some(second)) if followed(&first) && !followed(&second) => Some(second),
         (first, second) => first.or(second),
@@ -316,10 +306,10 @@ mod tests {
     fn statuses_of_ranks() {
         assert_eq!(end(None, None), Ok(0));
         assert_eq!(end(Some((1, 5 << 8)), None), Ok(5));
-        assert_eq!(end(Some((1, super::super::FOLLOWED << 8)), None), Ok(3));
+        assert_eq!(end(Some((1, crate::status::FOLLOWED << 8)), None), Ok(3));
         let (code, message) = end(Some((2, 9)), None).unwrap_err();
         assert_eq!((code, message.as_str()), ("H0645", "rank 2 was ended by signal 9 (SIGKILL)"));
-        let (_, message) = end(Some((2, super::super::FOLLOWED << 8)), Some(3)).unwrap_err();
+        let (_, message) = end(Some((2, crate::status::FOLLOWED << 8)), Some(3)).unwrap_err();
         assert_eq!(message, "rank 3 did not end after the run had failed, and was killed");
         assert_eq!(conclude(&End { first: None, killed: None, signal: 2 }).unwrap(), 130);
     }
@@ -327,18 +317,11 @@ mod tests {
     #[test]
     fn the_cause_comes_before_what_followed() {
         let own = Some((2, ExitStatus::from_raw(3 << 8)));
-        let followed = Some((1, ExitStatus::from_raw(super::super::FOLLOWED << 8)));
+        let followed = Some((1, ExitStatus::from_raw(crate::status::FOLLOWED << 8)));
         assert_eq!(worse(followed, own), own);
         assert_eq!(worse(own, followed), own);
         assert_eq!(worse(None, followed), followed);
         assert_eq!(worse(own, None), own);
-    }
-
-    /// HUP is the first signal, PIPE the 13th.
-    #[test]
-    fn ignored_signals() {
-        assert_eq!(ignored_of("SigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\n"), 0x1001);
-        assert_eq!((ignored_of(""), ignored_of("SigIgn:\tx\n")), (0, 0));
     }
 
     /// What libraries of a rank print is text, but for colours where there are any.

@@ -5,7 +5,7 @@
 //! is ended here.
 
 use super::peers::Peers;
-use crate::run::errors;
+use crate::errors;
 use hostir::backend::exchange::{Exchange as _, ExchangeError};
 use std::io::Write as _;
 use std::sync::{Arc, Weak};

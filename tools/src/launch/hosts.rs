@@ -1,6 +1,6 @@
 //! Names of hosts, and where the ranks meet.
 
-use crate::run::errors;
+use crate::errors;
 use hostir::diag::Diag;
 use std::net::{IpAddr, ToSocketAddrs};
 

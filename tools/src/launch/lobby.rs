@@ -12,7 +12,7 @@ use super::peers::Core;
 use super::stream::{Listener, Stream};
 use super::token::Key;
 use super::wire::{self, Kind, Opener, Sealer};
-use crate::run::errors;
+use crate::errors;
 use hostir::backend::exchange::{self, ExchangeError};
 use hostir::diag::Diag;
 use rustix::event::{PollFd, PollFlags, poll};

@@ -14,6 +14,7 @@ mod guard;
 mod handshake;
 mod hosts;
 mod join;
+mod launcher;
 mod lobby;
 mod local;
 mod outputs;
@@ -23,12 +24,13 @@ mod timeline;
 mod token;
 mod wire;
 
-pub(crate) use detect::{Flags, Place, Source};
+pub(crate) use detect::{Flags, RankAssignment};
+pub(crate) use launcher::Launcher;
 pub(crate) use peers::Peers;
 
+use crate::errors;
 use crate::io::Io;
 use crate::os_text;
-use crate::run::errors;
 use hostir::backend::RunResult;
 use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
 use hostir::backend::trace::Trace;
@@ -37,15 +39,11 @@ use hostir::plan::Prepared;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a child of `--processes` exits with if it ends because another one failed, so that its parent
-/// can tell the first failure from the others.
-pub(crate) const FOLLOWED: i32 = 75;
-
 /// This process among those of its run.
 #[derive(Debug)]
 pub(crate) struct Here {
     /// What the launcher said.
-    pub(crate) place: Place,
+    pub(crate) place: RankAssignment,
     /// The connection.
     pub(crate) peers: Arc<Peers>,
 }
@@ -88,26 +86,26 @@ pub(crate) fn start(
     let apart = |is_first| move |diag| Apart { diag, is_first };
     let place = detect::detect(flags, devices, &get).map_err(apart(false))?;
     let Some(place) = place else { return Ok(None) };
-    if place.source == Source::Processes {
+    if place.launcher == Launcher::Processes {
         children::end_with_parent(&get);
     }
     let mut ear = None;
     if place.rank == 0 {
         let opened = join::listen(&place).map_err(apart(true))?;
         if !quiet {
-            let at = if place.source == Source::Processes {
+            let at = if place.launcher == Launcher::Processes {
                 String::new()
             } else {
                 format!(", rank 0 listens at {}", opened.at)
             };
-            let (world, name) = (place.world, place.source.name());
+            let (world, name) = (place.world, place.launcher.name());
             io.say(&format!("hir-run: {world} processes by {name}{at}"));
         }
         ear = Some(opened);
     }
     let host = get("HIR_HOST_ID");
     let peers = join::join(&place, ear, host, timeout).map_err(apart(place.rank == 0))?;
-    let status = if place.source == Source::Processes { FOLLOWED } else { 3 };
+    let status = if place.launcher == Launcher::Processes { crate::status::FOLLOWED } else { 3 };
     guard::watch(&peers, status);
     Ok(Some(Here { place, peers }))
 }
@@ -200,7 +198,7 @@ impl Here {
     }
 
     /// Whether rank 0 says the same: then nobody else needs to.
-    pub(crate) fn is_told_by_first(&self, diags: &[Diag]) -> bool {
+    pub(crate) fn is_reported_by_first(&self, diags: &[Diag]) -> bool {
         !self.is_first() && self.peers.is_told(0, &exchange::report(diags))
     }
 }

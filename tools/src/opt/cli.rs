@@ -1,10 +1,10 @@
 //! The command line of hir-opt, and answers to what other tools call its flags.
 
 use super::dump::Dumps;
-use super::faults::Origin;
-use crate::io::{Io, Status};
-use crate::render::{Format, report};
+use crate::io::Io;
+use crate::render::Format;
 use crate::source::Source;
+use crate::status::Status;
 use crate::terminal::{Coloring, color_arg, help_width, shown_error};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -15,6 +15,15 @@ use hostir::print::Form;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
 use std::ffi::OsString;
+
+/// The text of the command line that a step of the pipeline was read from.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    /// `pass` or `pass-pipeline`.
+    pub(super) flag: &'static str,
+    /// Its value.
+    pub(super) text: String,
+}
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -71,7 +80,7 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
         io.say(&format!("error: {text}"));
         return Err(Status::Usage);
     }
-    match command().term_width(help_width(io)).try_get_matches_from(args) {
+    match command().term_width(help_width(io.env, io.columns)).try_get_matches_from(args) {
         Ok(matches) => read(&matches, io),
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
@@ -79,7 +88,8 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
             Err(io.print(&visible::block(&error.render().to_string())))
         }
         Err(error) => {
-            let error = shown_error(error, args, command().term_width(help_width(io)));
+            let error =
+                shown_error(error, args, command().term_width(help_width(io.env, io.columns)));
             io.say(&match other_spelling(&error) {
                 Some(answer) => format!("error: {answer}"),
                 None => error.render().to_string(),
@@ -169,7 +179,7 @@ fn named_bool(name: &'static str, help: &'static str) -> Arg {
 }
 
 fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
-    Coloring::apply(matches, io);
+    io.apply_coloring(Coloring::from_matches(matches));
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let format =
         if text("error-format").as_deref() == Some("json") { Format::Json } else { Format::Human };
@@ -219,7 +229,7 @@ impl Usage<'_, '_> {
     fn report(&mut self, flag: &str, text: &str, diags: &[Diag]) {
         self.failed = true;
         let source = Source { name: flag.to_owned(), bytes: text.as_bytes().to_vec() };
-        report(self.io, self.format, &source, diags);
+        self.io.report(self.format, &source, diags);
     }
     fn error(&mut self, message: impl std::fmt::Display) {
         self.failed = true;

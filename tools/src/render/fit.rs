@@ -1,6 +1,5 @@
 //! Excerpts that fit the terminal.
 
-use super::view::Part;
 use hostir::diag::Diag;
 use hostir::diag::visible::is_hidden;
 use std::ops::Range;
@@ -12,6 +11,13 @@ const LEAST: usize = 24;
 const TAB: usize = 4;
 /// Columns shown before a label, however much there is to say behind it.
 const BEFORE: usize = 8;
+
+/// The part of one line that a label marks.
+pub(super) struct Part {
+    pub(super) range: Range<usize>,
+    /// Columns of the text that stands behind the mark.
+    pub(super) words: usize,
+}
 
 /// Columns of a character, at least one: a heap of marks on one letter is no reason to show it without end.
 fn columns(c: char) -> usize {

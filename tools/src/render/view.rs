@@ -4,7 +4,7 @@
 //! the positions each piece has in the whole text. Its line and column numbers are the whole text's. Characters that
 //! would act on the terminal are pieces of their own, which stand there by their numbers.
 
-use super::fit;
+use super::fit::{self, Part};
 use codespan_reporting::files::{Error, Files};
 use hostir::diag::visible::{self, is_hidden};
 use hostir::diag::{Diag, Label, Span};
@@ -90,13 +90,6 @@ impl Piece {
         }
         (self.whole.start + here.saturating_sub(self.here.start)).min(self.whole.end)
     }
-}
-
-/// The part of one line that a label marks.
-pub(super) struct Part {
-    pub(super) range: Range<usize>,
-    /// Columns of the text that stands behind the mark.
-    pub(super) words: usize,
 }
 
 /// One line of the view.

@@ -1,21 +1,20 @@
 //! The command line of hir-run: what was typed, without looking at the program.
 
-use super::backends::other_backend;
-use super::errors;
+use super::backend_names::other_backend;
+use super::data_files::DataFile;
 use super::failure::Failure;
-use super::files::DataFile;
-use super::traced::Wanted;
-pub(super) use super::typed::{Content, Number};
-use super::typed::{bytes, content, data_file, lacking, number, shape};
+pub(super) use super::option_values::{Content, Number, TimelineForms};
+use super::option_values::{bytes, content, data_file, lacking, number, shape};
 use crate::data::compare::Given;
-use crate::io::{Io, Status};
+use crate::errors;
+use crate::io::Io;
 use crate::launch::Flags;
-use crate::render::{self, Format};
+use crate::render::Format;
+use crate::status::Status;
 use crate::terminal::{Coloring, color_arg, help_width, shown_error};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use hostir::backend::cuda::{Route, Routes};
 use hostir::diag::{Diag, visible};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -30,10 +29,29 @@ pub(super) enum Backend {
     Null,
 }
 
-/// How programs run on GPUs.
+/// A carrier of communications.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Transport {
+    /// NCCL.
+    #[default]
+    Nccl,
+    /// Copies between devices.
+    Copies,
+}
+
+/// The transports of communications whose backend is not CUDA.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Transports {
+    /// The transport of NCCL's communications.
+    pub(super) nccl: Transport,
+    /// The transport of UCC's communications, if there is one.
+    pub(super) ucc: Option<Transport>,
+}
+
+/// The options of runs on GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Gpu {
-    pub(super) routes: Routes,
+    pub(super) transports: Transports,
     pub(super) tf32: bool,
     pub(super) graph: bool,
     pub(super) timeout_ms: Option<u64>,
@@ -89,7 +107,7 @@ pub(super) struct Options {
     /// Timed runs, if asked for.
     pub(super) bench: Option<Bench>,
     /// Timelines that are asked for.
-    pub(super) traced: Wanted,
+    pub(super) traced: TimelineForms,
     /// Whether a profiler is told what the host does.
     pub(super) nvtx: bool,
     pub(super) summary: bool,
@@ -124,7 +142,7 @@ impl Options {
         };
         let Options { container, streams, shapes, set, every, inputs, seed, gpu, .. } = self;
         // How long one waits is its own affair.
-        let Gpu { routes, tf32, graph, timeout_ms: _ } = gpu;
+        let Gpu { transports, tf32, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
         vec![
             ("list of files", format!("{:?}", self.others)),
@@ -135,14 +153,14 @@ impl Options {
             ("`--set`", format!("{set:?} {every:?}")),
             ("`--input`", format!("{inputs:?}")),
             ("`--seed`", seed.to_string()),
-            ("`--map-backend`", format!("{routes:?}")),
+            ("`--map-backend`", format!("{transports:?}")),
             ("`--tf32`", tf32.to_string()),
             ("`--graph`", graph.to_string()),
             ("`--output`", format!("{:?}", names(&self.outputs))),
             ("`--expect`", format!("{:?}", names(&self.expects))),
             ("`--check-only`", self.check_only.to_string()),
             ("`--print-plan`", self.print_plan.to_string()),
-            ("`--trace` or `--timeline`", self.traced.any().to_string()),
+            ("`--trace` or `--timeline`", self.traced.is_any().to_string()),
             ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
         ]
     }
@@ -185,13 +203,14 @@ else to standard error; a run that fails writes no file.";
 /// Reads the arguments, the program's name first. An error was reported and is given as the exit
 /// status; so are `--help` and `--version`.
 pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Status> {
-    match command().term_width(help_width(io)).try_get_matches_from(args) {
+    match command().term_width(help_width(io.env, io.columns)).try_get_matches_from(args) {
         Ok(matches) => {
-            let coloring = Coloring::apply(&matches, io);
+            let coloring = Coloring::from_matches(&matches);
+            io.apply_coloring(coloring);
             let options = options(&matches).map(|options| Options { coloring, ..options });
             options.map_err(|(format, diags)| {
                 let failure = Failure::from(diags);
-                render::report(io, format, &failure.source, &failure.diags);
+                io.report(format, &failure.source, &failure.diags);
                 Status::Usage
             })
         }
@@ -201,7 +220,8 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Statu
             Err(io.print(&visible::block(&error.render().to_string())))
         }
         Err(error) => {
-            let error = shown_error(error, args, command().term_width(help_width(io)));
+            let error =
+                shown_error(error, args, command().term_width(help_width(io.env, io.columns)));
             io.say(&match other_backend(&error) {
                 Some(answer) => format!("error: {answer}"),
                 None => error.render().to_string(),
@@ -449,7 +469,7 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
         print_plan: matches.get_flag("print-plan"),
         print_calls: text("print-calls").map(|devices| devices == "shared"),
         gpu: Gpu {
-            routes: routes(matches),
+            transports: transports(matches),
             tf32: matches.get_flag("tf32"),
             graph: matches.get_flag("graph"),
             timeout_ms: matches.get_one("timeout-ms").copied(),
@@ -471,17 +491,17 @@ fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
 }
 
 /// What carries communications. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
-fn routes(matches: &ArgMatches) -> Routes {
+fn transports(matches: &ArgMatches) -> Transports {
     let given = matches.get_many::<String>("map-backend");
     let given: Vec<&str> = given.into_iter().flatten().map(String::as_str).collect();
     let has = |text: &str| given.contains(&text);
-    let nccl = if has("NCCL=CUDA") { Route::Copies } else { Route::Nccl };
+    let nccl = if has("NCCL=CUDA") { Transport::Copies } else { Transport::Nccl };
     let ucc = match (has("UCC=CUDA"), has("UCC=NCCL")) {
-        (true, _) => Some(Route::Copies),
+        (true, _) => Some(Transport::Copies),
         (false, true) => Some(nccl),
         (false, false) => None,
     };
-    Routes { nccl, ucc }
+    Transports { nccl, ucc }
 }
 
 /// Values that clap does not check, with what is wrong with them.
@@ -577,9 +597,11 @@ impl Values<'_> {
         found
     }
     /// `--trace FILE`, `--timeline` and `--timeline=FILE.svg`, which may both be given.
-    fn traced(&mut self) -> Wanted {
-        let mut wanted =
-            Wanted { file: self.matches.get_one::<String>("trace").cloned(), ..Wanted::default() };
+    fn traced(&mut self) -> TimelineForms {
+        let mut wanted = TimelineForms {
+            file: self.matches.get_one::<String>("trace").cloned(),
+            ..TimelineForms::default()
+        };
         let given = self.matches.get_occurrences::<String>("timeline").into_iter().flatten();
         for mut values in given {
             match values.next() {

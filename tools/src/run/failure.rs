@@ -1,8 +1,8 @@
 //! How a run ends that does not succeed.
 
-use super::errors;
-use crate::io::Status;
+use crate::errors;
 use crate::source::Source;
+use crate::status::Status;
 use hostir::diag::{Diag, Severity};
 
 /// What was wrong, in which text, and the exit status.

@@ -1,18 +1,18 @@
 //! Inputs: from files, whole or one a rank, or generated.
 
 use super::cli::Content;
-use super::errors;
-use super::exec::{self, Port, Prepared};
+use super::data_files::DataFile;
 use super::failure::Failure;
-use super::files::DataFile;
-use super::names::{self, Bound};
+use super::tensor_options::{self, Bound};
 use crate::data::brackets;
 use crate::data::generate::{Generator, fill};
+use crate::errors;
 use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::Program;
 use hostir::plan::Sizes;
+use hostir::plan::{self, Port, Prepared};
 use std::collections::btree_map::Entry;
 
 /// Whole tensors read from files, by input.
@@ -42,10 +42,12 @@ pub(super) fn read_whole(bound: &Bound<'_>, io: &Io<'_>) -> Result<Whole, Failur
 
 /// Adds the shapes of files to those that flags give.
 pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, bound: &Bound<'_>, whole: &Whole) {
-    let inputs = names::tensors(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
+    let inputs =
+        tensor_options::tensors(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
     for ((tensor, content), whole) in inputs {
         if let (Some(Content::File(file)), Some(whole)) = (content, whole)
-            && let Entry::Vacant(entry) = sizes.shapes.entry(names::number(program, tensor))
+            && let Entry::Vacant(entry) =
+                sizes.shapes.entry(tensor_options::number(program, tensor))
         {
             sizes.files.insert(entry.key().clone(), file.to_string());
             entry.insert(whole.shape().to_vec());
@@ -54,7 +56,7 @@ pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, bound: &Bound<'_>
 }
 
 /// All inputs, checked against the program's shapes and types.
-pub(super) fn bind(
+pub(super) fn bind_inputs(
     prepared: &Prepared,
     bound: &Bound<'_>,
     whole: Whole,
@@ -172,13 +174,13 @@ fn axes(port: &Port) -> String {
 }
 
 /// What each rank is handed; with `only`, that rank alone.
-pub(super) fn parts(
+pub(super) fn rank_inputs(
     prepared: &Prepared,
     inputs: &[Input],
     only: Option<u32>,
 ) -> Vec<Vec<HostTensor>> {
     let part = |rank: u32, index: usize, input: &Input| match input {
-        Input::Whole(whole) => exec::shard(prepared, index, rank, whole),
+        Input::Whole(whole) => plan::shard(prepared, index, rank, whole),
         Input::Parts(parts) => parts[rank as usize].clone(),
     };
     let of_rank = |rank: u32| {

@@ -1,17 +1,17 @@
 //! Outputs: put together, and written all or none.
 
 use super::cli::Options;
-use super::errors;
-use super::exec::{self, Prepared};
+use super::data_files::{DataFile, Kind};
 use super::failure::Failure;
-use super::files::{DataFile, Kind};
-use super::names::Bound;
+use super::tensor_options::Bound;
 use crate::data::{npy, safetensors};
+use crate::errors;
 use crate::io::Io;
 use crate::staged::{PlaceKey, Staged};
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
+use hostir::plan::{self, Prepared};
 use std::collections::BTreeMap;
 
 /// What a run computed.
@@ -43,7 +43,7 @@ impl Results {
         }
         let whole = parts.iter().enumerate().map(|(index, parts)| {
             let apart = index >= prepared.results && in_parts.get(index) == Some(&true);
-            match exec::assemble(prepared, index, parts.clone()) {
+            match plan::assemble(prepared, index, parts.clone()) {
                 _ if apart => Ok(None),
                 Err(diag) if index >= prepared.results && diag.code == codes::REPLICAS => {
                     Err(diag.note("`%r` in the file's name writes one file a rank"))
@@ -57,7 +57,7 @@ impl Results {
 
 /// Where each output goes; `None` for nowhere.
 fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Option<DataFile>> {
-    let target = |(index, port): (usize, &exec::Port)| {
+    let target = |(index, port): (usize, &plan::Port)| {
         if let Some(file) = bound.outputs[index] {
             return Some(file.clone());
         }
@@ -77,7 +77,7 @@ fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Opt
 
 /// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`, however its
 /// name is spelled.
-pub(super) fn check_types(
+pub(super) fn check_files(
     prepared: &Prepared,
     options: &Options,
     bound: &Bound<'_>,
@@ -115,12 +115,13 @@ pub(super) fn check_types(
 }
 
 /// Writes all files beside their places.
-pub(super) fn stage(
+pub(super) fn stage_files(
     prepared: &Prepared,
     results: &Results,
     options: &Options,
     bound: &Bound<'_>,
-    (staged, io): (&mut Staged, &Io<'_>),
+    staged: &mut Staged,
+    io: &Io<'_>,
 ) -> Result<(), Failure> {
     let targets = targets(prepared, options, bound);
     let mut files = Files::default();

@@ -1,14 +1,14 @@
 //! What a person reads about a run.
 
-use super::check::short;
 use super::cli::{Content, Options};
-use super::exec::{self, Prepared};
 use super::inputs::Input;
-use super::names::Bound;
 use super::outputs::Results;
+use super::quantities::{count, short, size};
+use super::tensor_options::Bound;
 use crate::data::brackets;
 use hostir::backend::Stats;
 use hostir::data::HostTensor;
+use hostir::plan::Prepared;
 use std::fmt::Write as _;
 
 /// The first line on standard error; without a backend nothing runs.
@@ -42,27 +42,20 @@ pub(super) fn idle(prepared: &Prepared, options: &Options) -> Option<String> {
     })
 }
 
-/// `1 rank`, `4 ranks`, `2 copies`.
-pub(super) fn count(n: usize, what: &str) -> String {
-    match (n, what.strip_suffix('y')) {
-        (1, _) => format!("1 {what}"),
-        (_, Some(stem)) => format!("{n} {stem}ies"),
-        (_, None) => format!("{n} {what}s"),
-    }
-}
-
 /// What `--check-only` prints.
 pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     if options.quiet {
         return String::new();
     }
-    let (ranks, instructions) =
-        (count(prepared.ranks as usize, "rank"), exec::instructions(prepared));
+    let (ranks, instructions) = (
+        count(prepared.ranks as usize, "rank"),
+        prepared.plans.iter().map(|plan| plan.insts.len()).sum::<usize>(),
+    );
     let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
     let instructions = count(instructions, "instruction");
     format!(
         "checked: {ranks}, {instructions}, at most {} a rank, no deadlock; races between streams are not looked for\n",
-        super::ran::size(peak)
+        size(peak)
     )
 }
 

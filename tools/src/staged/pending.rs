@@ -1,6 +1,6 @@
-//! What is not in its place yet, for a signal that ends the process: Ctrl-C leaves no temporary files.
+//! Temporary files and folders, removed by a signal that ends the process: Ctrl-C leaves none.
 
-use crate::launch::children::ignored;
+use crate::signals::ignored_signals;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -129,7 +129,7 @@ fn pending() -> MutexGuard<'static, Vec<Arc<Name>>> {
 /// Signals that would end the process remove what is pending first. Those that were ignored when the process
 /// began stay so. Without a thread for it there is no watch: then signals do what they always do.
 fn watch() {
-    let ignored = ignored();
+    let ignored = ignored_signals();
     let numbers = [SIGINT, SIGTERM, SIGHUP];
     let numbers = numbers.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);
     let Ok(mut signals) = Signals::new(numbers.collect::<Vec<_>>()) else { return };

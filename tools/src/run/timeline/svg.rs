@@ -4,8 +4,8 @@
 //! more slices than dots are drawn by what takes most of each dot, so the size of a picture does not
 //! grow with the run.
 
-use super::super::traced::Names;
-use super::{by_track, cut, dominant, time};
+use super::chart::{by_track, cut, dominant, heading, time};
+use super::span_names::Names;
 use hostir::backend::trace::{Arrow, Slice, SliceKind, Trace};
 use hostir::backend::usage::{self, RankUsage};
 use hostir::diag::visible;
@@ -108,7 +108,7 @@ pub(super) fn lane_name(out: &mut String, top: f64, name: &str) {
 
 fn head(out: &mut String, trace: &Trace, names: &Names<'_>) {
     let program = names.file();
-    let heading = super::heading(trace);
+    let heading = heading(trace);
     words(out, (4.0, 16.0), "#000000", &format!("{program}: {}", heading.trim_end()));
     let mut x = LABELS;
     for kind in SliceKind::ALL.into_iter().filter(|kind| *kind != SliceKind::Mark) {
@@ -249,4 +249,20 @@ fn fit(text: &str, width: f64) -> String {
 fn escaped(text: &str) -> String {
     let text = visible::line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lane_names_that_are_cut_say_so() {
+        let mut out = String::new();
+        lane_name(&mut out, 0.0, "rank 0  NCCL 0-15");
+        lane_name(&mut out, 0.0, "rank 0  NCCL 0 3 4 9 11 12 & 14");
+        let expected = "<text x=\"4.0\" y=\"14.0\" fill=\"#333333\">rank 0  NCCL 0-15</text>\n\
+            <text x=\"4.0\" y=\"14.0\" fill=\"#333333\">rank 0  NCCL 0 3 4 9 …\
+            <title>rank 0  NCCL 0 3 4 9 11 12 &amp; 14</title></text>\n";
+        assert_eq!(out, expected);
+    }
 }

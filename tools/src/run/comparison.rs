@@ -1,19 +1,20 @@
 //! Comparisons of outputs with what was expected.
 
 use super::cli::Options;
-use super::errors;
-use super::exec::Prepared;
 use super::failure::Failure;
-use super::names::Bound;
 use super::outputs::Results;
+use super::quantities::short;
+use super::tensor_options::Bound;
 use crate::data::brackets;
 use crate::data::compare::{Comparison, compare};
+use crate::errors;
 use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
+use hostir::plan::Prepared;
 
 /// Compares outputs with the files of `--expect`. Gives a line for each comparison.
-pub(super) fn expected(
+pub(super) fn compare_expected(
     prepared: &Prepared,
     results: &Results,
     options: &Options,
@@ -124,16 +125,4 @@ fn digits(value: f64, wide: bool) -> String {
 
 fn tolerance(result: &Comparison) -> String {
     format!("rtol={} atol={}", short(result.tolerance.rtol), short(result.tolerance.atol))
-}
-
-/// Two digits: `1.2e-7`, `0.04`, `120`.
-pub(super) fn short(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let text = format!("{value:.1e}").replace(".0e", "e");
-    match text.parse::<f64>() {
-        Ok(rounded) if (0.01..10_000.0).contains(&value.abs()) => rounded.to_string(),
-        _ => text,
-    }
 }

@@ -1,6 +1,6 @@
 //! Values of options: from what was typed to what is meant.
 
-use super::files::DataFile;
+use super::data_files::DataFile;
 use crate::data::generate::Generator;
 use hostir::diag::nearest;
 
@@ -24,6 +24,29 @@ impl std::fmt::Display for Number {
             Number::Int(value) => value.fmt(f),
             Number::Real(value) => value.fmt(f),
         }
+    }
+}
+
+/// The forms in which a run's timeline is asked for.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct TimelineForms {
+    /// A file for Perfetto.
+    pub(super) file: Option<String>,
+    /// A chart on standard output.
+    pub(super) chart: bool,
+    /// A picture.
+    pub(super) picture: Option<String>,
+}
+
+impl TimelineForms {
+    /// Whether there is one.
+    pub(super) fn is_any(&self) -> bool {
+        self.file.is_some() || self.chart || self.picture.is_some()
+    }
+
+    /// The flag that asks for it, for messages.
+    pub(super) fn flag_name(&self) -> &'static str {
+        if self.file.is_some() { "--trace" } else { "--timeline" }
     }
 }
 

@@ -1,10 +1,11 @@
-//! Whether standard output was closed when the process began (`>&-` in a shell).
+//! The standard output of the process, which may have been closed when it began (`>&-` in a shell).
 //!
 //! Rust's runtime opens `/dev/null` in the place of a standard stream that is closed, so that no file that is opened
 //! later gets its number. Whoever looks after that cannot tell it from a `/dev/null` that the user meant, and what is
 //! written to it seems to be written. So a function looks before the runtime does.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STDOUT: AtomicBool = AtomicBool::new(false);
@@ -32,7 +33,7 @@ pub(crate) fn is_stdout_closed() -> bool {
 }
 
 /// The error of writing to a closed stream.
-pub(crate) fn error() -> io::Error {
+pub(crate) fn closed_error() -> io::Error {
     rustix::io::Errno::BADF.into()
 }
 
@@ -41,9 +42,20 @@ pub(crate) struct Closed;
 
 impl Write for Closed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.is_empty() { Ok(0) } else { Err(error()) }
+        if bytes.is_empty() { Ok(0) } else { Err(closed_error()) }
     }
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// A copy of the process's standard output.
+///
+/// # Errors
+/// If it was closed when the process began.
+pub(crate) fn duplicate_stdout() -> io::Result<std::fs::File> {
+    if is_stdout_closed() {
+        return Err(closed_error());
+    }
+    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
 }

@@ -1,23 +1,22 @@
-//! Which backend a run uses, and what it tells about itself.
+//! The backend of a run: its choice, and what it says about itself.
 
-use super::cli::{Backend, Options};
-use super::errors;
-use super::store::KernelCache;
+use super::cli::{Backend, Options, Transports};
+use super::cuda::{self, CudaBackend, Profiler};
+use super::failure::Failure;
+use crate::errors;
 use crate::io::Io;
 use crate::launch::Here;
-use hostir::backend::cuda::{self, Cuda, NcclFile, Routes};
 use hostir::backend::exchange::Exchange;
 use hostir::backend::null::Null;
-use hostir::diag::{Diag, codes};
-use std::ffi::OsString;
+use hostir::diag::Diag;
 use std::sync::Arc;
 
 /// A backend that can run.
 #[derive(Debug)]
 pub(super) enum Engine {
     Cpu,
-    /// GPUs, and where their kernels are kept.
-    Cuda(Cuda, Option<Arc<KernelCache>>),
+    /// GPUs.
+    Cuda(CudaBackend),
     /// The null backend; not `asked` for where it stands in since nothing is to run.
     Null {
         null: Null,
@@ -42,15 +41,12 @@ impl Engine {
             _ if nothing_runs(options) => Engine::null(here, false),
             Backend::Cpu => Engine::Cpu,
             Backend::Auto if !cuda::has_driver() => Engine::Cpu,
-            Backend::Auto => match cuda::devices() {
-                Ok(0) => Engine::Cpu,
-                Ok(_) => Engine::cuda(options, here, io),
-                Err(error) => return Err(no_device(&error)),
-            },
-            Backend::Cuda => match cuda::devices() {
-                Ok(_) => Engine::cuda(options, here, io),
-                Err(error) => return Err(no_device(&error)),
-            },
+            Backend::Auto if cuda::count_devices()? == 0 => Engine::Cpu,
+            Backend::Auto => Engine::Cuda(CudaBackend::new(options, here, io)),
+            Backend::Cuda => {
+                cuda::count_devices()?;
+                Engine::Cuda(CudaBackend::new(options, here, io))
+            }
         };
         match (&engine, here) {
             (Engine::Cpu, Some(here)) => Err(one_process(here)),
@@ -62,37 +58,18 @@ impl Engine {
         Engine::Null { null: Null { exchange: here.map(exchange) }, asked }
     }
 
-    fn cuda(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
-        let cache = KernelCache::locate(io.env).map(Arc::new);
-        let store = cache.clone().map(|cache| cache as Arc<dyn cuda::ImageStore>);
-        let options = cuda::Options {
-            tf32: options.gpu.tf32,
-            routes: options.gpu.routes,
-            graph: options.gpu.graph,
-            timeout: options.timeout(),
-            nccl: (io.env)("HIR_NCCL_LIB").map(nccl),
-            store,
-            devices: Vec::new(),
-            exchange: here.map(exchange),
-            device: here.and_then(|here| here.place.local_rank).map(|rank| rank as usize),
-            pool: io.gpus.clone(),
-            watch: Arc::default(),
-        };
-        Engine::Cuda(Cuda { options }, cache)
-    }
-
     /// The warning about options that this backend has no use for.
     pub(super) fn unused(&self, options: &Options) -> Option<Diag> {
         let gpu = &options.gpu;
         let given = [
             (gpu.graph, "--graph"),
             (gpu.tf32, "--tf32"),
-            (gpu.routes != Routes::default(), "--map-backend"),
+            (gpu.transports != Transports::default(), "--map-backend"),
         ];
         let unused: Vec<&str> =
             given.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag).collect();
         // Where nothing runs no option of a run has an effect, and nobody expects one.
-        let name = self.name().filter(|_| !matches!(self, Engine::Cuda(..)))?;
+        let name = self.name().filter(|_| !matches!(self, Engine::Cuda(_)))?;
         if unused.is_empty() {
             return None;
         }
@@ -102,11 +79,36 @@ impl Engine {
         Some(Diag::global(errors::UNUSED, message).note(note).warning())
     }
 
+    /// The profiler of `--nvtx`, if ranges are asked for.
+    ///
+    /// # Errors
+    /// A run that does not go to GPUs, or no profiler.
+    pub(super) fn open_profiler(
+        &self,
+        options: &Options,
+        io: &Io<'_>,
+    ) -> Result<Option<Profiler>, Failure> {
+        if !options.nvtx {
+            return Ok(None);
+        }
+        let elsewhere = match self {
+            Engine::Cpu => Some("the program runs on the CPU"),
+            _ if self.name().is_none() => Some("nothing runs"),
+            _ => None,
+        };
+        if let Some(elsewhere) = elsewhere {
+            let message = format!("`--nvtx` names the calls of the CUDA backend, and {elsewhere}");
+            let note = "`--timeline` shows where the CPU's time goes";
+            return Err(Diag::global(errors::CONFLICT, message).note(note).into());
+        }
+        Ok(Some(cuda::open_profiler(io)?))
+    }
+
     /// Returns the warnings about the kernel cache that came up since the last call.
     pub(super) fn take_warnings(&self) -> Vec<Diag> {
         match self {
-            Engine::Cuda(_, Some(cache)) => cache.take_warnings(),
-            Engine::Cuda(_, None) | Engine::Cpu | Engine::Null { .. } => Vec::new(),
+            Engine::Cuda(cuda) => cuda.take_warnings(),
+            Engine::Cpu | Engine::Null { .. } => Vec::new(),
         }
     }
 
@@ -114,7 +116,7 @@ impl Engine {
     pub(super) fn name(&self) -> Option<&'static str> {
         match self {
             Engine::Cpu => Some("CPU"),
-            Engine::Cuda(..) => Some("CUDA"),
+            Engine::Cuda(_) => Some("CUDA"),
             Engine::Null { asked, .. } => asked.then_some("null"),
         }
     }
@@ -124,18 +126,6 @@ impl Engine {
 fn nothing_runs(options: &Options) -> bool {
     options.bench.is_none()
         && (options.check_only || options.print_plan || options.print_calls.is_some())
-}
-
-/// NCCL's library, as the user names it.
-#[allow(unsafe_code, reason = "the user says what the file is")]
-fn nccl(path: OsString) -> NcclFile {
-    // SAFETY: whoever sets the environment of this process says that it is NCCL, as of LD_LIBRARY_PATH.
-    unsafe { NcclFile::new(path) }
-}
-
-fn no_device(error: &cuda::Error) -> Diag {
-    Diag::global(codes::DEVICE, error.to_string())
-        .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
 }
 
 fn exchange(here: &Here) -> Arc<dyn Exchange> {
@@ -150,7 +140,7 @@ fn computes_nothing(options: &Options) -> Result<(), Diag> {
 }
 
 fn one_process(here: &Here) -> Diag {
-    let (world, source) = (here.place.world, here.place.source.name());
+    let (world, source) = (here.place.world, here.place.launcher.name());
     let message = format!(
         "the CPU backend runs all ranks in one process, but {source} says that this is one of {world}"
     );

@@ -1,9 +1,9 @@
 //! Options that name tensors and scalars, bound to the program.
 
 use super::cli::{Content, Keyed, Number, Options};
-use super::errors;
+use super::data_files::DataFile;
 use super::failure::Failure;
-use super::files::DataFile;
+use crate::errors;
 use hostir::analysis::names::{RUNTIME, parts};
 use hostir::diag::{Diag, nearest};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};

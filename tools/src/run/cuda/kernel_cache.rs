@@ -14,7 +14,7 @@
 //!
 //! Anything else is compiled anew, with a warning, and replaced.
 
-use super::errors;
+use crate::errors;
 use hostir::backend::cuda::ImageStore;
 use hostir::diag::Diag;
 use rustix::fs::{Mode, OFlags};

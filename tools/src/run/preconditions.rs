@@ -2,15 +2,19 @@
 //! afterwards.
 
 use super::cli::Options;
-use super::errors;
 use super::failure::Failure;
+use crate::errors;
 use crate::io::Io;
 use crate::launch::Here;
 use crate::staged::{self, PlaceKey};
 use hostir::diag::Diag;
 
 /// Refuses options that ask for what will not be. Only the process that writes looks at the places.
-pub(super) fn check(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Result<(), Failure> {
+pub(super) fn check_run(
+    options: &Options,
+    here: Option<&Here>,
+    io: &Io<'_>,
+) -> Result<(), Failure> {
     timed(options)?;
     if here.is_none_or(Here::is_first) {
         files(options, io)?;

@@ -5,7 +5,7 @@
 //! A flow event belongs to the slice that began last on its track, so it stands right behind that
 //! slice's event; where a wait begins before what it waits for, its end stands behind the latter.
 
-use super::traced::Names;
+use super::span_names::Names;
 use hostir::backend::trace::{Clock, Slice, Trace, Track};
 use serde_json::{Value, json};
 use std::io::{self, Write};

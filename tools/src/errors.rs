@@ -1,6 +1,6 @@
 //! Errors of the environment, of files and of the command line (`H06`), and exit statuses.
 
-use crate::io::Status;
+use crate::status::Status;
 use hostir::diag::{Diag, codes};
 use std::fmt::Display;
 use std::io::ErrorKind;

@@ -1,7 +1,7 @@
 //! Data files of the command line: `x.npy`, `x.%r.npy`, `w.safetensors:name`.
 
-use super::errors;
 use crate::data::{DataError, ReadError, npy, safetensors};
+use crate::errors;
 use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};

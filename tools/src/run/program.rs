@@ -1,7 +1,7 @@
 //! From a file to one verified program.
 
-use super::errors;
 use super::failure::Failure;
+use crate::errors;
 use crate::io::Io;
 use crate::source::Source;
 use hostir::diag::{Diag, Diags};
@@ -28,7 +28,7 @@ impl Loaded {
             let note = "write one program for all ranks: `rank` and meshes tell them apart";
             return Err(Diag::global(errors::NOT_YET, message).note(note).into());
         }
-        let raw = Source::read(path, io)?;
+        let raw = io.read_source(path)?;
         let (text, parsed) = match std::str::from_utf8(&raw.bytes) {
             Ok(text) => {
                 let text = hostir_grammar::containers_in_log(text).into_owned();

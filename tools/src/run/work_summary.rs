@@ -1,13 +1,13 @@
 //! What a run did, in one line: kernels, communications, loop steps, streams, bytes.
 
-use super::exec::Prepared;
-use super::summary::count;
+use super::quantities::{count, size};
 use hostir::backend::Stats;
+use hostir::plan::Prepared;
 use hostir::plan::{InstKind, Plan};
 use std::collections::BTreeSet;
 
 /// `hir-run: each rank ran 4 matmuls, 3 sends and 3 receives in 4 loop steps on 4 streams; ...`
-pub(super) fn line(prepared: &Prepared, stats: Stats) -> String {
+pub(super) fn summarize_work(prepared: &Prepared, stats: Stats) -> String {
     let of_ranks: Vec<Tally> = prepared.plans.iter().map(Tally::of).collect();
     let alike = of_ranks.windows(2).all(|pair| pair[0] == pair[1]);
     let (who, tally) = match of_ranks.first() {
@@ -99,22 +99,4 @@ fn kind(kind: &InstKind) -> Option<&'static str> {
         | InstKind::Record { .. }
         | InstKind::WaitEvent { .. } => return None,
     })
-}
-
-/// `512 bytes`, `1.5 KiB`, `12 MiB`.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = None;
-    for name in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = Some(name);
-    }
-    match unit {
-        None => count(bytes as usize, "byte"),
-        Some(unit) => format!("{} {unit}", (value * 10.0).round() / 10.0),
-    }
 }

@@ -5,21 +5,21 @@
 //! stream is full, or a library waits for a process that is gone. Then a thread beside the run says what is
 //! known and ends the process.
 
-use super::engine::Engine;
-use super::exec::Prepared;
-use super::failure::Failure;
-use super::progress::WIPE;
-use super::spread::{End, Voice, ending};
+use super::CudaBackend;
 use crate::io::Io;
 use crate::launch::Here;
 use crate::render::Format;
+use crate::run::completion::{CompleteOnDrop, Completion};
+use crate::run::ending::{RunEnd, Verbosity, process_ending};
+use crate::run::failure::Failure;
 use crate::source::Source;
 use crate::staged::end_process;
+use crate::terminal::WIPE_LINE;
 use hostir::backend::cuda::Watch;
 use hostir::backend::exchange::ExchangeError;
 use hostir::diag::{Diag, codes};
+use hostir::plan::Prepared;
 use std::io::Write as _;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time that a rank may take to come back after another process failed: what it does for that is limited to less.
@@ -29,50 +29,68 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_millis(1800);
 const CALL: &str =
     "a call of the CUDA driver or of NCCL does not return, and the process is ended without it";
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(100);
 
-/// Does work that runs programs, in the order in which they are loaded, and sees to it that it ends.
-pub(super) fn watched<T>(
-    engine: &Engine,
-    programs: Vec<(&Source, &Prepared)>,
-    format: Format,
-    here: Option<&Here>,
-    io: &mut Io<'_>,
-    work: impl FnOnce(&mut Io<'_>) -> T,
-) -> T {
-    // Somebody else's process is not ended.
-    let (Engine::Cuda(cuda, _), true) = (engine, io.exe.is_some()) else { return work(io) };
-    let (watch, timeout) = (&*cuda.options.watch, cuda.options.timeout);
-    let run = Run { programs, watch, timeout, alone: here.is_none() };
-    let (look, terminal, over) = (io.look(), io.terminal, Over::default());
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let Some(failure) = over.unless(|since| run.cause(failed(here), since)) else { return };
-            let status = failure.status.code();
-            let (voice, status) = here.map_or((Voice::Full, status), |here| ending(here, &failure));
-            // In one piece: other processes may write to the same place. Nobody is left to tell if this fails.
-            let mut text = Vec::new();
-            if terminal {
-                text.extend_from_slice(WIPE.as_bytes());
-            }
-            End::Failed(failure, voice, status).write(format, look, &mut text);
-            let _ = std::io::stderr().write_all(&text);
-            end_process(status);
-        });
-        let _over = Set(&over);
-        work(io)
-    })
+/// Work that runs programs, in the order in which they are loaded.
+pub(in crate::run) struct WatchedRun<'a> {
+    /// The programs and their plans.
+    pub(in crate::run) programs: Vec<(&'a Source, &'a Prepared)>,
+    /// The form of diagnostics.
+    pub(in crate::run) format: Format,
+    /// This process among several.
+    pub(in crate::run) here: Option<&'a Here>,
+}
+
+impl CudaBackend {
+    /// Does work that runs programs, and ends the process if the work does not end.
+    pub(in crate::run) fn run_watched<T>(
+        &self,
+        watched: WatchedRun<'_>,
+        io: &mut Io<'_>,
+        work: impl FnOnce(&mut Io<'_>) -> T,
+    ) -> T {
+        // Somebody else's process is not ended.
+        if io.exe.is_none() {
+            return work(io);
+        }
+        let WatchedRun { programs, format, here } = watched;
+        let options = &self.cuda.options;
+        let run = Run {
+            programs,
+            watch: &options.watch,
+            timeout: options.timeout,
+            alone: here.is_none(),
+        };
+        let (look, terminal, over) = (io.look(), io.terminal, Completion::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let found = over.poll_until(|since| run.cause(remote_failure(here), since));
+                let Some(failure) = found else { return };
+                let status = failure.status.code();
+                let (verbosity, status) =
+                    here.map_or((Verbosity::Full, status), |here| process_ending(here, &failure));
+                // In one piece: other processes may write to the same place. Nobody is left to tell if this fails.
+                let mut text = Vec::new();
+                if terminal {
+                    text.extend_from_slice(WIPE_LINE.as_bytes());
+                }
+                RunEnd::Failed(failure, verbosity, status).write(format, look, &mut text);
+                let _ = std::io::stderr().write_all(&text);
+                end_process(status);
+            });
+            let _over = CompleteOnDrop(&over);
+            work(io)
+        })
+    }
 }
 
 /// The failure of another process. What failed here the work itself comes back with.
-fn failed(here: Option<&Here>) -> Option<ExchangeError> {
+fn remote_failure(here: Option<&Here>) -> Option<ExchangeError> {
     let error = here?.failed()?;
     let own = matches!(error, ExchangeError::Failed { rank, .. } if here?.place.rank == rank);
     (!own).then_some(error)
 }
 
-/// What is looked at.
+/// The programs that are watched.
 struct Run<'a> {
     programs: Vec<(&'a Source, &'a Prepared)>,
     watch: &'a Watch,
@@ -82,14 +100,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Why the process has to be ended now. `since` is when the failure of another process was seen first.
+    /// The reason to end the process now. `since` is when the failure of another process was seen first.
     fn cause(&self, lost: Option<ExchangeError>, since: &mut Option<Instant>) -> Option<Failure> {
         if let Some(error) = lost
             && since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
         {
             return Some(self.located(error.diag()));
         }
-        self.watch.is_stuck(self.timeout + GRACE).then(|| self.located(stuck(self.timeout)))
+        self.watch.is_stuck(self.timeout + GRACE).then(|| self.located(timeout_diag(self.timeout)))
     }
 
     /// A failure of the program that runs, with where the ranks are.
@@ -114,41 +132,9 @@ impl Run<'_> {
     }
 }
 
-fn stuck(timeout: Duration) -> Diag {
+fn timeout_diag(timeout: Duration) -> Diag {
     let message = format!("the run did not end within {} ms", timeout.as_millis());
     Diag::global(codes::TIMEOUT, message)
-}
-
-/// Whether the work is done.
-#[derive(Default)]
-pub(super) struct Over(Mutex<bool>, Condvar);
-
-impl Over {
-    /// Looks again and again until something is found or the work is done.
-    pub(super) fn unless<T>(
-        &self,
-        mut look: impl FnMut(&mut Option<Instant>) -> Option<T>,
-    ) -> Option<T> {
-        let mut since = None;
-        let mut over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*over {
-            if let Some(found) = look(&mut since) {
-                return Some(found);
-            }
-            over = self.1.wait_timeout(over, LOOK).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        None
-    }
-}
-
-/// Sets it when dropped, also by a panic.
-pub(super) struct Set<'a>(pub(super) &'a Over);
-
-impl Drop for Set<'_> {
-    fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.1.notify_all();
-    }
 }
 
 #[cfg(test)]
@@ -182,23 +168,5 @@ mod tests {
         assert_eq!((diag.code, failure.source.name.as_str()), (codes::PROCESS, "copy.hir"));
         assert!(diag.notes[1].starts_with("this process did not come back"), "{:?}", diag.notes);
         assert!(run.cause(None, &mut None).is_none(), "no run is under way");
-    }
-
-    /// The work ends the looking, also by a panic; what is found ends it too.
-    #[test]
-    fn looking_ends() {
-        let over = Over::default();
-        let mut looks = 0;
-        let third = |_: &mut Option<Instant>| {
-            looks += 1;
-            (looks == 3).then_some(looks)
-        };
-        assert_eq!(over.unless(third), Some(3));
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _over = Set(&over);
-            panic!("on purpose");
-        }));
-        assert!(panicked.is_err());
-        assert_eq!(over.unless(|_| Some(())), None);
     }
 }
