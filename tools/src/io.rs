@@ -162,7 +162,7 @@ fn report_panics() {
             stderr,
             "This is a bug in the Host IR toolchain, not in your program. Please report it with the \
              command line and the input file (version {}).",
-            env!("CARGO_PKG_VERSION")
+            crate::VERSION
         );
     }));
 }

@@ -1,7 +1,5 @@
 //! The terminal: colours, width, and text that fits.
 
-use clap::{Arg, ArgMatches, Command};
-use hostir::diag::visible;
 use std::ffi::OsString;
 
 /// Columns of a text that no terminal shows.
@@ -39,15 +37,6 @@ impl Coloring {
             Coloring::Auto => is_terminal && knows_colors(env),
         }
     }
-
-    /// The coloring that a command line with [`color_arg`] asks for.
-    pub(crate) fn from_matches(matches: &ArgMatches) -> Self {
-        match matches.get_one::<String>("color").map(String::as_str) {
-            Some("always") => Coloring::Always,
-            Some("never") => Coloring::Never,
-            _ => Coloring::Auto,
-        }
-    }
 }
 
 /// Whether the terminal can do more than write one line below the other.
@@ -55,31 +44,11 @@ pub(crate) fn knows_colors(env: Env) -> bool {
     env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// `--color`.
-pub(crate) fn color_arg() -> Arg {
-    Arg::new("color")
-        .long("color")
-        .value_name("WHEN")
-        .help("When to colour; auto: as NO_COLOR, CLICOLOR_FORCE, TERM and the terminal say")
-        .value_parser(["auto", "always", "never"])
-        .default_value("auto")
-}
-
 /// Columns for help and lists: what `COLUMNS` says, else the terminal's, else 80; never more than are easy to read.
 pub(crate) fn help_width(env: Env, columns: Option<usize>) -> usize {
     let given = env("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
     let given = given.filter(|columns: &usize| *columns > 0).or(columns);
     given.unwrap_or(PLAIN_WIDTH).clamp(FEWEST_COLUMNS, MOST_COLUMNS)
-}
-
-/// The error of a command line as it may be shown: what acts on a terminal, and line breaks, would come back out of the
-/// words that it quotes.
-pub(crate) fn shown_error(error: clap::Error, args: &[OsString], command: Command) -> clap::Error {
-    let shown = |arg: &OsString| match arg.to_str() {
-        Some(text) => OsString::from(&*visible::line(text)),
-        None => arg.clone(),
-    };
-    command.try_get_matches_from(args.iter().map(shown)).err().unwrap_or(error)
 }
 
 /// Breaks a text between words, so that no line but one of a single long word is wider than `width`. The
