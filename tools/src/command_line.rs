@@ -67,9 +67,11 @@ pub(crate) fn match_arguments<A: Parser>(
 /// The error of a command line as it may be shown: what acts on a terminal, and line breaks, would come back out of the
 /// words that it quotes.
 fn shown_error(error: clap::Error, args: &[OsString], command: Command) -> clap::Error {
-    let shown = |arg: &OsString| match arg.to_str() {
-        Some(text) => OsString::from(&*visible::line(text)),
-        None => arg.clone(),
-    };
-    command.try_get_matches_from(args.iter().map(shown)).err().unwrap_or(error)
+    command
+        .try_get_matches_from(args.iter().map(|arg: &OsString| match arg.to_str() {
+            Some(text) => OsString::from(&*visible::line(text)),
+            None => arg.clone(),
+        }))
+        .err()
+        .unwrap_or(error)
 }

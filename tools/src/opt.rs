@@ -81,13 +81,13 @@ fn fail(io: &mut Io<'_>, cli: &Cli, diag: Diag) -> i32 {
 struct Session<'a> {
     cli: &'a Cli,
     source: &'a Source,
-    /// Whether the input holds bytes that are not UTF-8.
+    /// The input holds bytes that are not UTF-8.
     lossy: bool,
-    /// What is printed if all goes well.
+    /// The text to print if all goes well.
     out: String,
     /// Diagnostics about the whole input, in the order of its chunks.
     diags: Diags,
-    /// What is wrong with the command line.
+    /// Errors of the command line.
     faults: Faults,
     /// Reports of all pipelines that ran.
     reports: Vec<Report>,
@@ -97,7 +97,7 @@ struct Session<'a> {
     phases: [f64; 4],
     /// A test case for the first pass that failed.
     reproducer: Option<String>,
-    /// How many containers were seen.
+    /// The number of containers so far.
     containers: usize,
 }
 

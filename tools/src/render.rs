@@ -18,7 +18,7 @@ use view::{Lines, View};
 /// Diagnostics a person is shown of one text; the rest is counted.
 pub const LIMIT: usize = 100;
 
-/// How diagnostics are written.
+/// The form of diagnostics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Format {
     /// Excerpts with labels.
@@ -31,7 +31,7 @@ pub enum Format {
 /// The look of what a stream shows people.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Look {
-    /// Whether in colours.
+    /// Colours are used.
     pub color: bool,
     /// Columns of the terminal; `None` if it is none.
     pub columns: Option<usize>,

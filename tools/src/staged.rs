@@ -193,14 +193,13 @@ pub(crate) fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
 pub(crate) fn is_folder_or_free(name: &str, path: &Path) -> Result<bool, Diag> {
-    let nowhere = |error: &io::Error| error.kind() == io::ErrorKind::NotADirectory;
     match place::find(path, &|_, _| Ok(false)) {
         Ok(Found::Folder(_) | Found::Missing(..)) => Ok(true),
         Ok(Found::File(spot)) => Ok(spot.old.is_none()),
         Ok(Found::Stream(_)) => Ok(false),
         // `new/` is as good as `new`.
         Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(true),
-        Err(Refusal::Io(error)) if nowhere(&error) => Ok(false),
+        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
         Err(refusal) => Err(refused(name, refusal)),
     }
 }

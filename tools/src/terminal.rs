@@ -25,7 +25,7 @@ pub(crate) enum Coloring {
 }
 
 impl Coloring {
-    /// Whether a stream is coloured. The flag goes before `NO_COLOR`, that before `CLICOLOR_FORCE`, and what
+    /// True if a stream is coloured. The flag goes before `NO_COLOR`, that before `CLICOLOR_FORCE`, and what
     /// the stream is comes last: a terminal that knows colours.
     pub(crate) fn colors(self, is_terminal: bool, env: Env) -> bool {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
@@ -39,7 +39,7 @@ impl Coloring {
     }
 }
 
-/// Whether the terminal can do more than write one line below the other.
+/// True if the terminal can do more than write one line below the other.
 pub(crate) fn knows_colors(env: Env) -> bool {
     env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at the children.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long the others may take to end after the first failure, or after a signal.
+/// The time that the others may take to end after the first failure, or after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 /// Longer lines are passed on in pieces.
 const LINE: u64 = 64 << 10;
@@ -75,16 +75,21 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     }
     let mut family = Family { children: Vec::new() };
     let mut readers = Vec::new();
-    let command = |rank: u32| {
-        let mut command = Command::new(&program);
-        let args = args.iter().skip(1).map(|arg| os_text::unescape(&arg.to_string_lossy()));
-        command.args(args).current_dir(&io.cwd);
-        command.env("HIR_PARENT", std::process::id().to_string());
-        command.env("HIR_RANK", rank.to_string()).env("HIR_WORLD", world.to_string());
-        command.env("HIR_LOCAL_RANK", rank.to_string());
-        command
-    };
-    start((world, io.color), command, &mut family, &mut readers)?;
+    start(
+        world,
+        io.color,
+        |rank: u32| {
+            let mut command = Command::new(&program);
+            let args = args.iter().skip(1).map(|arg| os_text::unescape(&arg.to_string_lossy()));
+            command.args(args).current_dir(&io.cwd);
+            command.env("HIR_PARENT", std::process::id().to_string());
+            command.env("HIR_RANK", rank.to_string()).env("HIR_WORLD", world.to_string());
+            command.env("HIR_LOCAL_RANK", rank.to_string());
+            command
+        },
+        &mut family,
+        &mut readers,
+    )?;
     let end = family.wait(&signal);
     for reader in readers {
         let _ = reader.join();
@@ -96,7 +101,7 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     conclude(&end)
 }
 
-/// How the children ended.
+/// The end of the children.
 struct End {
     /// The first failure: which rank, and how.
     first: Option<(u32, ExitStatus)>,
@@ -142,22 +147,26 @@ fn cannot_start(rank: u32, error: &std::io::Error) -> Diag {
 
 /// Starts all children; what the others print is passed on by a thread each.
 fn start(
-    (world, color): (u32, bool),
+    world: u32,
+    color: bool,
     command: impl Fn(u32) -> Command,
     family: &mut Family,
     readers: &mut Vec<std::thread::JoinHandle<()>>,
 ) -> Result<(), Diag> {
-    let failed = |error: std::io::Error| cannot_start(0, &error);
-    let secret = token::random().map_err(failed)?;
-    let meeting = local::name(&token::random().map_err(failed)?);
-    let listener = local::listen(&meeting).map_err(failed)?;
+    let secret = token::random().map_err(|error| cannot_start(0, &error))?;
+    let meeting = local::name(&token::random().map_err(|error| cannot_start(0, &error))?);
+    let listener = local::listen(&meeting).map_err(|error| cannot_start(0, &error))?;
     let mut ear = Some(Stdio::from(OwnedFd::from(listener)));
     for rank in 0..world {
         let mut command = command(rank);
         command.env("HIR_TOKEN", &secret).env("HIR_MEETING", &meeting);
         command.env_remove("HIR_TOKEN_FILE");
         command.stdin(ear.take().unwrap_or_else(Stdio::null));
-        let from = if rank == 0 { None } else { Some(pipe(&mut command).map_err(failed)?) };
+        let from = if rank == 0 {
+            None
+        } else {
+            Some(pipe(&mut command).map_err(|error| cannot_start(0, &error))?)
+        };
         let child = command.spawn().map_err(|error| cannot_start(rank, &error))?;
         // The command holds the writing end of the pipe.
         drop(command);
@@ -251,15 +260,14 @@ impl Family {
         }
     }
 
-    /// Whether all children that are left are stopped (SIGSTOP): none of them will say or do anything.
+    /// True if all children that are left are stopped (SIGSTOP): none of them will say or do anything.
     fn all_are_stopped(&self) -> bool {
-        let stopped = |(child, ended): &(Child, Option<ExitStatus>)| {
+        self.children.iter().all(|(child, ended): &(Child, Option<ExitStatus>)| {
             let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
             let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             ended.is_some()
                 || matches!(waitid(WaitId::Pid(pid), options), Ok(Some(status)) if status.stopped())
-        };
-        self.children.iter().all(stopped)
+        })
     }
 
     fn kill(&mut self) {
@@ -276,11 +284,16 @@ fn worse(
     first: Option<(u32, ExitStatus)>,
     second: Option<(u32, ExitStatus)>,
 ) -> Option<(u32, ExitStatus)> {
-    let followed = |failure: &(u32, ExitStatus)| failure.1.code() == Some(crate::status::FOLLOWED);
     match (first, second) {
-        (Some(first), Some(second)) if followed(&first) && !followed(&second) => Some(second),
+        (Some(first), Some(second)) if is_followed(first.1) && !is_followed(second.1) => {
+            Some(second)
+        }
         (first, second) => first.or(second),
     }
+}
+
+fn is_followed(status: ExitStatus) -> bool {
+    status.code() == Some(crate::status::FOLLOWED)
 }
 
 impl Drop for Family {

@@ -11,7 +11,7 @@ use super::{hosts, local};
 use crate::errors;
 use hostir::diag::Diag;
 
-/// What the command line says.
+/// Options of the command line.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Flags {
     /// `--rank`.
@@ -39,11 +39,11 @@ pub(crate) struct RankAssignment {
     pub(crate) local_rank: Option<u32>,
     /// The address at which rank 0 listens.
     pub(crate) meeting: Meeting,
-    /// What everybody who belongs to the run knows.
+    /// The secret of the run.
     pub(crate) token: Option<Token>,
 }
 
-/// Where rank 0 listens.
+/// The address at which rank 0 listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Meeting {
     /// The Unix socket of this name, which only processes of this host and user use.
@@ -62,22 +62,22 @@ impl std::fmt::Display for Meeting {
     }
 }
 
-/// What one launcher tells.
+/// The report of one launcher.
 #[derive(Clone, Debug)]
 struct Found {
     launcher: Launcher,
     rank: u32,
     world: Option<u32>,
     local_rank: Option<u32>,
-    /// Whether all processes are on one host, if that is known.
+    /// All processes are on one host, if that is known.
     one_host: Option<bool>,
     address: Option<String>,
     port: Option<u16>,
-    /// What all processes of this run are told. It is no secret.
+    /// A name of the run that all its processes are told. It is no secret.
     job: Option<String>,
 }
 
-/// How far the port of the rendezvous is from `MASTER_PORT`, which belongs to torchrun's agent.
+/// The distance of the rendezvous port from `MASTER_PORT`, which belongs to torchrun's agent.
 const PORT_OFFSET: u16 = 43;
 /// More processes than this are a mistake.
 const MOST: u32 = 4096;
@@ -157,12 +157,11 @@ fn master_port(env: Env<'_>) -> Result<Option<u16>, Diag> {
 /// A value of the environment; `range` says what is well formed.
 fn read<T: std::str::FromStr>(env: Env<'_>, name: &str, range: &str) -> Result<Option<T>, Diag> {
     let Some(text) = env(name) else { return Ok(None) };
-    let wrong = |_| {
+    text.trim().parse().map(Some).map_err(|_| {
         let message = format!("`{name}` is `{text}`, and has to be {range}");
         Diag::global(errors::LAUNCH, message)
             .note(format!("unset `{name}`, or let the launcher set it"))
-    };
-    text.trim().parse().map(Some).map_err(wrong)
+    })
 }
 
 /// A number that its launcher always sets.
@@ -193,7 +192,7 @@ fn by_hand(launcher: Launcher, flags: &Flags, env: Env<'_>) -> Result<Found, Dia
     })
 }
 
-/// What the launchers of the environment say together.
+/// Joins the reports of the launchers of the environment.
 fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
     let torch = torchrun(env)?;
     if env("TORCHELASTIC_RUN_ID").is_some() && torch.is_some() {
@@ -221,13 +220,21 @@ fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
     }))
 }
 
+impl Found {
+    /// `rank 1 of 4`.
+    fn rank_of_world(&self) -> String {
+        let world = self.world.map_or_else(|| "?".to_owned(), |world| world.to_string());
+        format!("rank {} of {world}", self.rank)
+    }
+}
+
 fn disagree(one: &Found, other: &Found) -> Diag {
-    let says = |found: &Found| {
-        let world = found.world.map_or_else(|| "?".to_owned(), |world| world.to_string());
-        format!("rank {} of {world}", found.rank)
-    };
     let (a, b) = (one.launcher.name(), other.launcher.name());
-    let message = format!("{a}'s variables say {}, those of {b} {}", says(one), says(other));
+    let message = format!(
+        "{a}'s variables say {}, those of {b} {}",
+        one.rank_of_world(),
+        other.rank_of_world()
+    );
     Diag::global(errors::LAUNCHERS, message)
         .note("unset the variables of one of them, or say it with `--rank`, `--world` and `--coordinator`; `--devices N` runs N ranks in this process")
 }
@@ -362,7 +369,7 @@ fn place(found: Found, flags: &Flags, env: Env<'_>) -> Result<Option<RankAssignm
     Ok(Some(RankAssignment { launcher, rank, world, local_rank, meeting, token }))
 }
 
-/// Whether a run can have so many processes.
+/// Refuses a number of processes that a run cannot have.
 fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
     if (1..=MOST).contains(&world) {
         return Ok(());

@@ -60,9 +60,10 @@ pub(super) fn addresses(host: &str, port: u16) -> std::io::Result<Vec<std::net::
 /// A name that processes share exactly if they run on one host: its boot, since names of containers
 /// differ. `HIR_HOST_ID` overrides it.
 pub(super) fn own(given: Option<String>) -> String {
-    let boot = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-    let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    given.or_else(boot).map_or_else(name, |id| id.trim().to_owned())
+    given.or_else(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()).map_or_else(
+        || rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        |id| id.trim().to_owned(),
+    )
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How the processes of a run find each other: rank 0 listens, the others connect.
+//! The rendezvous of the processes of a run: rank 0 listens, the others connect.
 
 use super::detect::{Meeting, RankAssignment};
 use super::handshake::{ANSWER, Claim, HEAD, Joining, Unproven, VERSION, Verdict, version};
@@ -61,9 +61,8 @@ pub(super) fn join(
         (Err(error), None) => {
             let local = matches!(place.meeting, Meeting::Local(_)) && place.rank == 0;
             let diag = refused.sentences().into_iter().fold(error.diag(), Diag::note);
-            let apart = || format!("rank 0 listens at {}; {APART}", place.meeting);
             Err(if local && place.launcher != Launcher::Processes {
-                diag.note(apart())
+                diag.note(format!("rank 0 listens at {}; {APART}", place.meeting))
             } else {
                 diag
             })
@@ -76,8 +75,7 @@ pub(super) fn join(
 /// # Errors
 /// [`errors::LISTEN`] or [`errors::SQUATTED`].
 pub(super) fn listen(place: &RankAssignment) -> Result<Ear, Diag> {
-    let ear = |(listener, at)| Ear { listener, at };
-    open(place).map(ear).map_err(|error| {
+    open(place).map(|(listener, at)| Ear { listener, at }).map_err(|error| {
         if let Some(user) = local::other_user(&error) {
             return squatted(place, user);
         }
@@ -130,18 +128,19 @@ fn bind(
     addresses: &[SocketAddr],
     port: u16,
 ) -> IoResult<(TcpListener, Option<&'static str>)> {
-    let all = |why| Ok((TcpListener::bind(("0.0.0.0", port))?, Some(why)));
     let inward = addresses.iter().all(|address| address.ip().is_loopback());
     if inward && !addresses.is_empty() && !hosts::is_loopback(host) {
-        return all("stands for loopback addresses here, which no other host can reach");
+        return bind_all(port, "stands for loopback addresses here, which no other host can reach");
     }
     match TcpListener::bind(addresses) {
-        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => all("is none of them"),
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
+            bind_all(port, "is none of them")
+        }
         bound => Ok((bound?, None)),
     }
 }
 
-/// How another address is said.
+/// The advice on naming another address.
 fn elsewhere(launcher: Launcher) -> &'static str {
     match launcher {
         Launcher::Processes => "start it again: the system chooses the socket",
@@ -189,7 +188,7 @@ fn unreachable(place: &RankAssignment, timeout: Duration, why: &str) -> Diag {
 enum Trouble {
     /// There is no connection.
     Io(Error),
-    /// What answers has not proved that it is rank 0: it may be anybody, and rank 0 may still come.
+    /// The error of an answer without a proof that it is rank 0: it may be anybody, and rank 0 may still come.
     Unproven(Unproven),
     /// Rank 0 says so.
     Refused(Verdict),
@@ -382,6 +381,11 @@ fn refused(place: &RankAssignment, verdict: Verdict) -> Diag {
     };
     let message = format!("rank 0 at {} refused rank {rank}: {why}", place.meeting);
     Diag::global(errors::REFUSED, message).note(note)
+}
+
+/// Listens at all addresses of this host, for a reason.
+fn bind_all(port: u16, why: &'static str) -> IoResult<(TcpListener, Option<&'static str>)> {
+    Ok((TcpListener::bind(("0.0.0.0", port))?, Some(why)))
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ use std::time::Duration;
 /// This process among those of its run.
 #[derive(Debug)]
 pub(crate) struct Here {
-    /// What the launcher said.
+    /// The assignment by the launcher.
     pub(crate) place: RankAssignment,
     /// The connection.
     pub(crate) peers: Arc<Peers>,
@@ -56,7 +56,7 @@ pub(crate) struct Apart {
     pub(crate) is_first: bool,
 }
 
-/// Whether the arguments hold what has no place there.
+/// Refuses arguments that have no place on a command line.
 ///
 /// # Errors
 /// [`errors::TOKEN`].
@@ -76,22 +76,21 @@ pub(crate) fn start(
     io: &mut Io<'_>,
 ) -> Result<Option<Here>, Apart> {
     let env = io.env;
-    // An empty token is one that somebody meant to set.
-    let is_said = |name: &str, text: &str| !text.is_empty() || name.starts_with("HIR_TOKEN");
     // Bytes that are no text keep their worth.
     let get = move |name: &str| {
         let text = os_text::escape(&env(name)?).to_string_lossy().into_owned();
-        Some(text).filter(|text| is_said(name, text))
+        // An empty token is one that somebody meant to set.
+        Some(text).filter(|text| !text.is_empty() || name.starts_with("HIR_TOKEN"))
     };
-    let apart = |is_first| move |diag| Apart { diag, is_first };
-    let place = detect::detect(flags, devices, &get).map_err(apart(false))?;
+    let place =
+        detect::detect(flags, devices, &get).map_err(|diag| Apart { diag, is_first: false })?;
     let Some(place) = place else { return Ok(None) };
     if place.launcher == Launcher::Processes {
         children::end_with_parent(&get);
     }
     let mut ear = None;
     if place.rank == 0 {
-        let opened = join::listen(&place).map_err(apart(true))?;
+        let opened = join::listen(&place).map_err(|diag| Apart { diag, is_first: true })?;
         if !quiet {
             let at = if place.launcher == Launcher::Processes {
                 String::new()
@@ -104,7 +103,8 @@ pub(crate) fn start(
         ear = Some(opened);
     }
     let host = get("HIR_HOST_ID");
-    let peers = join::join(&place, ear, host, timeout).map_err(apart(place.rank == 0))?;
+    let peers = join::join(&place, ear, host, timeout)
+        .map_err(|diag| Apart { diag, is_first: place.rank == 0 })?;
     let status = if place.launcher == Launcher::Processes { crate::status::FOLLOWED } else { 3 };
     guard::watch(&peers, status);
     Ok(Some(Here { place, peers }))
@@ -132,9 +132,8 @@ impl Here {
         let first = all.first().map_or(own.as_slice(), Vec::as_slice);
         for (rank, other) in all.iter().enumerate() {
             let unlike = parts.iter().enumerate().find(|(index, _)| {
-                let part =
-                    |bytes: &[u8]| bytes.get(index * 32..index * 32 + 32).map(<[u8]>::to_vec);
-                part(other) != part(first)
+                let digest = index * 32..index * 32 + 32;
+                other.get(digest.clone()) != first.get(digest)
             });
             if let Some((_, (name, _))) = unlike {
                 let message = format!("rank {rank} was started with another {name} than rank 0");
@@ -159,13 +158,21 @@ impl Here {
         prepared: &Prepared,
         run: RunResult,
     ) -> Result<Option<RunResult>, Vec<Diag>> {
-        let failed = |error: ExchangeError| vec![error.diag()];
         let own = run.outputs.get(self.place.rank as usize).map_or(&[][..], Vec::as_slice);
-        let all = self.peers.collect("collect outputs", &outputs::pack(own)).map_err(failed)?;
+        let all = self
+            .peers
+            .collect("collect outputs", &outputs::pack(own))
+            .map_err(|error| vec![error.diag()])?;
         let Some(all) = all else { return Ok(None) };
-        let unpack = |(rank, message): (usize, &Vec<u8>)| outputs::unpack(prepared, rank, message);
-        let outputs: Result<Vec<_>, _> = all.iter().enumerate().map(unpack).collect();
-        Ok(Some(RunResult { outputs: outputs.map_err(failed)?, stats: run.stats }))
+        let outputs: Result<Vec<_>, _> = all
+            .iter()
+            .enumerate()
+            .map(|(rank, message): (usize, &Vec<u8>)| outputs::unpack(prepared, rank, message))
+            .collect();
+        Ok(Some(RunResult {
+            outputs: outputs.map_err(|error| vec![error.diag()])?,
+            stats: run.stats,
+        }))
     }
 
     /// On rank 0 the timeline of all ranks; the others have handed over their parts.
@@ -183,7 +190,7 @@ impl Here {
     /// Ends the run on this process: tells the others how it went here.
     ///
     /// # Errors
-    /// How it went elsewhere.
+    /// A failure elsewhere.
     pub(crate) fn end(&self, failed: Option<&[Diag]>) -> Result<(), Diag> {
         let Some(diags) = failed else {
             return self.peers.finish().map_err(|error| error.diag());

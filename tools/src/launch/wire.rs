@@ -28,7 +28,7 @@ pub(super) const PART: usize = MOST - TAG - 1;
 /// Bytes before what is sealed.
 const CLEAR: usize = 12;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A sign of life.

@@ -26,13 +26,13 @@ pub(super) struct Origin {
     pub(super) text: String,
 }
 
-/// What the command line asks for.
+/// The request of a command line.
 #[derive(Debug)]
 pub(super) struct Cli {
     pub(super) file: String,
     pub(super) output: String,
     pub(super) pipeline: Pipeline,
-    /// Where each step of the pipeline stands.
+    /// The text of each step of the pipeline.
     pub(super) origins: Vec<Origin>,
     pub(super) list_passes: bool,
     /// All ops, or the one of this name.
@@ -340,9 +340,8 @@ fn other_spelling(error: &clap::Error) -> Option<String> {
     if let Some(pass) = PASSES.iter().find(|pass| pass.is_named(name)) {
         return Some(format!("there is no flag `--{name}`: write `--pass={}`", pass.name));
     }
-    let flag =
-        |name: &str| OTHER_FLAGS.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
-    flag(name).map(|ours| format!("there is no flag `--{name}`: write `--{ours}`"))
+    let (_, ours) = OTHER_FLAGS.iter().find(|(other, _)| *other == name)?;
+    Some(format!("there is no flag `--{name}`: write `--{ours}`"))
 }
 
 /// The answer to a long flag with one dash.

@@ -8,7 +8,7 @@ use hostir::diag::{Diag, Label};
 use hostir_passes::OptionFault;
 use hostir_passes::manager::Failure;
 
-/// What was found wrong with the command line while passes ran.
+/// Errors of the command line that were found while passes ran.
 #[derive(Default)]
 pub(super) struct Faults {
     found: Vec<(Origin, Diag)>,

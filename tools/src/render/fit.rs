@@ -60,7 +60,7 @@ pub(super) fn windows(
     join(labels.iter().map(|label| around(text, line, label, share)).collect())
 }
 
-/// What is shown of a line around a label in so many columns: half of what the label leaves on either side, less
+/// The part of a line around a label that fits so many columns: half of what the label leaves on either side, less
 /// before it where its words need the room, and more behind it then.
 fn around(text: &str, line: &Range<usize>, label: &Part, room: usize) -> Range<usize> {
     let marked = head(&text[label.range.clone()], room);

@@ -21,16 +21,16 @@ const LABEL: usize = 100;
 /// Lines shown at the start of a label of several lines, and at its end.
 const HEAD: usize = 3;
 const TAIL: usize = 1;
-/// What stands for what was cut.
+/// The sign for text that was cut.
 pub(super) const CUT: &str = "…";
 
-/// Where the lines of a text start.
+/// The starts of the lines of a text.
 pub(crate) fn line_starts(text: &str) -> Vec<u32> {
-    let breaks = || memchr::memchr_iter(b'\n', text.as_bytes());
+    let breaks = memchr::memchr_iter(b'\n', text.as_bytes());
     // Texts are shorter than 4 GiB; one of line ends alone has as many starts as bytes.
-    let mut starts = Vec::with_capacity(breaks().count() + 1);
+    let mut starts = Vec::with_capacity(breaks.clone().count() + 1);
     starts.push(0);
-    starts.extend(breaks().map(|at| at as u32 + 1));
+    starts.extend(breaks.map(|at| at as u32 + 1));
     starts
 }
 
@@ -98,7 +98,7 @@ struct Line {
     start: usize,
 }
 
-/// What is shown.
+/// The visible text.
 pub(super) struct View<'a> {
     name: Cow<'a, str>,
     whole: &'a Lines<'a>,

@@ -122,7 +122,7 @@ impl Engine {
     }
 }
 
-/// Whether the program is looked at and not run. (`--bench` runs it whatever else is asked for.)
+/// True if the program is looked at and not run. (`--bench` runs it whatever else is asked for.)
 fn nothing_runs(options: &Options) -> bool {
     options.bench.is_none()
         && (options.check_only || options.print_plan || options.print_calls.is_some())

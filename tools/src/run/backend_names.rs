@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue};
 
-/// What backends are called elsewhere, and which one is meant.
+/// Names of backends elsewhere, and the backend that is meant.
 const OTHER_BACKENDS: &[(&str, &str, &str)] = &[
     ("gpu", "cuda", "runs on NVIDIA GPUs"),
     ("gpus", "cuda", "runs on NVIDIA GPUs"),
@@ -16,14 +16,17 @@ const OTHER_BACKENDS: &[(&str, &str, &str)] = &[
 
 /// The answer to `--backend=gpu` and the like.
 pub(super) fn other_backend(error: &clap::Error) -> Option<String> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    if !text(ContextKind::InvalidArg)?.starts_with("--backend ") {
+    if !context_text(error, ContextKind::InvalidArg)?.starts_with("--backend ") {
         return None;
     }
-    let given = text(ContextKind::InvalidValue)?;
+    let given = context_text(error, ContextKind::InvalidValue)?;
     let found = OTHER_BACKENDS.iter().find(|(other, ..)| other.eq_ignore_ascii_case(given));
     found.map(|(_, ours, what)| format!("there is no backend `{given}`: `--backend={ours}` {what}"))
+}
+
+fn context_text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    }
 }

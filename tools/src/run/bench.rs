@@ -24,6 +24,9 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 /// Runs every program once, compares what they compute, and times them in turn.
+///
+/// # Errors
+/// Programs that do not run or differ, and figures that cannot be written.
 pub(super) fn run_benchmark(
     options: &Options,
     bench: &Bench,
@@ -72,16 +75,20 @@ pub(super) fn run_benchmark(
         .zip(&times)
         .map(|(entry, measured)| program_figure(entry, measured))
         .collect();
-    for (place, (entry, figure)) in entries.iter().zip(&figures).enumerate() {
-        let _ = writeln!(
-            text,
-            "{}",
-            figure_line(&entry.file, figure, (place > 0).then(|| &figures[0]))
-        );
-    }
+    text += &figure_lines(&entries, &figures);
     let all =
         json!({ "backend": engine.name(), "iterations": bench.iterations, "programs": figures });
     write_figures(bench.json.as_deref(), &format!("{all:#}\n"), text, options, io)
+}
+
+/// A line for each program.
+fn figure_lines(entries: &[BenchEntry], figures: &[Value]) -> String {
+    let mut text = String::new();
+    for (place, (entry, figure)) in entries.iter().zip(figures).enumerate() {
+        let first = figures.first().filter(|_| place > 0);
+        let _ = writeln!(text, "{}", figure_line(&entry.file, figure, first));
+    }
+    text
 }
 
 /// Writes the figures to a file, or hands them back instead of the lines for people, which then go to standard
@@ -241,33 +248,39 @@ fn program_figure(entry: &BenchEntry, Measurement { times, issue }: &Measurement
 
 /// `a.hir: 1.234 ms (p10 1.2, p90 1.3), 714.3 TFLOP/s, 123.4 GB/s received a rank, 1.21x the first`
 fn figure_line(file: &str, figure: &Value, first: Option<&Value>) -> String {
-    let number = |key: &str| figure.get(key).and_then(Value::as_f64);
-    let show = |key: &str| number(key).map_or_else(String::new, four_digits);
     let mut text = format!(
         "{}: {} ms (p10 {}, p90 {})",
         visible::line(file),
-        show("median_ms"),
-        show("p10_ms"),
-        show("p90_ms")
+        show_number(figure, "median_ms"),
+        show_number(figure, "p10_ms"),
+        show_number(figure, "p90_ms")
     );
     if figure.get("followed").is_some() {
         text.push_str(", followed only: nothing was computed");
     }
-    if number("tflops").is_some() {
-        let _ = write!(text, ", {} TFLOP/s", show("tflops"));
+    if figure_number(figure, "tflops").is_some() {
+        let _ = write!(text, ", {} TFLOP/s", show_number(figure, "tflops"));
     }
-    if number("received_gbps").is_some() {
-        let _ = write!(text, ", {} GB/s received a rank", show("received_gbps"));
+    if figure_number(figure, "received_gbps").is_some() {
+        let _ = write!(text, ", {} GB/s received a rank", show_number(figure, "received_gbps"));
     }
-    if number("issue_us").is_some() {
-        let _ = write!(text, ", issued in {} us", show("issue_us"));
+    if figure_number(figure, "issue_us").is_some() {
+        let _ = write!(text, ", issued in {} us", show_number(figure, "issue_us"));
     }
     if let Some(base) = first.and_then(|first| first["median_ms"].as_f64())
-        && let Some(own) = number("median_ms")
+        && let Some(own) = figure_number(figure, "median_ms")
     {
         let _ = write!(text, ", {:.3}x the time of the first", own / base);
     }
     text
+}
+
+fn figure_number(figure: &Value, key: &str) -> Option<f64> {
+    figure.get(key).and_then(Value::as_f64)
+}
+
+fn show_number(figure: &Value, key: &str) -> String {
+    figure_number(figure, key).map_or_else(String::new, four_digits)
 }
 
 /// Four digits.

@@ -20,7 +20,7 @@ use hostir::diag::Diag;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Where a program runs.
+/// The backend that a program runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Backend {
     #[default]
@@ -58,7 +58,7 @@ pub(super) struct Gpu {
     pub(super) timeout_ms: Option<u64>,
 }
 
-/// How often programs are timed, and where the figures go.
+/// The numbers of timed runs, and the file of the figures.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Bench {
     pub(super) iterations: u32,
@@ -109,7 +109,7 @@ pub(super) struct Options {
     pub(super) bench: Option<Bench>,
     /// Timelines that are asked for.
     pub(super) traced: TimelineForms,
-    /// Whether a profiler is told what the host does.
+    /// A profiler is told the calls of the host.
     pub(super) nvtx: bool,
     pub(super) summary: bool,
     pub(super) quiet: bool,
@@ -118,7 +118,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// How long connecting, or one run, may take.
+    /// The time that connecting, or one run, may take.
     pub(super) fn timeout(&self) -> Duration {
         self.gpu.timeout_ms.map_or(Duration::from_secs(60), Duration::from_millis)
     }
@@ -132,11 +132,11 @@ impl Options {
         ];
         asked.into_iter().find_map(|(flag, given)| given.then_some(flag))
     }
-    /// Whether the command line says with what outputs are compared.
+    /// True if outputs are compared with something.
     pub(super) fn compares(&self) -> bool {
         self.reference.is_some() || !self.expects.is_empty()
     }
-    /// What has to be the same on all processes of a run, beside the program: options and their values.
+    /// Options that have to be the same on all processes of a run, with their values.
     pub(super) fn shared(&self) -> Vec<(&'static str, String)> {
         let Options { container, streams, shapes, set, every, inputs, seed, gpu, .. } = self;
         // How long one waits is its own affair.

@@ -41,7 +41,7 @@ pub(super) struct GpuRun<'a> {
     pub(super) inputs: &'a [Vec<HostTensor>],
     /// The profiler that is told the ranges of instructions.
     pub(super) profiler: Option<&'a Profiler>,
-    /// Whether a timeline is wanted.
+    /// A timeline is wanted.
     pub(super) traced: bool,
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether the kind has this element type.
+    /// True if the kind has this element type.
     pub(super) fn can_hold(self, dtype: DType) -> bool {
         match self {
             Kind::Npy => npy::can_hold(dtype),
@@ -49,7 +49,7 @@ impl DataFile {
             path.ends_with(".safetensors") && entry.as_ref().is_none_or(|entry| !entry.is_empty());
         named.then_some(Self { path, entry, kind: Kind::Safetensors })
     }
-    /// Whether each rank has a file of its own.
+    /// True if each rank has a file of its own.
     pub(super) fn per_rank(&self) -> bool {
         self.path.contains("%r")
     }

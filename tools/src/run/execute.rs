@@ -66,22 +66,9 @@ pub(super) fn execute_program(
         return follow_program(null, &prepared, &loaded, options, here, io);
     }
     let inputs = inputs::bind_inputs(&prepared, &bound, whole, options.seed, io)?;
-    let parts = inputs::rank_inputs(&prepared, &inputs, here.map(|here| here.place.rank));
     let work =
         RunWork { loaded: &loaded, prepared: &prepared, options, profiler: profiler.as_ref() };
-    let run = match &engine {
-        Engine::Cuda(cuda) => {
-            let watched = WatchedRun {
-                programs: vec![(&loaded.source, &prepared)],
-                format: options.format,
-                here,
-            };
-            cuda.run_watched(watched, io, |io| work.compute(&engine, parts, io))
-        }
-        Engine::Cpu | Engine::Null { .. } => work.compute(&engine, parts, io),
-    };
-    report_cache_warnings(&engine, options, &loaded.source, io);
-    let (run, trace) = run.map_err(|diags| loaded.fail(diags))?;
+    let (run, trace) = work.run_watched(&engine, &inputs, here, io)?;
     finish_run(Computed { work, bound, inputs, run, trace }, here, io)
 }
 
@@ -166,14 +153,15 @@ fn follow_program(
     here: Option<&Here>,
     io: &Io<'_>,
 ) -> Result<String, Failure> {
-    let fail = |diags| loaded.fail(diags);
     if !options.traced.is_any() {
-        let run = null.run(prepared, Vec::new()).map_err(fail)?;
+        let run = null.run(prepared, Vec::new()).map_err(|diags| loaded.fail(diags))?;
         return Ok(summary::followed(prepared, run.stats, options));
     }
-    let (run, trace) = null.run_traced(prepared, Vec::new()).map_err(fail)?;
+    let (run, trace) = null.run_traced(prepared, Vec::new()).map_err(|diags| loaded.fail(diags))?;
     let mut text = summary::followed(prepared, run.stats, options);
-    if let Some(trace) = gather::gather_timeline(here, prepared, Some(trace)).map_err(fail)? {
+    if let Some(trace) =
+        gather::gather_timeline(here, prepared, Some(trace)).map_err(|diags| loaded.fail(diags))?
+    {
         text += &draw_alone(&trace, loaded, prepared, options, io)?;
     }
     Ok(text)
@@ -203,6 +191,28 @@ struct RunWork<'a> {
 }
 
 impl RunWork<'_> {
+    /// Runs all ranks; on GPUs the process is ended if that does not end.
+    fn run_watched(
+        &self,
+        engine: &Engine,
+        inputs: &[Input],
+        here: Option<&Here>,
+        io: &mut Io<'_>,
+    ) -> Result<(RunResult, Option<Trace>), Failure> {
+        let RunWork { loaded, prepared, options, .. } = *self;
+        let parts = inputs::rank_inputs(prepared, inputs, here.map(|here| here.place.rank));
+        let run = match engine {
+            Engine::Cuda(cuda) => {
+                let programs = vec![(&loaded.source, prepared)];
+                let watched = WatchedRun { programs, format: options.format, here };
+                cuda.run_watched(watched, io, |io| self.compute(engine, parts, io))
+            }
+            Engine::Cpu | Engine::Null { .. } => self.compute(engine, parts, io),
+        };
+        report_cache_warnings(engine, options, &loaded.source, io);
+        run.map_err(|diags| loaded.fail(diags))
+    }
+
     /// Runs all ranks, with a timeline if one is wanted.
     fn compute(
         &self,

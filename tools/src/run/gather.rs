@@ -1,4 +1,4 @@
-//! What the processes of a run exchange beside the program: options, outputs, timelines.
+//! Exchanges between the processes of a run beside the program: options, outputs, timelines.
 
 use super::cli::Options;
 use super::failure::Failure;

@@ -10,7 +10,7 @@ use crate::errors;
 use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
-use hostir::ir::Program;
+use hostir::ir::{DType, Program};
 use hostir::plan::Sizes;
 use hostir::plan::{self, Port, Prepared};
 use std::collections::btree_map::Entry;
@@ -30,13 +30,16 @@ pub(super) enum Input {
 /// Reads the files that hold whole tensors.
 pub(super) fn read_whole(bound: &Bound<'_>, io: &Io<'_>) -> Result<Whole, Failure> {
     let mut diags = Vec::new();
-    let mut read = |content: &Option<&Content>| match content {
-        Some(Content::File(file)) if !file.per_rank() => {
-            file.read(io).map_err(|diag| diags.push(diag)).ok()
-        }
-        _ => None,
-    };
-    let whole = bound.inputs.iter().map(&mut read).collect();
+    let whole = bound
+        .inputs
+        .iter()
+        .map(|content: &Option<&Content>| match content {
+            Some(Content::File(file)) if !file.per_rank() => {
+                file.read(io).map_err(|diag| diags.push(diag)).ok()
+            }
+            _ => None,
+        })
+        .collect();
     if diags.is_empty() { Ok(whole) } else { Err(diags.into()) }
 }
 
@@ -114,19 +117,20 @@ fn parts_of_files(
             Diag::global(errors::CONFLICT, message).note("hand over the whole tensor in one file")
         );
     }
-    let part = |rank| {
-        if !port.on(rank) {
-            return Ok(HostTensor::zeros(port.dtype, &[0]));
-        }
-        let file = file.of_rank(rank);
-        let tensor = file.read(io)?;
-        check(port, &port.local_shape(), &file, &tensor)?;
-        Ok(tensor)
-    };
-    (0..prepared.ranks).map(part).collect()
+    (0..prepared.ranks)
+        .map(|rank| {
+            if !port.on(rank) {
+                return Ok(HostTensor::zeros(port.dtype, &[0]));
+            }
+            let file = file.of_rank(rank);
+            let tensor = file.read(io)?;
+            check(port, &port.local_shape(), &file, &tensor)?;
+            Ok(tensor)
+        })
+        .collect()
 }
 
-/// Whether a file's tensor is what the program takes.
+/// Refuses a file's tensor that the program does not take.
 fn check(port: &Port, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
     let name = &port.name;
     if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {
@@ -159,9 +163,7 @@ fn check(port: &Port, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> 
 }
 
 fn both_int64(tensor: &HostTensor, port: &Port) -> bool {
-    use hostir::ir::DType;
-    let wide = |dtype| matches!(dtype, DType::Int | DType::Index);
-    wide(tensor.dtype()) && wide(port.dtype)
+    is_int64(tensor.dtype()) && is_int64(port.dtype)
 }
 
 /// `8 (over deviceIdx.x), 4, 6`.
@@ -173,21 +175,33 @@ fn axes(port: &Port) -> String {
     axes.collect::<Vec<_>>().join(", ")
 }
 
-/// What each rank is handed; with `only`, that rank alone.
+/// The inputs of each rank; with `only`, of that rank alone.
 pub(super) fn rank_inputs(
     prepared: &Prepared,
     inputs: &[Input],
     only: Option<u32>,
 ) -> Vec<Vec<HostTensor>> {
-    let part = |rank: u32, index: usize, input: &Input| match input {
+    (0..prepared.ranks)
+        .map(|rank: u32| {
+            if only.is_some_and(|only| only != rank) {
+                return Vec::new();
+            }
+            inputs
+                .iter()
+                .enumerate()
+                .map(|(index, input)| shard_input(prepared, rank, index, input))
+                .collect()
+        })
+        .collect()
+}
+
+fn shard_input(prepared: &Prepared, rank: u32, index: usize, input: &Input) -> HostTensor {
+    match input {
         Input::Whole(whole) => plan::shard(prepared, index, rank, whole),
         Input::Parts(parts) => parts[rank as usize].clone(),
-    };
-    let of_rank = |rank: u32| {
-        if only.is_some_and(|only| only != rank) {
-            return Vec::new();
-        }
-        inputs.iter().enumerate().map(|(index, input)| part(rank, index, input)).collect()
-    };
-    (0..prepared.ranks).map(of_rank).collect()
+    }
+}
+
+fn is_int64(dtype: DType) -> bool {
+    matches!(dtype, DType::Int | DType::Index)
 }

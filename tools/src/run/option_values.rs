@@ -69,15 +69,18 @@ pub(super) fn shape(text: &str) -> Result<Vec<usize>, String> {
     if text == "scalar" {
         return Ok(Vec::new());
     }
-    let extent = |word: &str| {
-        word.trim().parse().map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"))
-    };
-    text.split(['x', ',']).map(extent).collect()
+    text.split(['x', ','])
+        .map(|word: &str| {
+            word.trim()
+                .parse()
+                .map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"))
+        })
+        .collect()
 }
 
 pub(super) fn number(text: &str) -> Result<Number, String> {
-    let real = || text.parse().map(Number::Real);
-    text.parse().map(Number::Int).or_else(|_| real()).map_err(|_| format!("`{text}` is no number"))
+    let whole = text.parse().map(Number::Int);
+    whole.or_else(|_| text.parse().map(Number::Real)).map_err(|_| format!("`{text}` is no number"))
 }
 
 pub(super) fn content(text: &str) -> Result<Content, String> {

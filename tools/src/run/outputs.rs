@@ -14,7 +14,7 @@ use hostir::diag::{Diag, codes};
 use hostir::plan::{self, Prepared};
 use std::collections::BTreeMap;
 
-/// What a run computed.
+/// The outputs of a run.
 #[derive(Debug)]
 pub(super) struct Results {
     /// Whole tensors by output; `None` where only the ranks' parts are asked for.
@@ -55,24 +55,28 @@ impl Results {
     }
 }
 
-/// Where each output goes; `None` for nowhere.
+/// The file of each output; `None` for outputs that are not written.
 fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Option<DataFile>> {
-    let target = |(index, port): (usize, &plan::Port)| {
-        if let Some(file) = bound.outputs[index] {
-            return Some(file.clone());
-        }
-        if index >= prepared.results {
-            return None;
-        }
-        let (kind, extension) = if npy::can_hold(port.dtype) {
-            (Kind::Npy, "npy")
-        } else {
-            (Kind::Safetensors, "safetensors")
-        };
-        let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, port.name);
-        Some(DataFile { path, entry: None, kind })
-    };
-    prepared.outputs.iter().enumerate().map(target).collect()
+    prepared
+        .outputs
+        .iter()
+        .enumerate()
+        .map(|(index, port): (usize, &plan::Port)| {
+            if let Some(file) = bound.outputs[index] {
+                return Some(file.clone());
+            }
+            if index >= prepared.results {
+                return None;
+            }
+            let (kind, extension) = if npy::can_hold(port.dtype) {
+                (Kind::Npy, "npy")
+            } else {
+                (Kind::Safetensors, "safetensors")
+            };
+            let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, port.name);
+            Some(DataFile { path, entry: None, kind })
+        })
+        .collect()
 }
 
 /// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`, however its
@@ -159,7 +163,7 @@ fn file_key(path: &str, io: &Io<'_>) -> FileKey {
     PlaceKey::of(&io.path(path)).ok_or_else(|| path.to_owned())
 }
 
-/// What one file holds.
+/// The content of one file.
 #[derive(Default)]
 struct Content<'a> {
     /// As it was named first.

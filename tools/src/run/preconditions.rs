@@ -1,4 +1,4 @@
-//! What is refused before anything runs: what `--bench` does not do, and files that could not be written
+//! Refusals before anything runs: options that `--bench` does not take, and files that could not be written
 //! afterwards.
 
 use super::cli::Options;

@@ -66,11 +66,8 @@ fn children_needed(options: &Options, io: &mut Io<'_>) -> Result<u32, Failure> {
     Ok(most)
 }
 
-/// What `--processes` cannot hand to children.
+/// Refuses options that `--processes` cannot hand to children.
 fn check_children(options: &Options) -> Result<(), Diag> {
-    let conflict = |message: &str, note: &str| {
-        Err(Diag::global(errors::CONFLICT, message).note(note.to_owned()))
-    };
     let files = std::iter::once(&options.file).chain(&options.others).chain(&options.reference);
     if files.into_iter().any(|file| file == "-") {
         return conflict(
@@ -103,4 +100,8 @@ fn end_run(here: &Here, result: Result<String, Failure>) -> Result<String, RunEn
     };
     let (verbosity, status) = process_ending(here, &failure);
     Err(RunEnd::Failed(failure, verbosity, status))
+}
+
+fn conflict(message: &str, note: &str) -> Result<(), Diag> {
+    Err(Diag::global(errors::CONFLICT, message).note(note))
 }

@@ -12,7 +12,7 @@ use hostir::ir::Program;
 pub(super) struct Loaded {
     pub(super) source: Source,
     pub(super) program: Program,
-    /// What the verifier warned about.
+    /// Warnings of the verifier.
     pub(super) warnings: Vec<Diag>,
 }
 

@@ -44,16 +44,17 @@ fn during<T>(
     work: impl FnOnce(&Line) -> T,
 ) -> T {
     let (began, over) = (Instant::now(), Completion::default());
-    let draw = |_: &mut Option<Instant>| -> Option<()> {
-        let elapsed = began.elapsed();
-        if elapsed >= start {
-            let state = state().map_or_else(String::new, |state| format!(", {state}"));
-            line.draw(&format!("hir-run: {} s{state}", elapsed.as_secs()));
-        }
-        None
-    };
     let result = std::thread::scope(|scope| {
-        scope.spawn(|| over.poll_until(draw));
+        scope.spawn(|| {
+            over.poll_until(|_: &mut Option<Instant>| -> Option<()> {
+                let elapsed = began.elapsed();
+                if elapsed >= start {
+                    let state = state().map_or_else(String::new, |state| format!(", {state}"));
+                    line.draw(&format!("hir-run: {} s{state}", elapsed.as_secs()));
+                }
+                None
+            })
+        });
         let _over = CompleteOnDrop(&over);
         work(line)
     });
@@ -66,7 +67,7 @@ pub(super) fn percent(steps: &Steps) -> Option<String> {
     steps.percent().map(|percent| format!("{percent}% of the instructions done"))
 }
 
-/// How many rounds of a benchmark have begun.
+/// The number of rounds of a benchmark that have begun.
 #[derive(Default)]
 pub(super) struct Rounds(AtomicU64);
 
@@ -87,7 +88,7 @@ pub(super) struct Line(Mutex<Screen>);
 
 struct Screen {
     out: Box<dyn Write + Send>,
-    /// What is drawn now.
+    /// The text that is drawn now.
     text: String,
 }
 

@@ -20,6 +20,9 @@ use hostir::plan::{Limits, Prepared, Sizes};
 use std::time::Duration;
 
 /// Runs the reference and compares all outputs by position. Gives a line for each comparison.
+///
+/// # Errors
+/// A reference that does not fit or does not run, and outputs that differ.
 pub(super) fn compare_reference(
     file: &str,
     given: &[Input],
@@ -39,28 +42,16 @@ pub(super) fn compare_reference(
     )?;
     same_axes(file, &loaded, &whole)?;
     let reference = plan_reference(&loaded, &whole, options, prepared.time)?;
-    for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(&whole) {
-        if port.dtype != own.dtype() || port.shape() != own.shape() {
-            let message = format!(
-                "input {} of `{file}` is {} {:?}, but {} is {} {:?}",
-                port.name,
-                port.dtype.name(),
-                port.shape(),
-                theirs.name,
-                own.dtype().name(),
-                own.shape()
-            );
-            return Err(misfit(message).into());
-        }
-    }
+    check_inputs(file, &reference, prepared, &whole)?;
     cpu::check_memory(&reference)?;
     let inputs: Vec<Input> = whole.into_iter().cloned().map(Input::Whole).collect();
     let parts = inputs::rank_inputs(&reference, &inputs, None);
     let steps = Steps::default();
-    let state = || progress::percent(&steps).map(|percent| format!("the reference: {percent}"));
-    let run = progress::show_progress(progress::is_wanted(options, io), state, |_| {
-        cpu::run_counted(&reference, parts, &steps)
-    });
+    let run = progress::show_progress(
+        progress::is_wanted(options, io),
+        || progress::percent(&steps).map(|percent| format!("the reference: {percent}")),
+        |_| cpu::run_counted(&reference, parts, &steps),
+    );
     let run = run.map_err(|diags| loaded.fail(diags))?;
     let expected =
         Results::assemble(&reference, run, &[]).map_err(|diag| loaded.fail(vec![diag]))?;
@@ -74,6 +65,30 @@ pub(super) fn compare_reference(
         }
     }
     checks.finish()
+}
+
+/// Refuses inputs of another type or shape than the reference's.
+fn check_inputs(
+    file: &str,
+    reference: &Prepared,
+    prepared: &Prepared,
+    whole: &[&HostTensor],
+) -> Result<(), Failure> {
+    for ((port, theirs), own) in reference.inputs.iter().zip(&prepared.inputs).zip(whole) {
+        if port.dtype != own.dtype() || port.shape() != own.shape() {
+            let message = format!(
+                "input {} of `{file}` is {} {:?}, but {} is {} {:?}",
+                port.name,
+                port.dtype.name(),
+                port.shape(),
+                theirs.name,
+                own.dtype().name(),
+                own.shape()
+            );
+            return Err(misfit(message).into());
+        }
+    }
+    Ok(())
 }
 
 fn whole(input: &Input) -> Result<&HostTensor, Diag> {
@@ -125,6 +140,12 @@ fn is_extent(program: &Program, name: &str) -> bool {
     })
 }
 
+fn is_scalar_input(program: &Program, name: &str) -> bool {
+    let symbol = program.names().find(name);
+    let mut scalars = program.inputs().iter().filter_map(|input| input.scalar());
+    symbol.is_some() && scalars.any(|expr| program.exprs().as_name(expr) == symbol)
+}
+
 /// The reference's sizes are those of the inputs; scalar inputs of one name have one value.
 fn plan_reference(
     loaded: &Loaded,
@@ -137,15 +158,10 @@ fn plan_reference(
     let shapes = shapes.map(|(tensor, whole)| {
         (tensor_options::number(&loaded.program, tensor), whole.shape().to_vec())
     });
-    let scalars = || loaded.program.inputs().iter().filter_map(|input| input.scalar());
-    let is_scalar = |name: &String| {
-        let symbol = loaded.program.names().find(name);
-        symbol.is_some() && scalars().any(|expr| loaded.program.exprs().as_name(expr) == symbol)
-    };
     let (mut set, mut reals) =
         (tensor_options::whole_numbers(&options.set), tensor_options::reals(&options.set));
-    set.retain(|name, _| is_scalar(name));
-    reals.retain(|name, _| is_scalar(name));
+    set.retain(|name, _| is_scalar_input(&loaded.program, name));
+    reals.retain(|name, _| is_scalar_input(&loaded.program, name));
     let (shapes, streams) = (shapes.collect(), options.streams);
     let every = options.every;
     let limits = Limits { bytes: options.plan_memory.unwrap_or(Limits::BYTES), time };

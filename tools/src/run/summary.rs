@@ -1,4 +1,4 @@
-//! What a person reads about a run.
+//! Texts about a run for people.
 
 use super::cli::{Content, Options};
 use super::inputs::Input;
@@ -42,7 +42,7 @@ pub(super) fn idle(prepared: &Prepared, options: &Options) -> Option<String> {
     })
 }
 
-/// What `--check-only` prints.
+/// The text that `--check-only` prints.
 pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     if options.quiet {
         return String::new();
@@ -59,7 +59,7 @@ pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     )
 }
 
-/// What a run on the null backend prints.
+/// The text that a run on the null backend prints.
 pub(super) fn followed(prepared: &Prepared, stats: Stats, options: &Options) -> String {
     if options.quiet {
         return String::new();
@@ -69,7 +69,7 @@ pub(super) fn followed(prepared: &Prepared, stats: Stats, options: &Options) -> 
     format!("followed: {ranks}, {instructions}; nothing was computed\n")
 }
 
-/// What a run prints: outputs, and a line for each comparison.
+/// The text that a run prints: outputs, and a line for each comparison.
 pub(super) fn done(
     prepared: &Prepared,
     inputs: &[Input],
@@ -119,13 +119,13 @@ fn origin(content: Option<&Content>, input: &Input, seed: u64) -> String {
 /// Least, greatest and mean of the finite elements, and how many are not.
 fn statistics(tensor: &HostTensor) -> String {
     let values =
-        || (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
-    let finite = values().count();
+        (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
+    let finite = values.clone().count();
     let mut text = String::new();
     if finite > 0 {
-        let least = values().fold(f64::INFINITY, f64::min);
-        let greatest = values().fold(f64::NEG_INFINITY, f64::max);
-        let mean = values().sum::<f64>() / finite as f64;
+        let least = values.clone().fold(f64::INFINITY, f64::min);
+        let greatest = values.clone().fold(f64::NEG_INFINITY, f64::max);
+        let mean = values.sum::<f64>() / finite as f64;
         let _ =
             write!(text, ", from {} to {}, mean {}", short(least), short(greatest), short(mean));
     }

@@ -10,7 +10,7 @@ use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
 use hostir::plan::{Limits, Sizes};
 use std::collections::BTreeMap;
 
-/// What the command line says about each tensor input and output.
+/// The options of each tensor input and output.
 #[derive(Debug)]
 pub(super) struct Bound<'a> {
     /// By input.
@@ -75,20 +75,22 @@ pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<
 
 /// The integers among the scalars that were set.
 pub(super) fn whole_numbers(set: &Keyed<Number>) -> BTreeMap<String, i64> {
-    let whole = |(name, value): &(String, Number)| match value {
-        Number::Int(value) => Some((name.clone(), *value)),
-        Number::Real(_) => None,
-    };
-    set.iter().filter_map(whole).collect()
+    set.iter()
+        .filter_map(|(name, value): &(String, Number)| match value {
+            Number::Int(value) => Some((name.clone(), *value)),
+            Number::Real(_) => None,
+        })
+        .collect()
 }
 
 /// The others.
 pub(super) fn reals(set: &Keyed<Number>) -> BTreeMap<String, f64> {
-    let real = |(name, value): &(String, Number)| match value {
-        Number::Real(value) => Some((name.clone(), *value)),
-        Number::Int(_) => None,
-    };
-    set.iter().filter_map(real).collect()
+    set.iter()
+        .filter_map(|(name, value): &(String, Number)| match value {
+            Number::Real(value) => Some((name.clone(), *value)),
+            Number::Int(_) => None,
+        })
+        .collect()
 }
 
 /// The tensors among inputs or outputs.
@@ -136,21 +138,26 @@ impl Side<'_> {
     /// Adds tensors of the host program that are neither named nor counted among these yet.
     fn add_others<'k>(&mut self, keys: impl Iterator<Item = &'k str>) {
         for key in keys.filter(|key| key.parse::<usize>().is_err()) {
-            let named = |(id, tensor): &(TensorId, &hostir::ir::Tensor)| {
-                let name = self.program.tensor_name(*id);
-                tensor.unit.is_none() && (number(self.program, *id) == key || name == key)
-            };
-            let found = self.program.tensors().iter().find(named).map(|(id, _)| id);
+            let found = self
+                .program
+                .tensors()
+                .iter()
+                .find(|(id, tensor): &(TensorId, &hostir::ir::Tensor)| {
+                    let name = self.program.tensor_name(*id);
+                    tensor.unit.is_none() && (number(self.program, *id) == key || name == key)
+                })
+                .map(|(id, _)| id);
             self.tensors.extend(found.filter(|id| !self.tensors.contains(id)));
         }
     }
     /// The tensor of a number, name or position.
     fn find(&self, key: &str) -> Option<usize> {
-        let named = |tensor: &TensorId| {
-            number(self.program, *tensor) == key || self.program.tensor_name(*tensor) == key
-        };
-        let position = || key.parse().ok().filter(|index: &usize| *index < self.tensors.len());
-        self.tensors.iter().position(named).or_else(position)
+        self.tensors
+            .iter()
+            .position(|tensor: &TensorId| {
+                number(self.program, *tensor) == key || self.program.tensor_name(*tensor) == key
+            })
+            .or_else(|| key.parse().ok().filter(|index: &usize| *index < self.tensors.len()))
     }
     fn unknown(&self, flag: &str, key: &str, other: &Side<'_>) -> Diag {
         let names: Vec<String> =
@@ -201,7 +208,7 @@ fn check_scalars(program: &Program, set: &Keyed<Number>, diags: &mut Vec<Diag>) 
     }
 }
 
-/// What may be set, in words.
+/// The names that may be set, in words.
 fn extents(program: &Program) -> String {
     let mut names = Vec::new();
     for (tensor, _) in program.tensors().iter().filter(|(_, tensor)| tensor.unit.is_none()) {

@@ -1,4 +1,4 @@
-//! What a run did, in one line: kernels, communications, loop steps, streams, bytes.
+//! The work of a run in one line: kernels, communications, loop steps, streams, bytes.
 
 use super::quantities::{count, size};
 use hostir::backend::Stats;
@@ -22,10 +22,10 @@ pub(super) fn summarize_work(prepared: &Prepared, stats: Stats) -> String {
     text
 }
 
-/// What one rank does.
+/// The work of one rank.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Tally {
-    /// How many of each kind, in the order of their first appearance.
+    /// The number of each kind, in the order of their first appearance.
     kinds: Vec<(&'static str, usize)>,
     steps: usize,
     streams: usize,

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Temporary files and new folders, in the order in which they were made.
 static PENDING: Mutex<Vec<Arc<Name>>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
-/// How long the exit of a process may take.
+/// The time that the exit of a process may take.
 const EXIT: Duration = Duration::from_secs(2);
 
 /// A name in an open folder: whatever becomes of the folder's path, nothing else is removed.
@@ -52,8 +52,10 @@ impl Temporary {
 
     /// Makes a folder.
     pub(super) fn folder(folder: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Self> {
-        let make = || Ok(rustix::fs::mkdirat(&**folder, name, Mode::from_raw_mode(0o777))?);
-        Ok(Self::make(folder, name, true, make)?.0)
+        let (made, ()) = Self::make(folder, name, true, || {
+            Ok(rustix::fs::mkdirat(&**folder, name, Mode::from_raw_mode(0o777))?)
+        })?;
+        Ok(made)
     }
 
     /// No signal comes between making and noting.
@@ -110,12 +112,11 @@ pub(crate) fn end_process(status: i32) -> ! {
 /// Sees to it that a process that is about to exit does. What libraries do at its end has a moment (the driver and
 /// NCCL write what they have to say), but may wait for work that never ends.
 pub(crate) fn end_soon(status: i32) {
-    let end = move || {
+    // Without a thread for it the exit is not watched.
+    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(move || {
         std::thread::sleep(EXIT);
         signal_hook::low_level::exit(status)
-    };
-    // Without a thread for it the exit is not watched.
-    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
+    });
 }
 
 fn remove(pending: &[Arc<Name>]) {

@@ -97,13 +97,16 @@ fn parse(text: &[u8]) -> Result<Header, DataError> {
     if scan.peek().is_some() {
         return Err(scan.unexpected("the end of the header"));
     }
-    let lacks = |key: &str| DataError::new(format!("its header lacks `{key}`"));
     Ok(Header {
-        descr: descr.ok_or_else(|| lacks("descr"))?,
-        fortran: fortran.ok_or_else(|| lacks("fortran_order"))?,
-        shape: shape.ok_or_else(|| lacks("shape"))?,
+        descr: descr.ok_or_else(|| missing_key("descr"))?,
+        fortran: fortran.ok_or_else(|| missing_key("fortran_order"))?,
+        shape: shape.ok_or_else(|| missing_key("shape"))?,
         bytes: 0,
     })
+}
+
+fn missing_key(key: &str) -> DataError {
+    DataError::new(format!("its header lacks `{key}`"))
 }
 
 /// A text as a message quotes it.
@@ -125,9 +128,11 @@ struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// The next byte that is no blank.
     fn peek(&mut self) -> Option<u8> {
-        let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c');
         let rest = self.text.get(self.at..).unwrap_or_default();
-        self.at += rest.iter().take_while(|byte| blank(byte)).count();
+        self.at += rest
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c'))
+            .count();
         self.text.get(self.at).copied()
     }
 

@@ -55,8 +55,8 @@ pub(in crate::run) fn check_agreement(
     first: &mut Option<Results>,
     options: &Options,
 ) -> Result<(), Failure> {
-    let fail = |diag| entry.loaded.fail(vec![diag]);
-    let results = Results::assemble(&entry.prepared, run, &[]).map_err(fail)?;
+    let results = Results::assemble(&entry.prepared, run, &[])
+        .map_err(|diag| entry.loaded.fail(vec![diag]))?;
     let Some(first) = first else {
         *first = Some(results);
         return Ok(());

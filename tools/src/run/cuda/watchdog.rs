@@ -95,7 +95,7 @@ struct Run<'a> {
     programs: Vec<(&'a Source, &'a Prepared)>,
     watch: &'a Watch,
     timeout: Duration,
-    /// Whether this process has all ranks.
+    /// This process has all ranks.
     alone: bool,
 }
 

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 pub(super) const WIDTH: usize = 100;
 /// Columns that a chart has at least, however narrow the terminal.
 const LEAST: usize = 20;
-/// How many ops are listed.
+/// The number of ops that are listed.
 const LONGEST: usize = 8;
 
 /// The chart and its sums.
@@ -39,7 +39,7 @@ pub(super) fn heading(trace: &Trace) -> String {
 
 // ---- the chart ----
 
-/// What a kind of slices is drawn as: a character and a colour of the terminal.
+/// The character and the colour of the terminal for a kind of slices.
 fn mark(kind: SliceKind) -> (char, u8) {
     match kind {
         SliceKind::Compute => ('#', 34),
@@ -50,19 +50,25 @@ fn mark(kind: SliceKind) -> (char, u8) {
     }
 }
 
+/// `rank 0 NCCL 0 1`.
+fn lane_label(trace: &Trace, rank: usize, track: usize) -> String {
+    format!("rank {rank} {}", trace.ranks[rank][track].name)
+}
+
 /// A lane for each track that has slices.
 fn lanes(text: &mut String, trace: &Trace, width: usize, color: bool) {
     let tracks = by_track(trace);
-    let label =
-        |rank: usize, track: usize| format!("rank {rank} {}", trace.ranks[rank][track].name);
-    let widest = tracks.iter().map(|(rank, track, _)| label(*rank, *track).chars().count()).max();
+    let widest = tracks
+        .iter()
+        .map(|(rank, track, _)| lane_label(trace, *rank, *track).chars().count())
+        .max();
     let widest = widest.unwrap_or(0).min(width / 3);
     let columns = width.saturating_sub(widest + 3).max(LEAST);
     let end = trace.end_ns();
     let right = time(end);
     let _ = writeln!(text, "{:widest$}  0{right:>1$}", "", columns.saturating_sub(1));
     for (rank, track, slices) in tracks {
-        let name = cut(&label(rank, track), widest);
+        let name = cut(&lane_label(trace, rank, track), widest);
         let _ = write!(text, "{name:<widest$} |");
         let kinds = dominant(&slices, end, columns);
         for run in kinds.chunk_by(|a, b| a == b) {
@@ -114,13 +120,15 @@ pub(super) fn dominant(slices: &[&Slice], end: u64, columns: usize) -> Vec<Optio
             times[slice.kind as usize] += part.max(f64::MIN_POSITIVE);
         }
     }
-    let most = |times: &[f64; SliceKind::ALL.len()]| {
-        let works = SliceKind::ALL.iter().filter(|kind| **kind < SliceKind::Wait);
-        let used = works.filter(|kind| times[**kind as usize] > 0.0);
-        let most = used.max_by(|a, b| times[**a as usize].total_cmp(&times[**b as usize]));
-        most.copied().or((times[SliceKind::Wait as usize] > 0.0).then_some(SliceKind::Wait))
-    };
-    times.iter().map(most).collect()
+    times
+        .iter()
+        .map(|times: &[f64; SliceKind::ALL.len()]| {
+            let works = SliceKind::ALL.iter().filter(|kind| **kind < SliceKind::Wait);
+            let used = works.filter(|kind| times[**kind as usize] > 0.0);
+            let most = used.max_by(|a, b| times[**a as usize].total_cmp(&times[**b as usize]));
+            most.copied().or((times[SliceKind::Wait as usize] > 0.0).then_some(SliceKind::Wait))
+        })
+        .collect()
 }
 
 // ---- the sums ----
@@ -150,12 +158,11 @@ fn sums(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
         let _ = writeln!(text, "rank {rank}: {}", words(usage));
     }
     if usage.len() > 1 {
-        let sum = |of: fn(&RankUsage) -> u64| usage.iter().map(of).sum();
         let all = RankUsage {
             tracks: Vec::new(),
-            compute: sum(|usage| usage.compute),
-            communication: sum(|usage| usage.communication),
-            exposed: sum(|usage| usage.exposed),
+            compute: usage.iter().map(|usage| usage.compute).sum(),
+            communication: usage.iter().map(|usage| usage.communication).sum(),
+            exposed: usage.iter().map(|usage| usage.exposed).sum(),
         };
         let _ = writeln!(text, "all ranks together: {}", words(&all));
     }
@@ -175,9 +182,9 @@ fn words(usage: &RankUsage) -> String {
 /// Rows of equal length: the first column to the left, the others to the right.
 fn table(text: &mut String, rows: &[Vec<String>]) {
     let columns = rows.first().map_or(0, Vec::len);
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
     for row in rows {
         let _ = write!(text, "{:<1$}", row[0], widths[0]);
         for (cell, width) in row.iter().zip(&widths).skip(1) {
@@ -203,8 +210,8 @@ fn ops(text: &mut String, trace: &Trace, names: &Names<'_>, width: usize) {
             name(usage, names),
         ]);
     }
-    let wide = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let (a, b, c) = (wide(0), wide(1), wide(2));
+    let [a, b, c] =
+        [0, 1, 2].map(|column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
     for [total, times, longest, name] in &rows {
         let line = format!("  {total:>a$}  {times:>b$}  {longest:>c$}  {name}");
         let _ = writeln!(text, "{}", cut(&visible::line(&line), width.max(LEAST)));

@@ -32,7 +32,7 @@ pub(super) fn write(trace: &Trace, names: &Names<'_>, out: &mut dyn Write) -> io
     writeln!(out, "\n]}}")
 }
 
-/// What the times are, in words.
+/// The clock of a timeline, in words.
 fn clock(clock: Clock) -> &'static str {
     match clock {
         Clock::Host => "host",

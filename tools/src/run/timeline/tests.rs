@@ -1,4 +1,4 @@
-//! What `--trace` writes: valid JSON in which slices nest in nothing, and arrows have two ends.
+//! The file of `--trace`: valid JSON in which slices nest in nothing, and arrows have two ends.
 
 use crate::io::Io;
 use serde_json::Value;
