@@ -169,6 +169,9 @@ impl Core {
     }
 
     /// Adds a connection to a process that has joined.
+    ///
+    /// # Errors
+    /// A connection whose options cannot be set.
     pub(super) fn add(
         self: &Arc<Self>,
         rank: u32,

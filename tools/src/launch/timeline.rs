@@ -18,6 +18,9 @@ const PIECE: usize = super::peers::SMALL;
 const PER_INSTRUCTION: usize = 64 << 10;
 
 /// On rank 0 the timeline of all ranks; the others hand over their parts.
+///
+/// # Errors
+/// Another process's failure, and a part that is none of the rank's plan.
 pub(super) fn collect(
     peers: &Peers,
     prepared: &Prepared,

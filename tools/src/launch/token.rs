@@ -144,6 +144,9 @@ pub(super) fn argument() -> Diag {
 }
 
 /// A random text: a token for a run that has none, or a name.
+///
+/// # Errors
+/// A system without random numbers.
 pub(super) fn random() -> std::io::Result<String> {
     let mut bytes = [0; NONCE];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;

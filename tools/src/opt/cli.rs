@@ -76,6 +76,9 @@ to standard error; nothing is printed when something is wrong.";
 
 /// Reads the arguments, the program's name first. An error was reported and is given as the exit status;
 /// so are `--help` and `--version`.
+///
+/// # Errors
+/// The exit status of an error, which was reported; so are `--help` and `--version`.
 pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
     if let Some(text) = args.iter().skip(1).find_map(|arg| single_dash(&arg.to_string_lossy())) {
         io.say(&format!("error: {text}"));

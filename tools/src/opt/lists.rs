@@ -46,6 +46,9 @@ pub(super) fn ops(width: usize) -> String {
 
 /// All about the op that a name, a function's name or a spelling of another month belongs to; else what is
 /// wrong with the name.
+///
+/// # Errors
+/// A name that no op has.
 pub(super) fn op(name: &str, width: usize) -> Result<String, String> {
     let kinds: Vec<OpKind> =
         OpKind::ALL.iter().copied().filter(|kind| is_named(*kind, name)).collect();

@@ -27,6 +27,9 @@ pub(super) enum Engine {
 impl Engine {
     /// The backend that was asked for; `auto` is CUDA where there is a GPU. Under a launcher the CPU
     /// backend, which runs all ranks in one process, is refused. Where nothing is to run, no driver is needed.
+    ///
+    /// # Errors
+    /// A backend that does not go with the options or the launcher, and a driver that does not answer.
     pub(super) fn choose(
         options: &Options,
         here: Option<&Here>,

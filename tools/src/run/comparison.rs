@@ -14,6 +14,9 @@ use hostir::diag::Diag;
 use hostir::plan::Prepared;
 
 /// Compares outputs with the files of `--expect`. Gives a line for each comparison.
+///
+/// # Errors
+/// Outputs that differ, and files that cannot be read.
 pub(super) fn compare_expected(
     prepared: &Prepared,
     results: &Results,
@@ -84,6 +87,9 @@ impl<'a> Checks<'a> {
         }
     }
     /// One line for each comparison, or what is wrong.
+    ///
+    /// # Errors
+    /// All comparisons that differ.
     pub(super) fn finish(self) -> Result<Vec<String>, Failure> {
         if self.diags.is_empty() { Ok(self.lines) } else { Err(self.diags.into()) }
     }

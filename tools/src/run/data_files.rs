@@ -58,6 +58,9 @@ impl DataFile {
         Self { path: self.path.replace("%r", &rank.to_string()), ..self.clone() }
     }
     /// Reads the tensor.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is damaged or lacks the entry.
     pub(super) fn read(&self, io: &Io<'_>) -> Result<HostTensor, Diag> {
         let (mut file, size) =
             open(&io.path(&self.path)).map_err(|error| errors::cannot_read(&self.path, &error))?;

@@ -30,6 +30,9 @@ pub(super) fn compare_processes(
 }
 
 /// All ranks' outputs; `None` on processes that have handed over theirs.
+///
+/// # Errors
+/// Another process's failure.
 pub(super) fn gather_outputs(
     here: Option<&Here>,
     prepared: &Prepared,
@@ -44,6 +47,9 @@ pub(super) fn gather_outputs(
 }
 
 /// The timeline of all ranks, if there is one; `None` on processes that have handed over theirs.
+///
+/// # Errors
+/// Another process's failure.
 pub(super) fn gather_timeline(
     here: Option<&Here>,
     prepared: &Prepared,

@@ -28,6 +28,9 @@ pub(super) enum Input {
 }
 
 /// Reads the files that hold whole tensors.
+///
+/// # Errors
+/// Files that cannot be read.
 pub(super) fn read_whole(bound: &Bound<'_>, io: &Io<'_>) -> Result<Whole, Failure> {
     let mut diags = Vec::new();
     let whole = bound
@@ -59,6 +62,9 @@ pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, bound: &Bound<'_>
 }
 
 /// All inputs, checked against the program's shapes and types.
+///
+/// # Errors
+/// Files that cannot be read, and tensors of another type or shape.
 pub(super) fn bind_inputs(
     prepared: &Prepared,
     bound: &Bound<'_>,

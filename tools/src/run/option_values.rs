@@ -65,6 +65,9 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
 }
 
 /// `4x8`, or `scalar` for a tensor without axes.
+///
+/// # Errors
+/// A text that is no shape.
 pub(super) fn shape(text: &str) -> Result<Vec<usize>, String> {
     if text == "scalar" {
         return Ok(Vec::new());
@@ -78,11 +81,19 @@ pub(super) fn shape(text: &str) -> Result<Vec<usize>, String> {
         .collect()
 }
 
+/// An integer or a real number.
+///
+/// # Errors
+/// A text that is no number.
 pub(super) fn number(text: &str) -> Result<Number, String> {
     let whole = text.parse().map(Number::Int);
     whole.or_else(|_| text.parse().map(Number::Real)).map_err(|_| format!("`{text}` is no number"))
 }
 
+/// A generator or a data file.
+///
+/// # Errors
+/// A text that is neither.
 pub(super) fn content(text: &str) -> Result<Content, String> {
     if let Some(generator) = Generator::parse(text) {
         return Ok(Content::Generate(generator));
@@ -97,6 +108,10 @@ pub(super) fn content(text: &str) -> Result<Content, String> {
     })
 }
 
+/// A file of an extension that is known.
+///
+/// # Errors
+/// Another extension.
 pub(super) fn data_file(text: &str) -> Result<DataFile, String> {
     DataFile::parse(text)
         .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))

@@ -26,6 +26,9 @@ pub(super) struct Results {
 impl Results {
     /// Puts the ranks' parts together; replicas must agree. Tensors that are no outputs of the program
     /// stay apart where `in_parts` says so.
+    ///
+    /// # Errors
+    /// Replicas that differ, and elements that no rank has.
     pub(super) fn assemble(
         prepared: &Prepared,
         run: RunResult,
@@ -81,6 +84,9 @@ fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Opt
 
 /// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`, however its
 /// name is spelled.
+///
+/// # Errors
+/// All such files.
 pub(super) fn check_files(
     prepared: &Prepared,
     options: &Options,
@@ -119,6 +125,9 @@ pub(super) fn check_files(
 }
 
 /// Writes all files beside their places.
+///
+/// # Errors
+/// A file that cannot be written.
 pub(super) fn stage_files(
     prepared: &Prepared,
     results: &Results,

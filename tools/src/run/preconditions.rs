@@ -10,6 +10,9 @@ use crate::staged::{self, PlaceKey};
 use hostir::diag::Diag;
 
 /// Refuses options that ask for what will not be. Only the process that writes looks at the places.
+///
+/// # Errors
+/// The first refusal.
 pub(super) fn check_run(
     options: &Options,
     here: Option<&Here>,

@@ -15,6 +15,9 @@ use hostir::plan::needed_ranks;
 use std::ffi::OsString;
 
 /// Runs, alone or as one of several processes, or starts those.
+///
+/// # Errors
+/// The end of a run that does not succeed.
 pub(super) fn run_processes(
     args: &[OsString],
     options: &Options,

@@ -18,6 +18,9 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Reads, resolves and verifies the program in `path`, or its `container`-th (from 1).
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no such program, and a program with errors.
     pub(super) fn read(
         path: &str,
         container: Option<usize>,

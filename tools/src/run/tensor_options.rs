@@ -48,6 +48,9 @@ impl Bound<'_> {
 }
 
 /// Binds all options to the program, or says what is wrong with any of them.
+///
+/// # Errors
+/// All options that name nothing of the program or one thing twice.
 pub(super) fn bind<'a>(program: &Program, options: &'a Options) -> Result<Bound<'a>, Failure> {
     let inputs = Side { program, tensors: tensors(program.inputs()), word: "input" };
     let mut outputs = Side { program, tensors: tensors(program.outputs()), word: "output" };

@@ -17,6 +17,9 @@ use hostir::plan::Prepared;
 use span_names::Names;
 
 /// Refuses, before anything runs, what a timeline does not go with.
+///
+/// # Errors
+/// An option that a timeline does not go with.
 pub(super) fn check_options(options: &Options) -> Result<(), Failure> {
     let wanted = &options.traced;
     if !wanted.is_any() {
@@ -39,6 +42,9 @@ pub(super) fn check_options(options: &Options) -> Result<(), Failure> {
 }
 
 /// Draws all that is wanted: the files are ready to be moved into place, the chart comes back.
+///
+/// # Errors
+/// A file that cannot be written.
 pub(super) fn draw_timelines(
     trace: &Trace,
     loaded: &Loaded,

@@ -39,6 +39,9 @@ pub(super) struct Temporary(Arc<Name>);
 
 impl Temporary {
     /// Makes a file.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn file(
         folder: &Arc<OwnedFd>,
         name: &OsStr,
@@ -51,6 +54,9 @@ impl Temporary {
     }
 
     /// Makes a folder.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn folder(folder: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Self> {
         let (made, ()) = Self::make(folder, name, true, || {
             Ok(rustix::fs::mkdirat(&**folder, name, Mode::from_raw_mode(0o777))?)
@@ -74,6 +80,9 @@ impl Temporary {
     }
 
     /// Moves it to another name in its folder, whatever has that.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn rename(&self, name: &OsStr) -> io::Result<()> {
         rustix::fs::renameat(&*self.0.folder, &self.0.name, &*self.0.folder, name)?;
         self.forget();

@@ -93,6 +93,9 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Opens it. That of a pipe waits for its reader.
+    ///
+    /// # Errors
+    /// Those of the system, and a file that took its place since it was found.
     pub(super) fn open(&self) -> io::Result<File> {
         let mut flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
         flags.set(OFlags::NOFOLLOW, self.seen.is_some());
@@ -117,6 +120,9 @@ pub(super) struct Old {
 }
 
 /// Finds what a path leads to. `make` makes a folder that is not there, or does not.
+///
+/// # Errors
+/// A path that leads through a link that is not trusted, and those of the system.
 pub(super) fn find(path: &Path, make: Make<'_>) -> Result<Found, Refusal> {
     let mut walk = Walk::new(path)?;
     loop {

@@ -27,6 +27,9 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads a header and nothing behind it.
+    ///
+    /// # Errors
+    /// A stream that cannot be read, and a header that is damaged or too long.
     pub(super) fn read(input: &mut dyn Read) -> Result<Self, ReadError> {
         let start = up_to(input, MAGIC.len() + 2)?;
         let [major, _] = *start.strip_prefix(MAGIC).unwrap_or_default() else {

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Writes the whole file, event by event.
+///
+/// # Errors
+/// Those of the writer.
 pub(super) fn write(trace: &Trace, names: &Names<'_>, out: &mut dyn Write) -> io::Result<()> {
     let about = json!({
         "program": names.program(),
