@@ -28,7 +28,7 @@ use std::io::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"HIRX";
 /// Changes with every change of what is sent. 1 had no keys: what came after its greeting was bare.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 /// Bytes that say which protocol it is.
 pub(super) const HEAD: usize = 6;
 /// Bytes of a joining process's greeting, as far as they are no part of the handshake.
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn strangers_and_other_versions() {
         let (key, _) = keys();
-        for start in [&b""[..], b"HI", b"HIRX", b"HIRX\x02\x00", b"HIRX\x02\x00abc"] {
+        for start in [&b""[..], b"HI", b"HIRX", b"HIRX\x03\x00", b"HIRX\x03\x00abc"] {
             assert!(answer(&key, start).is_none(), "{start:?}");
         }
         for noise in [&b"G"[..], b"HIR ", b"HTTP/1.1 200", &[0xff; 64]] {
@@ -284,7 +284,7 @@ mod tests {
         // The first version's greeting; it waits for 22 bytes, of which the first six say the version.
         let old = [&b"HIRX\x01\x00"[..], &[9; 24]].concat();
         let Some(Answer::Version(1, bytes)) = answer(&key, &old) else { panic!("no version") };
-        assert_eq!((bytes.len(), version(bytes.first_chunk().unwrap())), (22, Some(2)));
+        assert_eq!((bytes.len(), version(bytes.first_chunk().unwrap())), (22, Some(3)));
         assert_eq!(version(b"HTTP/1"), None);
         let all = [Verdict::Welcome, Verdict::World, Verdict::Rank];
         assert!(all.iter().all(|verdict| Verdict::of(*verdict as u8) == Some(*verdict)));

@@ -18,6 +18,7 @@ mod launcher;
 mod lobby;
 mod local;
 mod outputs;
+mod payload;
 mod peers;
 mod stream;
 mod timeline;
@@ -146,7 +147,7 @@ impl Here {
 
     /// Says how large outputs get.
     pub(crate) fn expect(&self, prepared: &Prepared) {
-        self.peers.allow(outputs::most(prepared));
+        self.peers.allow(outputs::most_bytes(prepared));
     }
 
     /// On rank 0 the outputs of all ranks; the others have handed over theirs.

@@ -11,8 +11,11 @@
 //! together; and a result of rank 0's, which comes only when it is waited for, by so many messages as there
 //! are ranks.
 
+use super::payload::{
+    self, Decoder, Encoder, MessageHead, decode_failure, encode_failure, encode_value,
+};
 use super::stream::Stream;
-use super::wire::{self, Fault, Kind, Opener, Put, Sealer, Take};
+use super::wire::{self, Fault, Kind, Opener, Sealer};
 use hostir::backend::exchange::{Exchange, ExchangeError};
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -230,7 +233,7 @@ impl Core {
             return;
         }
         // First the others: this process may end as soon as it knows.
-        let payload = wire::put_error(&error);
+        let payload = encode_failure(&error);
         for line in self.lines() {
             let _ = line.send(Kind::Error, &payload);
         }
@@ -299,7 +302,7 @@ impl Core {
             Kind::Message if self.rank == 0 => self.take_message(line, &payload, open)?,
             Kind::Result if self.rank != 0 => self.take_result(&payload, open)?,
             Kind::Error => {
-                let error = wire::take_error(&payload).ok_or("a reason that is none")?;
+                let error = decode_failure(&payload).ok_or("a reason that is none")?;
                 self.fail_from(error, open);
             }
             Kind::Bye => {
@@ -318,7 +321,7 @@ impl Core {
     fn largest(&self) -> usize {
         match self.rank {
             0 => self.allowed.load(Ordering::Acquire).saturating_add(SMALL),
-            _ => (SMALL + 8).saturating_mul(self.world as usize),
+            _ => (SMALL + payload::NUMBER_BYTES).saturating_mul(self.world as usize),
         }
     }
 
@@ -328,34 +331,32 @@ impl Core {
         payload: &[u8],
         open: &mut Open,
     ) -> Result<(), &'static str> {
-        let mut take = Take(payload);
-        let head = (take.number(), take.text(), take.number());
-        let (Some(number), Some(what), Some(first)) = head else {
-            return Err("a message without its step");
-        };
+        let head = Decoder::new(payload).take::<MessageHead<'_>>();
+        let head = head.ok_or("a message without its step")?;
+        let MessageHead { number, step: what, is_first_only } = head;
         if number != open.next || what.len() > MOST_NAME {
             return Err("a message of a step that is not its next");
         }
         open.next += 1;
         let message = std::mem::take(&mut open.parts);
-        if first != 1 && message.len() > SMALL {
+        if !is_first_only && message.len() > SMALL {
             return Err("a message that is too long");
         }
         let kept = lock(&self.state).kept(line.rank);
         if kept.saturating_add(message.len()) > self.largest() {
             return Err("more messages than it may have on the way");
         }
-        self.deposit(line.rank, number, &what, first == 1, message);
+        self.deposit(line.rank, number, what, is_first_only, message);
         Ok(())
     }
 
     fn take_result(&self, payload: &[u8], open: &mut Open) -> Result<(), &'static str> {
-        let number = Take(payload).number().ok_or("a result without its step")?;
+        let number = Decoder::new(payload).take::<u64>().ok_or("a result without its step")?;
         let parts = std::mem::take(&mut open.parts);
-        let mut take = Take(&parts);
-        let all = (0..self.world).map(|_| take.bytes().map(<[u8]>::to_vec));
+        let mut decoder = Decoder::new(&parts);
+        let all = (0..self.world).map(|_| decoder.take::<&[u8]>().map(<[u8]>::to_vec));
         let all: Option<Vec<Vec<u8>>> = all.collect();
-        let all = all.filter(|_| take.0.is_empty()).ok_or("a result in pieces")?;
+        let all = all.filter(|_| decoder.is_finished()).ok_or("a result in pieces")?;
         let mut state = lock(&self.state);
         if state.awaited != Some(number) {
             return Err("a result that nobody waits for");
@@ -419,8 +420,9 @@ impl Core {
     }
 
     fn send_results(&self, number: u64, all: &[Vec<u8>]) {
-        let bytes = all.iter().fold(Put::default(), |put, message| put.bytes(message)).0;
-        let head = Put::default().number(number).0;
+        let mut encoder = Encoder::default();
+        all.iter().for_each(|message| encoder.push_bytes(message));
+        let (bytes, head) = (encoder.into_bytes(), encode_value(&number));
         for line in self.lines() {
             if let Err(error) = line.send_message(&bytes, Kind::Result, &head) {
                 self.lost(&line, format!("it does not take messages ({error})"));
@@ -557,8 +559,8 @@ impl Peers {
             self.core.deposit(0, number, what, first_only, message.to_vec());
             return Ok(number);
         }
-        let head = Put::default().number(number).bytes(what.as_bytes());
-        let head = head.number(u64::from(first_only)).0;
+        let head = MessageHead { number, step: what, is_first_only: first_only };
+        let head = encode_value(&head);
         for line in self.core.lines() {
             if let Err(error) = line.send_message(message, Kind::Message, &head) {
                 self.core.lost(&line, format!("it does not take messages ({error})"));
@@ -595,7 +597,7 @@ impl Peers {
 
     /// Whether a rank fails with these words; waits a moment for it to say so.
     pub(crate) fn is_told(&self, rank: u32, why: &str) -> bool {
-        let why = wire::cut(why);
+        let why = payload::cut_text(why);
         let told = |state: &State| {
             state.told.iter().any(|error: &ExchangeError| matches!(error, ExchangeError::Failed { rank: other, why: words } if *other == rank && words == why))
         };

@@ -13,11 +13,9 @@
 //!
 //! A reader takes no more memory than the largest frame before it has opened one.
 
-use hostir::backend::exchange::ExchangeError;
 use snow::StatelessTransportState;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Most bytes that the keys of a handshake seal at once.
 const MOST: usize = 65_535;
@@ -213,97 +211,6 @@ pub(super) fn invalid(what: &'static str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
 }
 
-/// Puts numbers and texts into a payload.
-#[derive(Default)]
-pub(super) struct Put(pub(super) Vec<u8>);
-
-impl Put {
-    pub(super) fn number(mut self, number: u64) -> Self {
-        self.0.extend(number.to_le_bytes());
-        self
-    }
-    pub(super) fn bytes(self, bytes: &[u8]) -> Self {
-        let mut put = self.number(bytes.len() as u64);
-        put.0.extend(bytes);
-        put
-    }
-}
-
-/// Takes them out again, in order; `None` for what is not there.
-pub(super) struct Take<'a>(pub(super) &'a [u8]);
-
-impl<'a> Take<'a> {
-    pub(super) fn number(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*number))
-    }
-    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-    pub(super) fn text(&mut self) -> Option<String> {
-        Some(String::from_utf8_lossy(self.bytes()?).into_owned())
-    }
-}
-
-/// Most bytes of a reason's text that others keep.
-const MOST_TEXT: usize = 8192;
-/// Most ranks that a reason names.
-const MOST_NAMED: usize = 4096;
-
-/// As much of a text as others keep of it.
-pub(super) fn cut(text: &str) -> &str {
-    let end = (0..=text.len().min(MOST_TEXT)).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
-/// A reason as the payload of a frame.
-pub(super) fn put_error(error: &ExchangeError) -> Vec<u8> {
-    let cut = |text: &str| cut(text).as_bytes().to_vec();
-    match error {
-        ExchangeError::Late { ranks, what, timeout } => {
-            let head = Put::default().number(0).number(timeout.as_millis() as u64);
-            let head = head.bytes(&cut(what)).number(ranks.len() as u64);
-            ranks.iter().fold(head, |put, rank| put.number(u64::from(*rank)))
-        }
-        ExchangeError::Lost { rank, how } => {
-            Put::default().number(1).number(u64::from(*rank)).bytes(&cut(how))
-        }
-        ExchangeError::Failed { rank, why } => {
-            Put::default().number(2).number(u64::from(*rank)).bytes(&cut(why))
-        }
-        ExchangeError::Broken { why } => Put::default().number(3).bytes(&cut(why)),
-        ExchangeError::Altered { rank, how } => {
-            Put::default().number(4).number(u64::from(*rank)).bytes(&cut(how))
-        }
-    }
-    .0
-}
-
-/// The reason in a payload.
-pub(super) fn take_error(payload: &[u8]) -> Option<ExchangeError> {
-    let mut take = Take(payload);
-    let rank = |take: &mut Take<'_>| u32::try_from(take.number()?).ok();
-    let text = |take: &mut Take<'_>| Some(cut(&take.text()?).to_owned());
-    Some(match take.number()? {
-        0 => {
-            let timeout = Duration::from_millis(take.number()?);
-            let what = text(&mut take)?;
-            let count = usize::try_from(take.number()?).ok()?.min(MOST_NAMED);
-            let ranks = (0..count).map(|_| rank(&mut take)).collect::<Option<_>>()?;
-            ExchangeError::Late { ranks, what, timeout }
-        }
-        1 => ExchangeError::Lost { rank: rank(&mut take)?, how: text(&mut take)? },
-        2 => ExchangeError::Failed { rank: rank(&mut take)?, why: text(&mut take)? },
-        3 => ExchangeError::Broken { why: text(&mut take)? },
-        4 => ExchangeError::Altered { rank: rank(&mut take)?, how: text(&mut take)? },
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -385,37 +292,5 @@ mod tests {
         // Another connection of the same token has other keys.
         let (_, (_, mut other)) = ends();
         assert_eq!(altered(&mut other, &frames[0]), "frame 0 is not as it was sent");
-    }
-
-    #[test]
-    fn reasons_come_back() {
-        let late = ExchangeError::Late {
-            ranks: vec![1, 3],
-            what: "join".to_owned(),
-            timeout: Duration::from_millis(70),
-        };
-        let text = || "x\ny".to_owned();
-        let others = [
-            ExchangeError::Lost { rank: 2, how: text() },
-            ExchangeError::Failed { rank: 7, why: text() },
-            ExchangeError::Broken { why: text() },
-            ExchangeError::Altered { rank: 5, how: text() },
-        ];
-        for error in others.into_iter().chain([late]) {
-            let payload = put_error(&error);
-            assert_eq!(take_error(&payload), Some(error));
-            for end in 0..payload.len() {
-                assert_eq!(take_error(&payload[..end]), None);
-            }
-        }
-        assert_eq!(take_error(&[9; 8]), None);
-        // Long texts are cut between two letters, by who sends them and by who gets them.
-        let why = format!("x{}", "ü".repeat(20_000));
-        let long = Put::default().number(3).bytes(why.as_bytes()).0;
-        let sent = put_error(&ExchangeError::Broken { why: why.clone() });
-        for payload in [long, sent] {
-            let Some(ExchangeError::Broken { why: kept }) = take_error(&payload) else { panic!() };
-            assert_eq!((kept.len(), kept.as_str()), (8191, cut(&why)));
-        }
     }
 }
