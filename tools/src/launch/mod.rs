@@ -5,7 +5,7 @@
 //! docs/launch.md says all of it to users.
 //!
 //! What is sent is in layers: `token` is what all know, `handshake` the first bytes of a connection, which make
-//! keys, `wire` frames under these keys, `peers` what they say. None of them but the last has a connection;
+//! keys, `wire` frames under these keys, `payload` their contents, `peers` what they say. None of them but the last has a connection;
 //! `stream` and `local` are those, `lobby` and `join` the two ends of making one.
 
 pub(crate) mod children;
