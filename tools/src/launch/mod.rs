@@ -10,7 +10,7 @@
 
 pub(crate) mod children;
 pub(crate) mod detect;
-mod guard;
+mod failure_watchdog;
 mod handshake;
 mod hosts;
 mod join;
@@ -107,7 +107,7 @@ pub(crate) fn start(
     let peers = join::join(&place, ear, host, timeout)
         .map_err(|diag| Apart { diag, is_first: place.rank == 0 })?;
     let status = if place.launcher == Launcher::Processes { crate::status::FOLLOWED } else { 3 };
-    guard::watch(&peers, status);
+    failure_watchdog::watch_failures(&peers, status);
     Ok(Some(Here { place, peers }))
 }
 

@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Watches until the connections are gone. `status` is what the process exits with.
-pub(super) fn watch(peers: &Arc<Peers>, status: i32) {
+pub(super) fn watch_failures(peers: &Arc<Peers>, status: i32) {
     let peers = Arc::downgrade(peers);
     std::thread::spawn(move || {
         while let Some(error) = next_failure(&peers) {
