@@ -28,7 +28,7 @@ use std::io::{Error, Result};
 
 const MAGIC: &[u8; 4] = b"HIRX";
 /// Changes with every change of what is sent. 1 had no keys: what came after its greeting was bare.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 /// Bytes that say which protocol it is.
 pub(super) const HEAD: usize = 6;
 /// Bytes of a joining process's greeting, as far as they are no part of the handshake.
@@ -130,9 +130,8 @@ impl Joining {
         mut self,
         answer: &[u8; ANSWER],
     ) -> std::result::Result<Session, Unproven> {
-        let unproven = |_| Unproven::Token;
-        self.noise.read_message(&answer[HEAD..], &mut []).map_err(unproven)?;
-        self.noise.into_stateless_transport_mode().map(Session::new).map_err(unproven)
+        self.noise.read_message(&answer[HEAD..], &mut []).map_err(|_| Unproven::Token)?;
+        self.noise.into_stateless_transport_mode().map(Session::new).map_err(|_| Unproven::Token)
     }
 }
 
@@ -169,15 +168,15 @@ fn prove(key: &Key, hello: &[u8; HELLO]) -> std::result::Result<Answer, snow::Er
     let mut answer = [0; ANSWER];
     answer[..HEAD].copy_from_slice(&head());
     noise.write_message(&[], &mut answer[HEAD..])?;
-    let word = |at: usize| {
-        clear
-            .get(at..)
-            .and_then(|rest| rest.first_chunk())
-            .map_or(0, |word| u32::from_le_bytes(*word))
-    };
-    let claim = Claim { rank: word(HEAD), world: word(HEAD + 4) };
+    let claim = Claim { rank: word_at(clear, HEAD), world: word_at(clear, HEAD + 4) };
     let session = Session::new(noise.into_stateless_transport_mode()?);
     Ok(Answer::Proof(Box::new((answer, claim, session))))
+}
+
+/// A number of a message; 0 behind its end.
+fn word_at(message: &[u8], at: usize) -> u32 {
+    let rest = message.get(at..).and_then(|rest| rest.first_chunk());
+    rest.map_or(0, |word| u32::from_le_bytes(*word))
 }
 
 /// Both ends of a connection.
@@ -276,7 +275,7 @@ mod tests {
     #[test]
     fn strangers_and_other_versions() {
         let (key, _) = keys();
-        for start in [&b""[..], b"HI", b"HIRX", b"HIRX\x02\x00", b"HIRX\x02\x00abc"] {
+        for start in [&b""[..], b"HI", b"HIRX", b"HIRX\x03\x00", b"HIRX\x03\x00abc"] {
             assert!(answer(&key, start).is_none(), "{start:?}");
         }
         for noise in [&b"G"[..], b"HIR ", b"HTTP/1.1 200", &[0xff; 64]] {
@@ -285,7 +284,7 @@ mod tests {
         // The first version's greeting; it waits for 22 bytes, of which the first six say the version.
         let old = [&b"HIRX\x01\x00"[..], &[9; 24]].concat();
         let Some(Answer::Version(1, bytes)) = answer(&key, &old) else { panic!("no version") };
-        assert_eq!((bytes.len(), version(bytes.first_chunk().unwrap())), (22, Some(2)));
+        assert_eq!((bytes.len(), version(bytes.first_chunk().unwrap())), (22, Some(3)));
         assert_eq!(version(b"HTTP/1"), None);
         let all = [Verdict::Welcome, Verdict::World, Verdict::Rank];
         assert!(all.iter().all(|verdict| Verdict::of(*verdict as u8) == Some(*verdict)));

@@ -1,32 +1,34 @@
 //! A rank's outputs as one message, and back.
 
-use super::wire::{Put, Take};
+use super::payload::{Decoder, Encoder, NUMBER_BYTES};
 use hostir::backend::control_plane::ControlPlaneError;
 use hostir::data::HostTensor;
-use hostir::lower::Prepared;
+use hostir::lower::{Port, Prepared};
+
+/// Most axes of a tensor in a message.
+const MOST_AXES: usize = 64;
 
 /// Most bytes of a rank's outputs as a message: those of whole tensors, and the numbers before them.
-pub(super) fn most(prepared: &Prepared) -> usize {
-    let one = |port: &hostir::lower::Port| {
-        let shape = port.shape();
-        let size = port.dtype.size();
-        let bytes = shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent));
-        bytes.saturating_add(8 * (shape.len() + 3))
-    };
-    prepared.outputs.iter().map(one).fold(0, usize::saturating_add)
+pub(super) fn most_bytes(prepared: &Prepared) -> usize {
+    prepared.outputs.iter().map(most_port_bytes).fold(0, usize::saturating_add)
 }
 
-/// For each output: 0, or 1 and its extents and bytes.
+fn most_port_bytes(port: &Port) -> usize {
+    let shape = port.shape();
+    let bytes = shape.iter().fold(port.dtype.size(), |bytes, extent| bytes.saturating_mul(*extent));
+    bytes.saturating_add(NUMBER_BYTES * (shape.len() + 3))
+}
+
+/// For each output: nothing, or the number of its axes, its extents and its bytes.
 pub(super) fn pack(outputs: &[Option<HostTensor>]) -> Vec<u8> {
-    let one = |put: Put, output: &Option<HostTensor>| match output {
-        None => put.number(0),
-        Some(tensor) => {
-            let put = put.number(1).number(tensor.shape().len() as u64);
-            let put = tensor.shape().iter().fold(put, |put, extent| put.number(*extent as u64));
-            put.bytes(tensor.bytes())
-        }
-    };
-    outputs.iter().fold(Put::default(), one).0
+    let mut encoder = Encoder::default();
+    for output in outputs {
+        encoder.push(&output.as_ref().map(|tensor| tensor.shape().len()));
+        let Some(tensor) = output else { continue };
+        tensor.shape().iter().for_each(|extent| encoder.push(extent));
+        encoder.push_bytes(tensor.bytes());
+    }
+    encoder.into_bytes()
 }
 
 /// The outputs of `rank`.
@@ -38,24 +40,26 @@ pub(super) fn unpack(
     rank: usize,
     message: &[u8],
 ) -> Result<Vec<Option<HostTensor>>, ControlPlaneError> {
-    let mut take = Take(message);
-    let outputs = prepared.outputs.iter().map(|port| output(&mut take, port));
+    let mut decoder = Decoder::new(message);
+    let outputs = prepared.outputs.iter().map(|port| take_output(&mut decoder, port));
     let outputs: Option<Vec<_>> = outputs.collect();
-    outputs.filter(|_| take.0.is_empty()).ok_or_else(|| ControlPlaneError::Broken {
+    outputs.filter(|_| decoder.is_finished()).ok_or_else(|| ControlPlaneError::Broken {
         why: format!("rank {rank} sent outputs that are none of this program"),
     })
 }
 
-fn output(take: &mut Take<'_>, port: &hostir::lower::Port) -> Option<Option<HostTensor>> {
-    if take.number()? == 0 {
-        return Some(None);
+fn take_output(decoder: &mut Decoder<'_>, port: &Port) -> Option<Option<HostTensor>> {
+    let Some(axes) = decoder.take::<Option<usize>>()? else { return Some(None) };
+    if axes > MOST_AXES {
+        return None;
     }
-    let axes = take.number()?.min(64);
-    let shape: Vec<usize> =
-        (0..axes).map(|_| usize::try_from(take.number()?).ok()).collect::<Option<_>>()?;
-    let bytes = take.bytes()?;
+    let shape: Vec<usize> = (0..axes).map(|_| decoder.take()).collect::<Option<_>>()?;
+    let bytes: &[u8] = decoder.take()?;
     let size = shape.iter().try_fold(port.dtype.size(), |size, extent| size.checked_mul(*extent));
-    (size == Some(bytes.len())).then(|| HostTensor::from_bytes(port.dtype, &shape, bytes))
+    if size != Some(bytes.len()) {
+        return None;
+    }
+    HostTensor::from_bytes(port.dtype, &shape, bytes).map(Some)
 }
 
 #[cfg(test)]
@@ -76,17 +80,18 @@ mod tests {
         (0..6).for_each(|index| tensor.set_f64(index, index as f64 - 2.5));
         let outputs = vec![Some(tensor), None];
         let message = pack(&outputs);
-        assert!(message.len() <= most(&prepared));
-        // 2 x 3 elements of 4 bytes and 4 of 2; each output has three numbers of 8 bytes and one an axis.
-        assert_eq!(most(&prepared), (24 + 5 * 8) + (8 + 4 * 8));
+        assert!(message.len() <= most_bytes(&prepared));
         let both = [outputs[0].clone(), Some(HostTensor::zeros(DType::Half, &[4]))];
-        assert_eq!(pack(&both).len(), most(&prepared));
+        assert!(pack(&both).len() <= most_bytes(&prepared));
         assert_eq!(unpack(&prepared, 1, &message), Ok(outputs));
         for end in 0..message.len() {
             assert!(unpack(&prepared, 1, &message[..end]).is_err(), "{end}");
         }
-        let mut huge = message;
-        huge[16..24].fill(0xff);
-        assert!(unpack(&prepared, 1, &huge).is_err());
+        // Neither the number of axes nor an extent nor the number of bytes may be another one.
+        for at in 0..5 {
+            let mut wrong = message.clone();
+            wrong[at] = 0x7e;
+            assert!(unpack(&prepared, 1, &wrong).is_err(), "{at}");
+        }
     }
 }

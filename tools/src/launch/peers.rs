@@ -11,8 +11,11 @@
 //! together; and a result of rank 0's, which comes only when it is waited for, by so many messages as there
 //! are ranks.
 
+use super::payload::{
+    self, Decoder, Encoder, MessageHead, decode_failure, encode_failure, encode_value,
+};
 use super::stream::Stream;
-use super::wire::{self, Fault, Kind, Opener, Put, Sealer, Take};
+use super::wire::{self, Fault, Kind, Opener, Sealer};
 use hostir::backend::control_plane::{ControlPlane, ControlPlaneError};
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -30,10 +33,10 @@ const MOST_NAME: usize = 256;
 /// Failures that are remembered of what a connection tells: a rank's own ones, or rank 0's of all.
 const MOST_TOLD: usize = 8;
 const MOST_PASSED_ON: usize = 1000;
-/// How long a connection that ends may take to deliver what was sent last.
+/// The time that a connection that ends may take to deliver the last messages.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How long things may take.
+/// The deadlines of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// A step, from the first process that came to it.
@@ -99,7 +102,7 @@ struct State {
     /// The first failure, from when the others are told of it; `failed` once they have been.
     cause: Option<ControlPlaneError>,
     failed: Option<ControlPlaneError>,
-    /// What other processes failed with, in the order it was heard.
+    /// Failures of other processes, in the order in which they were heard.
     told: Vec<ControlPlaneError>,
     /// Steps that ended and that this process has not looked at.
     results: BTreeMap<u64, Vec<Vec<u8>>>,
@@ -119,8 +122,10 @@ struct State {
 impl State {
     /// Bytes of a rank's messages whose steps have not ended.
     fn kept(&self, rank: u32) -> usize {
-        let message = |step: &Step| step.messages.get(rank as usize)?.as_ref().map(Vec::len);
-        self.steps.values().filter_map(message).sum()
+        self.steps
+            .values()
+            .filter_map(|step: &Step| step.messages.get(rank as usize)?.as_ref().map(Vec::len))
+            .sum()
     }
 }
 
@@ -134,7 +139,7 @@ struct Open {
     told: usize,
 }
 
-/// What all threads of a process share.
+/// The state that all threads of a process share.
 pub(super) struct Core {
     rank: u32,
     world: u32,
@@ -167,6 +172,9 @@ impl Core {
     }
 
     /// Adds a connection to a process that has joined.
+    ///
+    /// # Errors
+    /// A connection whose options cannot be set.
     pub(super) fn add(
         self: &Arc<Self>,
         rank: u32,
@@ -225,7 +233,7 @@ impl Core {
             return;
         }
         // First the others: this process may end as soon as it knows.
-        let payload = wire::put_error(&error);
+        let payload = encode_failure(&error);
         for line in self.lines() {
             let _ = line.send(Kind::Error, &payload);
         }
@@ -294,7 +302,7 @@ impl Core {
             Kind::Message if self.rank == 0 => self.take_message(line, &payload, open)?,
             Kind::Result if self.rank != 0 => self.take_result(&payload, open)?,
             Kind::Error => {
-                let error = wire::take_error(&payload).ok_or("a reason that is none")?;
+                let error = decode_failure(&payload).ok_or("a reason that is none")?;
                 self.fail_from(error, open);
             }
             Kind::Bye => {
@@ -313,7 +321,7 @@ impl Core {
     fn largest(&self) -> usize {
         match self.rank {
             0 => self.allowed.load(Ordering::Acquire).saturating_add(SMALL),
-            _ => (SMALL + 8).saturating_mul(self.world as usize),
+            _ => (SMALL + payload::NUMBER_BYTES).saturating_mul(self.world as usize),
         }
     }
 
@@ -323,34 +331,32 @@ impl Core {
         payload: &[u8],
         open: &mut Open,
     ) -> Result<(), &'static str> {
-        let mut take = Take(payload);
-        let head = (take.number(), take.text(), take.number());
-        let (Some(number), Some(what), Some(first)) = head else {
-            return Err("a message without its step");
-        };
+        let head = Decoder::new(payload).take::<MessageHead<'_>>();
+        let head = head.ok_or("a message without its step")?;
+        let MessageHead { number, step: what, is_first_only } = head;
         if number != open.next || what.len() > MOST_NAME {
             return Err("a message of a step that is not its next");
         }
         open.next += 1;
         let message = std::mem::take(&mut open.parts);
-        if first != 1 && message.len() > SMALL {
+        if !is_first_only && message.len() > SMALL {
             return Err("a message that is too long");
         }
         let kept = lock(&self.state).kept(line.rank);
         if kept.saturating_add(message.len()) > self.largest() {
             return Err("more messages than it may have on the way");
         }
-        self.deposit(line.rank, number, &what, first == 1, message);
+        self.deposit(line.rank, number, what, is_first_only, message);
         Ok(())
     }
 
     fn take_result(&self, payload: &[u8], open: &mut Open) -> Result<(), &'static str> {
-        let number = Take(payload).number().ok_or("a result without its step")?;
+        let number = Decoder::new(payload).take::<u64>().ok_or("a result without its step")?;
         let parts = std::mem::take(&mut open.parts);
-        let mut take = Take(&parts);
-        let all = (0..self.world).map(|_| take.bytes().map(<[u8]>::to_vec));
+        let mut decoder = Decoder::new(&parts);
+        let all = (0..self.world).map(|_| decoder.take::<&[u8]>().map(<[u8]>::to_vec));
         let all: Option<Vec<Vec<u8>>> = all.collect();
-        let all = all.filter(|_| take.0.is_empty()).ok_or("a result in pieces")?;
+        let all = all.filter(|_| decoder.is_finished()).ok_or("a result in pieces")?;
         let mut state = lock(&self.state);
         if state.awaited != Some(number) {
             return Err("a result that nobody waits for");
@@ -414,8 +420,9 @@ impl Core {
     }
 
     fn send_results(&self, number: u64, all: &[Vec<u8>]) {
-        let bytes = all.iter().fold(Put::default(), |put, message| put.bytes(message)).0;
-        let head = Put::default().number(number).0;
+        let mut encoder = Encoder::default();
+        all.iter().for_each(|message| encoder.push_bytes(message));
+        let (bytes, head) = (encoder.into_bytes(), encode_value(&number));
         for line in self.lines() {
             if let Err(error) = line.send_message(&bytes, Kind::Result, &head) {
                 self.lost(&line, format!("it does not take messages ({error})"));
@@ -530,8 +537,11 @@ impl Peers {
 
     /// So many bytes more are to be collected in this run, from each process.
     pub(crate) fn allow(&self, bytes: usize) {
-        let add = |allowed: usize| Some(allowed.saturating_add(bytes));
-        let _ = self.core.allowed.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        let _ = self.core.allowed.fetch_update(
+            Ordering::AcqRel,
+            Ordering::Acquire,
+            |allowed: usize| Some(allowed.saturating_add(bytes)),
+        );
     }
 
     /// Sends a message of a step; its number.
@@ -552,8 +562,8 @@ impl Peers {
             self.core.deposit(0, number, what, first_only, message.to_vec());
             return Ok(number);
         }
-        let head = Put::default().number(number).bytes(what.as_bytes());
-        let head = head.number(u64::from(first_only)).0;
+        let head = MessageHead { number, step: what, is_first_only: first_only };
+        let head = encode_value(&head);
         for line in self.core.lines() {
             if let Err(error) = line.send_message(message, Kind::Message, &head) {
                 self.core.lost(&line, format!("it does not take messages ({error})"));
@@ -590,10 +600,9 @@ impl Peers {
 
     /// Whether a rank fails with these words; waits a moment for it to say so.
     pub(crate) fn is_told(&self, rank: u32, why: &str) -> bool {
-        let why = wire::cut(why);
+        let why = payload::cut_text(why);
         let told = |state: &State| {
-            let same = |error: &ControlPlaneError| matches!(error, ControlPlaneError::Failed { rank: other, why: words } if *other == rank && words == why);
-            state.told.iter().any(same)
+            state.told.iter().any(|error: &ControlPlaneError| matches!(error, ControlPlaneError::Failed { rank: other, why: words } if *other == rank && words == why))
         };
         let state = lock(&self.core.state);
         let waited = self

@@ -4,13 +4,14 @@
 //! has, and no rank sends one before rank 0 has all of the last ones. A message that is longer than anything
 //! that a plan's instructions can make of it is refused before it is sent.
 
+use super::payload::{Decoder, Encoder, encode_value};
 use super::peers::Peers;
-use super::wire::{Put, Take};
 use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
 use hostir::backend::trace::{self, Arrow, Part, Slice, SliceKind, Trace};
 use hostir::ir::OpId;
 use hostir::lower::Prepared;
 use hostir::plan::{IterationId, Origin, Plan};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Bytes of a piece.
@@ -19,6 +20,9 @@ const PIECE: usize = super::peers::SMALL;
 const PER_INSTRUCTION: usize = 64 << 10;
 
 /// On rank 0 the timeline of all ranks; the others hand over their parts.
+///
+/// # Errors
+/// Another process's failure, and a part that is none of the rank's plan.
 pub(super) fn collect(
     peers: &Peers,
     prepared: &Prepared,
@@ -26,11 +30,10 @@ pub(super) fn collect(
 ) -> Result<Option<Trace>, ControlPlaneError> {
     let own = pack(&trace.part(peers.rank()));
     let pieces: Vec<&[u8]> = own.chunks(PIECE).collect();
-    let counts = peers.gather("timeline", &(pieces.len() as u64).to_le_bytes())?;
-    let counts = counts
-        .iter()
-        .zip(&prepared.plans)
-        .map(|(bytes, plan)| Take(bytes).number().filter(|count| *count <= most_pieces(plan)));
+    let counts = peers.gather("timeline", &encode_value(&(pieces.len() as u64)))?;
+    let counts = counts.iter().zip(&prepared.plans).map(|(bytes, plan)| {
+        Decoder::new(bytes).take::<u64>().filter(|count| *count <= most_pieces(plan))
+    });
     let Some(counts) = counts.collect::<Option<Vec<u64>>>() else {
         let why = "a rank's timeline is longer than its plan can make it".to_owned();
         return Err(ControlPlaneError::Broken { why });
@@ -45,81 +48,150 @@ pub(super) fn collect(
     if peers.rank() != 0 {
         return Ok(None);
     }
-    let part = |(plan, message): (&Plan, &Vec<u8>)| {
-        let broken = || ControlPlaneError::Broken {
-            why: format!("rank {} handed over a timeline that is none of its plan's", plan.rank),
-        };
-        unpack(plan, message).ok_or_else(broken)
-    };
-    let parts: Vec<Part> = prepared.plans.iter().zip(&all).map(part).collect::<Result<_, _>>()?;
+    let parts: Vec<Part> = prepared
+        .plans
+        .iter()
+        .zip(&all)
+        .map(|(plan, message): (&Plan, &Vec<u8>)| {
+            unpack(plan, message).ok_or_else(|| ControlPlaneError::Broken {
+                why: format!(
+                    "rank {} handed over a timeline that is none of its plan's",
+                    plan.rank
+                ),
+            })
+        })
+        .collect::<Result<_, _>>()?;
     Ok(Some(Trace { apart_ns: trace.apart_ns, ..Trace::join(trace.clock, parts) }))
+}
+
+/// Most bytes of a rank's timeline, as a message and in memory.
+fn most_bytes(plan: &Plan) -> usize {
+    plan.inst_count().saturating_mul(PER_INSTRUCTION).saturating_add(PIECE)
 }
 
 /// Most pieces of a rank's timeline.
 fn most_pieces(plan: &Plan) -> u64 {
-    let bytes = plan.inst_count().saturating_mul(PER_INSTRUCTION).saturating_add(PIECE);
-    bytes.div_ceil(PIECE) as u64
+    most_bytes(plan).div_ceil(PIECE) as u64
 }
 
-fn origin(put: Put, origin: &Origin) -> Put {
-    put.number(u64::from(origin.op.0)).number(u64::from(origin.iteration.0))
+/// A slice; its other origins stand behind it, as many as it says.
+#[derive(Serialize, Deserialize)]
+struct SliceRecord {
+    track: u32,
+    start_ns: u64,
+    end_ns: u64,
+    kind: usize,
+    bytes: u64,
+    flop: u64,
+    origin: OriginRecord,
+    more: usize,
+}
+
+/// The op and the iteration of an instruction.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct OriginRecord {
+    op: u32,
+    iteration: u32,
+}
+
+impl OriginRecord {
+    fn new(origin: &Origin) -> Self {
+        Self { op: origin.op.0, iteration: origin.iteration.0 }
+    }
 }
 
 /// Slices, then arrows; tracks are those of the plan.
 fn pack(part: &Part) -> Vec<u8> {
-    let slice = |put: Put, slice: &Slice| {
-        let put = put.number(u64::from(slice.track)).number(slice.start_ns).number(slice.end_ns);
-        let put = put.number(slice.kind as u64).number(slice.bytes).number(slice.flop);
-        let put = origin(put, &slice.origin).number(slice.more.len() as u64);
-        slice.more.iter().fold(put, origin)
-    };
-    let put = Put::default().number(part.slices.len() as u64);
-    let put = part.slices.iter().fold(put, slice).number(part.arrows.len() as u64);
-    let arrow = |put: Put, arrow: &Arrow| put.number(arrow.from as u64).number(arrow.to as u64);
-    part.arrows.iter().fold(put, arrow).0
+    let mut encoder = Encoder::default();
+    encoder.push(&part.slices.len());
+    for slice in &part.slices {
+        encoder.push(&SliceRecord {
+            track: slice.track,
+            start_ns: slice.start_ns,
+            end_ns: slice.end_ns,
+            kind: slice.kind as usize,
+            bytes: slice.bytes,
+            flop: slice.flop,
+            origin: OriginRecord::new(&slice.origin),
+            more: slice.more.len(),
+        });
+        slice.more.iter().for_each(|origin| encoder.push(&OriginRecord::new(origin)));
+    }
+    encoder.push(&part.arrows.len());
+    part.arrows.iter().for_each(|arrow| encoder.push(&[arrow.from, arrow.to]));
+    encoder.into_bytes()
+}
+
+/// Reads a timeline of a plan.
+struct PartReader<'a> {
+    decoder: Decoder<'a>,
+    plan: &'a Plan,
+    tracks: usize,
+    known: BTreeSet<OriginRecord>,
+    /// Bytes of memory that may still be taken.
+    budget: usize,
 }
 
 /// `None` for what is no timeline of the plan.
 fn unpack(plan: &Plan, message: &[u8]) -> Option<Part> {
-    let known = plan.iter().map(|inst| (inst.origin.op.0, inst.origin.iteration.0));
-    let known: BTreeSet<(u32, u32)> = known.collect();
     let tracks = trace::tracks(plan);
-    let mut take = Take(message);
-    let origin = |take: &mut Take<'_>| {
-        let place = (u32::try_from(take.number()?).ok()?, u32::try_from(take.number()?).ok()?);
-        known
-            .contains(&place)
-            .then_some(Origin { op: OpId(place.0), iteration: IterationId(place.1) })
+    let mut reader = PartReader {
+        decoder: Decoder::new(message),
+        plan,
+        tracks: tracks.len(),
+        known: plan.iter().map(|inst| OriginRecord::new(&inst.origin)).collect(),
+        budget: most_bytes(plan),
     };
-    let mut slices = Vec::new();
-    for _ in 0..take.number()? {
-        let track = u32::try_from(take.number()?).ok()?;
-        let (start_ns, end_ns) = (take.number()?, take.number()?);
-        let kind = *SliceKind::ALL.get(usize::try_from(take.number()?).ok()?)?;
-        let (bytes, flop) = (take.number()?, take.number()?);
-        let main = origin(&mut take)?;
-        let more = (0..take.number()?).map(|_| origin(&mut take)).collect::<Option<_>>()?;
-        if start_ns > end_ns || track as usize >= tracks.len() {
+    let slices = reader.decoder.take::<usize>()?;
+    let slices = (0..slices).map(|_| reader.take_slice()).collect::<Option<Vec<_>>>()?;
+    let arrows = reader.decoder.take::<usize>()?;
+    let arrows = (0..arrows).map(|_| reader.take_arrow(slices.len()));
+    let arrows = arrows.collect::<Option<Vec<_>>>()?;
+    reader.decoder.is_finished().then_some(Part { tracks, slices, arrows })
+}
+
+impl PartReader<'_> {
+    /// Takes a value that gets so much memory.
+    fn take_within<T: for<'d> Deserialize<'d>>(&mut self, memory: usize) -> Option<T> {
+        self.budget = self.budget.checked_sub(memory)?;
+        self.decoder.take()
+    }
+
+    fn take_slice(&mut self) -> Option<Slice> {
+        let record: SliceRecord = self.take_within(size_of::<Slice>())?;
+        let SliceRecord { track, start_ns, end_ns, bytes, flop, .. } = record;
+        let kind = *SliceKind::ALL.get(record.kind)?;
+        let origin = self.known_origin(record.origin)?;
+        let more = (0..record.more).map(|_| self.take_origin()).collect::<Option<_>>()?;
+        if start_ns > end_ns || track as usize >= self.tracks {
             return None;
         }
-        let rank = plan.rank;
-        slices.push(Slice { rank, track, start_ns, end_ns, origin: main, more, kind, bytes, flop });
+        let rank = self.plan.rank;
+        Some(Slice { rank, track, start_ns, end_ns, origin, more, kind, bytes, flop })
     }
-    let mut arrows = Vec::new();
-    for _ in 0..take.number()? {
-        let (from, to) = (take.number()?, take.number()?);
-        let place = |at: u64| usize::try_from(at).ok().filter(|at| *at < slices.len());
-        arrows.push(Arrow { from: place(from)?, to: place(to)? });
+
+    fn take_origin(&mut self) -> Option<Origin> {
+        let record = self.take_within(size_of::<Origin>())?;
+        self.known_origin(record)
     }
-    take.0.is_empty().then_some(Part { tracks, slices, arrows })
+
+    fn known_origin(&self, record: OriginRecord) -> Option<Origin> {
+        let OriginRecord { op, iteration } = record;
+        let origin = Origin { op: OpId(op), iteration: IterationId(iteration) };
+        self.known.contains(&record).then_some(origin)
+    }
+
+    fn take_arrow(&mut self, slices: usize) -> Option<Arrow> {
+        let [from, to] = self.take_within::<[usize; 2]>(size_of::<Arrow>())?;
+        (from < slices && to < slices).then_some(Arrow { from, to })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostir::backend::simulation::simulate_run;
+
     use hostir::lower::{Sizes, prepare};
-    use hostir::plan::cost::CostModel;
 
     const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{3}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{3}] (DeviceMesh{0 1})) :
   T1 = ALLOCATE(buffer=T1, mem_type=global, size=6, zero_init=false, resets_to_zero=false)
@@ -131,7 +203,11 @@ mod tests {
     #[test]
     fn parts_come_back_and_damaged_ones_do_not() {
         let prepared = prepare(&hostir::load(GATHER).0[0], &Sizes::default()).unwrap();
-        let trace = simulate_run(&prepared, &CostModel::default()).unwrap();
+        let trace = hostir::backend::simulation::simulate_run(
+            &prepared,
+            &hostir::plan::cost::CostModel::default(),
+        )
+        .unwrap();
         let mut part = trace.part(1);
         part.slices[0].more = [part.slices[0].origin].into();
         assert!(!part.arrows.is_empty());
@@ -143,7 +219,8 @@ mod tests {
         // No number of a message may lead anywhere else, or take memory that is not there.
         for at in (0..message.len()).step_by(8) {
             let mut wrong = message.clone();
-            wrong[at..at + 8].fill(0xff);
+            let end = message.len().min(at + 8);
+            wrong[at..end].fill(0xff);
             if let Some(part) = unpack(&prepared.plans[1], &wrong) {
                 assert!(part.slices.iter().all(|slice| slice.start_ns <= slice.end_ns));
             }

@@ -13,11 +13,9 @@
 //!
 //! A reader takes no more memory than the largest frame before it has opened one.
 
-use hostir::backend::control_plane::ControlPlaneError;
 use snow::StatelessTransportState;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Most bytes that the keys of a handshake seal at once.
 const MOST: usize = 65_535;
@@ -28,7 +26,7 @@ pub(super) const PART: usize = MOST - TAG - 1;
 /// Bytes before what is sealed.
 const CLEAR: usize = 12;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A sign of life.
@@ -89,6 +87,9 @@ pub(super) struct Sealer {
 
 impl Sealer {
     /// The next frame, as it is sent.
+    ///
+    /// # Errors
+    /// A payload that is longer than [`PART`].
     pub(super) fn seal(&mut self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>> {
         let text = [&[kind as u8], payload].concat();
         let mut frame = vec![0; CLEAR + text.len() + TAG];
@@ -102,6 +103,9 @@ impl Sealer {
     }
 
     /// Writes a frame.
+    ///
+    /// # Errors
+    /// A connection that does not take it.
     pub(super) fn write(&mut self, out: &mut impl Write, kind: Kind, payload: &[u8]) -> Result<()> {
         out.write_all(&self.seal(kind, payload)?)
     }
@@ -130,6 +134,9 @@ pub(super) struct Opener {
 
 impl Opener {
     /// Reads a frame; `None` where the connection ends between two.
+    ///
+    /// # Errors
+    /// A connection that broke, and a frame that is not the one that was sent.
     pub(super) fn read(
         &mut self,
         from: &mut impl Read,
@@ -177,6 +184,9 @@ impl Opener {
     }
 
     /// The frame that bytes begin with, of so long a payload; `None` if more of it has to come.
+    ///
+    /// # Errors
+    /// A frame that is not the one that was sent, or of another length.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],
@@ -199,97 +209,6 @@ pub(super) const fn frame_size(payload: usize) -> usize {
 
 pub(super) fn invalid(what: &'static str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
-}
-
-/// Puts numbers and texts into a payload.
-#[derive(Default)]
-pub(super) struct Put(pub(super) Vec<u8>);
-
-impl Put {
-    pub(super) fn number(mut self, number: u64) -> Self {
-        self.0.extend(number.to_le_bytes());
-        self
-    }
-    pub(super) fn bytes(self, bytes: &[u8]) -> Self {
-        let mut put = self.number(bytes.len() as u64);
-        put.0.extend(bytes);
-        put
-    }
-}
-
-/// Takes them out again, in order; `None` for what is not there.
-pub(super) struct Take<'a>(pub(super) &'a [u8]);
-
-impl<'a> Take<'a> {
-    pub(super) fn number(&mut self) -> Option<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*number))
-    }
-    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.number()?).ok()?;
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-    pub(super) fn text(&mut self) -> Option<String> {
-        Some(String::from_utf8_lossy(self.bytes()?).into_owned())
-    }
-}
-
-/// Most bytes of a reason's text that others keep.
-const MOST_TEXT: usize = 8192;
-/// Most ranks that a reason names.
-const MOST_NAMED: usize = 4096;
-
-/// As much of a text as others keep of it.
-pub(super) fn cut(text: &str) -> &str {
-    let end = (0..=text.len().min(MOST_TEXT)).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
-/// A reason as the payload of a frame.
-pub(super) fn put_error(error: &ControlPlaneError) -> Vec<u8> {
-    let cut = |text: &str| cut(text).as_bytes().to_vec();
-    match error {
-        ControlPlaneError::Late { ranks, what, timeout } => {
-            let head = Put::default().number(0).number(timeout.as_millis() as u64);
-            let head = head.bytes(&cut(what)).number(ranks.len() as u64);
-            ranks.iter().fold(head, |put, rank| put.number(u64::from(*rank)))
-        }
-        ControlPlaneError::Lost { rank, how } => {
-            Put::default().number(1).number(u64::from(*rank)).bytes(&cut(how))
-        }
-        ControlPlaneError::Failed { rank, why } => {
-            Put::default().number(2).number(u64::from(*rank)).bytes(&cut(why))
-        }
-        ControlPlaneError::Broken { why } => Put::default().number(3).bytes(&cut(why)),
-        ControlPlaneError::Altered { rank, how } => {
-            Put::default().number(4).number(u64::from(*rank)).bytes(&cut(how))
-        }
-    }
-    .0
-}
-
-/// The reason in a payload.
-pub(super) fn take_error(payload: &[u8]) -> Option<ControlPlaneError> {
-    let mut take = Take(payload);
-    let rank = |take: &mut Take<'_>| u32::try_from(take.number()?).ok();
-    let text = |take: &mut Take<'_>| Some(cut(&take.text()?).to_owned());
-    Some(match take.number()? {
-        0 => {
-            let timeout = Duration::from_millis(take.number()?);
-            let what = text(&mut take)?;
-            let count = usize::try_from(take.number()?).ok()?.min(MOST_NAMED);
-            let ranks = (0..count).map(|_| rank(&mut take)).collect::<Option<_>>()?;
-            ControlPlaneError::Late { ranks, what, timeout }
-        }
-        1 => ControlPlaneError::Lost { rank: rank(&mut take)?, how: text(&mut take)? },
-        2 => ControlPlaneError::Failed { rank: rank(&mut take)?, why: text(&mut take)? },
-        3 => ControlPlaneError::Broken { why: text(&mut take)? },
-        4 => ControlPlaneError::Altered { rank: rank(&mut take)?, how: text(&mut take)? },
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -373,39 +292,5 @@ mod tests {
         // Another connection of the same token has other keys.
         let (_, (_, mut other)) = ends();
         assert_eq!(altered(&mut other, &frames[0]), "frame 0 is not as it was sent");
-    }
-
-    #[test]
-    fn reasons_come_back() {
-        let late = ControlPlaneError::Late {
-            ranks: vec![1, 3],
-            what: "join".to_owned(),
-            timeout: Duration::from_millis(70),
-        };
-        let text = || "x\ny".to_owned();
-        let others = [
-            ControlPlaneError::Lost { rank: 2, how: text() },
-            ControlPlaneError::Failed { rank: 7, why: text() },
-            ControlPlaneError::Broken { why: text() },
-            ControlPlaneError::Altered { rank: 5, how: text() },
-        ];
-        for error in others.into_iter().chain([late]) {
-            let payload = put_error(&error);
-            assert_eq!(take_error(&payload), Some(error));
-            for end in 0..payload.len() {
-                assert_eq!(take_error(&payload[..end]), None);
-            }
-        }
-        assert_eq!(take_error(&[9; 8]), None);
-        // Long texts are cut between two letters, by who sends them and by who gets them.
-        let why = format!("x{}", "ü".repeat(20_000));
-        let long = Put::default().number(3).bytes(why.as_bytes()).0;
-        let sent = put_error(&ControlPlaneError::Broken { why: why.clone() });
-        for payload in [long, sent] {
-            let Some(ControlPlaneError::Broken { why: kept }) = take_error(&payload) else {
-                panic!()
-            };
-            assert_eq!((kept.len(), kept.as_str()), (8191, cut(&why)));
-        }
     }
 }

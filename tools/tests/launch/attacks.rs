@@ -166,7 +166,7 @@ fn held_connections_keep_nobody_out() {
 
 /// What anybody can say who does not know the token: the first message of the handshake, as rank 1 of 4.
 fn greeting() -> Vec<u8> {
-    let clear = [&b"HIRX\x02\x00"[..], &1u32.to_le_bytes(), &4u32.to_le_bytes()].concat();
+    let clear = [&b"HIRX\x03\x00"[..], &1u32.to_le_bytes(), &4u32.to_le_bytes()].concat();
     let prologue = [&b"hir-run rendezvous"[..], &clear].concat();
     let builder = snow::Builder::new("Noise_NNpsk2_25519_ChaChaPoly_SHA256".parse().unwrap());
     let builder = builder.psk(2, &[0; 32]).unwrap().prologue(&prologue).unwrap();
@@ -312,7 +312,7 @@ fn a_false_rank_0_learns_nothing() {
     // What an earlier version said to a process with a wrong token, of another world, and what says nothing.
     let answers: [Vec<u8>; 4] = [
         [&b"HIRX\x01\x00"[..], &[7; 49]].concat(),
-        [&b"HIRX\x02\x00"[..], &[7; 48], &[1; 64]].concat(),
+        [&b"HIRX\x03\x00"[..], &[7; 48], &[1; 64]].concat(),
         b"HTTP/1.1 400 Bad Request\r\n\r\n".repeat(3),
         Vec::new(),
     ];
@@ -321,7 +321,7 @@ fn a_false_rank_0_learns_nothing() {
         stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
         let mut greeting = [0; 62];
         stream.read_exact(&mut greeting).unwrap();
-        assert_eq!(&greeting[..6], b"HIRX\x02\x00");
+        assert_eq!(&greeting[..6], b"HIRX\x03\x00");
         stream.write_all(answer).unwrap();
         let mut more = Vec::new();
         let _ = stream.shutdown(std::net::Shutdown::Write);
@@ -353,7 +353,7 @@ fn another_version_of_the_protocol() {
     });
     let (status, _, err) = run(&mut site.rank_of(1, 2, &["--timeout-ms", "1500"]));
     assert_eq!(status, Some(3), "{err}");
-    let words = "speaks version 1 of the protocol, this hir-run version 2";
+    let words = "speaks version 1 of the protocol, this hir-run version 3";
     assert!(err.contains("error[H0646]") && err.contains(words), "{err}");
     let mut last = connect(site.port);
     last.write_all(&[9; 22]).unwrap();
@@ -365,10 +365,10 @@ fn another_version_of_the_protocol() {
     joining.write_all(b"HIRX\x01\x00................\x01\x00\x00\x00\x02\x00\x00\x00").unwrap();
     let mut greeting = [0; 22];
     joining.read_exact(&mut greeting).unwrap();
-    assert_eq!(&greeting[..6], b"HIRX\x02\x00");
+    assert_eq!(&greeting[..6], b"HIRX\x03\x00");
     let (status, _, err) = end(first);
     assert_eq!(status, Some(5), "{err}");
-    assert!(err.contains("spoke version 1 of the protocol, not 2"), "{err}");
+    assert!(err.contains("spoke version 1 of the protocol, not 3"), "{err}");
 }
 
 // ---- tokens ----

@@ -89,7 +89,7 @@ fn what_comes_behind_a_refusal_is_not_read() {
         lobby.serve(guest);
         let mut said = Vec::new();
         far.read_to_end(&mut said).unwrap();
-        assert_eq!((said.len(), &said[..6]), (22, &b"HIRX\x02\x00"[..]));
+        assert_eq!((said.len(), &said[..6]), (22, &b"HIRX\x03\x00"[..]));
         let guest = &mut lobby.guests[0];
         assert_eq!((guest.wanted(), guest.is_overdue()), (0, false));
         assert!(matches!(guest.advance(key, &mut lobby.refused), Next::Stays));
@@ -98,7 +98,7 @@ fn what_comes_behind_a_refusal_is_not_read() {
         go_on(lobby);
         assert!(lobby.guests.is_empty());
         let [note] = &lobby.refused.sentences()[..] else { panic!("one note") };
-        let words = "a connection, which anybody may make, spoke version 1 of the protocol, not 2";
+        let words = "a connection, which anybody may make, spoke version 1 of the protocol, not 3";
         assert!(note.starts_with(words), "{note}");
     });
 }
@@ -131,13 +131,13 @@ fn hearsay_is_counted() {
             drop(far);
             go_on(lobby);
         }
-        for version in 3..60 {
+        for version in 4..61 {
             let (guest, _far) = guest(&[b'H', b'I', b'R', b'X', version, 0]);
             lobby.serve(guest);
         }
         let notes = lobby.refused.sentences();
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].starts_with("57 connections") && notes[0].contains("at first version 3"));
+        assert!(notes[0].starts_with("57 connections") && notes[0].contains("at first version 4"));
         let words = "5 connections, which anybody may make, said to be ranks 0 and 1 and did not";
         assert!(notes[1].starts_with(words), "{notes:?}");
     });

@@ -116,7 +116,7 @@ fn refusal(rank: u32, allowed: usize, send: impl FnOnce(&mut dyn FnMut(Kind, &[u
 }
 
 fn message(number: u64, what: &str, first_only: bool) -> Vec<u8> {
-    Put::default().number(number).bytes(what.as_bytes()).number(first_only.into()).0
+    encode_value(&MessageHead { number, step: what, is_first_only: first_only })
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn frames_of_a_rogue_rank_0_are_refused() {
     });
     assert_eq!(endless, "it sent a message that is too long");
     let unasked = refusal(1, 0, |send| {
-        send(Kind::Part, &[0; 16]);
-        send(Kind::Result, &Put::default().number(0).0);
+        send(Kind::Part, &[0; 2]);
+        send(Kind::Result, &encode_value(&0u64));
     });
     assert_eq!(unasked, "it sent a result that nobody waits for");
     let greeting = refusal(1, 0, |send| send(Kind::Hello, &[]));

@@ -1,0 +1,73 @@
+//! The end of a process that does not notice that its run has failed.
+//!
+//! A call of a library may wait for a process that is gone, and cannot be told to stop; other work on this
+//! host (inputs, a comparison) does not look either. Whoever is still alive some time after the run failed
+//! is ended here.
+
+use super::peers::Peers;
+use crate::errors;
+use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
+use std::io::Write as _;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// The time that a process may take to notice that its run has failed: longer than what watches runs on GPUs and
+/// can tell more of them.
+const GRACE: Duration = Duration::from_secs(4);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Watches until the connections are gone. `status` is what the process exits with.
+pub(super) fn watch_failures(peers: &Arc<Peers>, status: i32) {
+    let peers = Arc::downgrade(peers);
+    std::thread::spawn(move || {
+        while let Some(error) = next_failure(&peers) {
+            let since = Instant::now();
+            while since.elapsed() < GRACE && peers.strong_count() > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            if let Some(peers) = peers.upgrade() {
+                let rank = peers.rank();
+                let message = hostir::diag::visible::line(&error.diag().message).into_owned();
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "hir-run: rank {rank} does not stop and is ended: {message}"
+                );
+                crate::staged::end_process(own_status(&error, rank).unwrap_or(status));
+            }
+        }
+    });
+}
+
+/// The exit status of a process that failed itself.
+fn own_status(error: &ControlPlaneError, own: u32) -> Option<i32> {
+    let ControlPlaneError::Failed { rank, why } = error else { return None };
+    let code = why.lines().next().filter(|_| *rank == own)?;
+    Some(errors::status(code) as i32)
+}
+
+/// Waits for a failure; `None` when the run is over.
+fn next_failure(peers: &Weak<Peers>) -> Option<ControlPlaneError> {
+    loop {
+        if let Some(error) = peers.upgrade()?.failed() {
+            return Some(error);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A deadline that passed here is what the process exits with; what happened elsewhere is not.
+    #[test]
+    fn statuses() {
+        let error = |rank| ControlPlaneError::Failed {
+            rank,
+            why: "H0511\n\nthe run did not end".to_owned(),
+        };
+        assert_eq!(own_status(&error(2), 2), Some(5));
+        assert_eq!(own_status(&error(1), 2), None);
+        assert_eq!(own_status(&ControlPlaneError::Lost { rank: 2, how: String::new() }, 2), None);
+    }
+}
