@@ -12,7 +12,6 @@ pub mod ops;
 pub mod plan;
 pub mod print;
 pub mod resolve;
-pub mod session;
 pub mod verify;
 
 use diag::{Diag, Diags, Label};

@@ -1,9 +1,8 @@
 //! Backends run plans. They see nothing of the program but plans and names for messages.
 
-mod class;
+pub mod class;
 pub mod clocks;
 pub mod cpu;
-pub mod cuda;
 pub mod exchange;
 pub mod null;
 pub mod trace;

@@ -65,7 +65,10 @@ impl Null {
 }
 
 /// Refuses another number of processes than the program has ranks.
-pub(super) fn world(prepared: &Prepared, exchange: Option<&dyn Exchange>) -> Result<(), Vec<Diag>> {
+///
+/// # Errors
+/// Fails with a diagnostic that names both numbers.
+pub fn world(prepared: &Prepared, exchange: Option<&dyn Exchange>) -> Result<(), Vec<Diag>> {
     let Some(exchange) = exchange else { return Ok(()) };
     let (world, ranks) = (exchange.world(), prepared.plans.len());
     if world as usize == ranks {

@@ -2,7 +2,7 @@
 
 use crate::programs::{self, Finished, Invocation};
 use crate::shell::{self, Command, Join, Pipeline, Redirect};
-use hostir::backend::cuda::Pool;
+use hostir_cuda::Pool;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -11,9 +11,10 @@ mod needs;
 mod nvrtc;
 
 use hostir::backend::cpu;
-use hostir::backend::cuda::codegen::{self, Fused, Job, fuse};
 use hostir::data::HostTensor;
 use hostir::plan::{InstKind, Plan, Prepared, Sizes, View};
+use hostir_gpu::codegen::{self, Job};
+use hostir_gpu::fuse::{Fused, fuse};
 use hostir_test::directives;
 use hostir_test::exec::Context;
 use hostir_test::programs::{self, Invocation};

@@ -1,12 +1,12 @@
 //! What a tool reads from and writes to, and how it ends.
 
 use crate::closed::{self, Closed};
+use crate::cuda::Pool;
 use crate::os_text::{self, Lossy};
 use crate::render::Look;
 use crate::run::errors;
 use crate::source::Source;
 use crate::terminal::{Coloring, knows_colors};
-use hostir::backend::cuda::Pool;
 use hostir::diag::visible;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd as _;

@@ -4,6 +4,7 @@
 //! through [`Io`], so that a test runs a tool in its own process and sees what a user would see.
 
 mod closed;
+pub mod cuda;
 pub mod data;
 pub mod io;
 mod launch;

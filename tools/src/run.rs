@@ -31,6 +31,7 @@ mod trace;
 mod traced;
 mod typed;
 
+use crate::cuda;
 use crate::io::{Io, Status};
 use crate::launch::Here;
 use crate::render;
@@ -40,11 +41,12 @@ use cli::{Gpu, Options};
 use engine::Engine;
 use exec::Prepared;
 use failure::Failure;
+use hostir::backend::RunResult;
 use hostir::backend::null::Null;
 use hostir::backend::trace::Trace;
-use hostir::backend::{RunResult, cuda};
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
+use hostir_gpu::listing::ListingOptions;
 use load::Loaded;
 use outputs::Results;
 use std::ffi::OsString;
@@ -96,8 +98,7 @@ fn execute(options: &Options, here: Option<&Here>, io: &mut Io<'_>) -> Result<St
     }
     if let Some(shared) = options.print_calls {
         let Gpu { routes, tf32, graph, .. } = options.gpu;
-        let cuda = cuda::Options { routes, tf32, graph, ..cuda::Options::default() };
-        let listed = exec::list_calls(&prepared, &cuda, shared);
+        let listed = exec::list_calls(&prepared, ListingOptions { tf32, routes, graph, shared });
         return listed.map_err(|diags| loaded.fail(diags));
     }
     outputs::check_types(&prepared, options, &bound, io)?;

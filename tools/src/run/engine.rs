@@ -3,9 +3,9 @@
 use super::cli::{Backend, Options};
 use super::errors;
 use super::store::KernelCache;
+use crate::cuda::{self, Cuda, NcclFile, Routes};
 use crate::io::Io;
 use crate::launch::Here;
-use hostir::backend::cuda::{self, Cuda, NcclFile, Routes};
 use hostir::backend::exchange::Exchange;
 use hostir::backend::null::Null;
 use hostir::diag::{Diag, codes};

@@ -1,11 +1,13 @@
 //! What hir-run asks of plans and backends, in one place.
 
+use crate::cuda;
 use hostir::backend::trace::Trace;
-use hostir::backend::{Backend as _, RunResult, cpu, cuda, null};
+use hostir::backend::{Backend as _, RunResult, cpu, null};
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::{Program, TensorId};
 use hostir::plan::{self, Sizes};
+use hostir_gpu::listing::ListingOptions;
 use std::fmt::Write as _;
 
 pub(super) use hostir::backend::cpu::Steps;
@@ -37,10 +39,9 @@ pub(super) fn plan_text(prepared: &Prepared) -> String {
 /// Lists what all ranks would do on GPUs: on one that they share, or on one each.
 pub(super) fn list_calls(
     prepared: &Prepared,
-    options: &cuda::Options,
-    shared: bool,
+    options: ListingOptions,
 ) -> Result<String, Vec<Diag>> {
-    cuda::list_calls(prepared, options, shared)
+    hostir_gpu::listing::list_calls(prepared, options)
 }
 
 /// Instructions of all ranks.

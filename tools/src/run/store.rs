@@ -15,7 +15,7 @@
 //! Anything else is compiled anew, with a warning, and replaced.
 
 use super::errors;
-use hostir::backend::cuda::ImageStore;
+use crate::cuda::ImageStore;
 use hostir::diag::Diag;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

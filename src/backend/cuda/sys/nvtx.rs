@@ -6,7 +6,7 @@
 //! The tables are the only variables of the library that belong to the process: the profiler's calls
 //! come without a context.
 
-use super::Error;
+use crate::sys::Error;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr;
