@@ -1,17 +1,21 @@
 //! The CUDA backend: each rank on a GPU of its own, one thread a rank, all libraries opened at run time.
 //!
-//! [`Cuda::load`] is the prepare phase. It turns each rank's plan into a list of calls (`schedule`),
-//! decides where every buffer lies (`memory`), compiles the kernels ([`codegen`], [`nvrtc`]), loads all
-//! modules, asks cuBLASLt for products (`gemm`) and times its proposals, joins the communicators
-//! (`comm`) and lets NCCL make all connections (`rank::rehearse`). Each of these steps ends on all ranks
-//! before the next begins, so a rank that fails leaves nobody waiting. After it a run (`rank`) only
-//! indexes and calls the driver. What copies, launches or frees at an address stays inside:
+//! [`Session`] runs a program inside another process, on that process's tensors and streams. [`Cuda`] is the backend
+//! that `hir-run` uses.
+//!
+//! [`Cuda::load`] is the prepare phase. `hostir_gpu` turns each rank's plan into a list of commands and places every
+//! buffer; the prepare phase compiles the kernels ([`nvrtc`]), loads all modules, asks cuBLASLt for GEMM algorithms
+//! and times them (`runtime::autotune`), joins the communicators and lets NCCL make all connections
+//! (`runtime::nccl`). Each of these steps ends on all ranks before the next begins, so a rank that fails leaves none
+//! waiting. After it a run (`runtime::rank`) only indexes and calls the driver. Whatever copies, launches or frees at
+//! an address stays inside the crate:
 //!
 //! ```compile_fail,E0603
 //! use hostir_cuda::sys::driver::Stream;
 //! ```
 //!
-//! Ranks are threads of one process, or, with an [`Exchange`], processes (`joint`).
+//! Ranks are threads of one process or, with an [`Exchange`](hostir::backend::exchange::Exchange), processes
+//! (`runtime::process_group`).
 
 mod backend;
 mod failure;

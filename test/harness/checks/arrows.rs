@@ -17,7 +17,6 @@ const LIBRARY: &[(&str, &[&str])] = &[
     ("verify", &["ir", "ops", "diag", "analysis", "print"]),
     ("plan", &["ir", "ops", "diag", "analysis", "data", "print"]),
     ("backend", &["plan", "data", "diag", "ir"]),
-    ("session", &["backend", "verify", "plan", "analysis", "data", "diag", "ir"]),
 ];
 
 /// Only these modules of the library may see the crate of the syntax tree: `resolve` for the tree,
