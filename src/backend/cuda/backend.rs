@@ -1,8 +1,8 @@
 //! The backend of the library's trait.
 
-use crate::options::Options;
 use crate::runtime::io_binding::bound_program::{self, Bound};
 use crate::runtime::loaded_program::{self, Loaded};
+use crate::runtime::options::Options;
 use hostir::backend::trace::Trace;
 use hostir::backend::{Backend, RunResult};
 use hostir::data::HostTensor;

@@ -18,18 +18,16 @@
 //! (`runtime::process_group`).
 
 mod backend;
-mod failure;
-mod options;
 mod profile;
 mod runtime;
 pub mod session;
 mod sys;
 
 pub use crate::backend::Cuda;
-pub use crate::options::{ImageStore, NcclFile, Options};
 pub use crate::runtime::io_binding::bound_program::Bound;
 pub use crate::runtime::io_binding::{DeviceTensor, Side};
 pub use crate::runtime::loaded_program::Loaded;
+pub use crate::runtime::options::{ImageStore, NcclFile, Options};
 pub use crate::runtime::resource_cache::Pool;
 pub use crate::runtime::watchdog::{Place, Watch};
 pub use crate::session::Session;

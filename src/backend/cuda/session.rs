@@ -37,8 +37,8 @@ mod error;
 mod names;
 mod ports;
 
-pub use crate::options::{ImageStore, NcclFile, Options};
 pub use crate::runtime::io_binding::DeviceTensor;
+pub use crate::runtime::options::{ImageStore, NcclFile, Options};
 pub use crate::sys::context::CallerStream;
 pub use build::Builder;
 pub use error::Error;

@@ -25,3 +25,4 @@ pub mod rank_memory;
 pub mod schedule;
 pub mod team;
 pub mod transport;
+pub mod unsupported;

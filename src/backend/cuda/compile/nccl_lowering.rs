@@ -8,6 +8,7 @@ pub mod gathered_reduction;
 
 use crate::element_range::Part;
 use crate::nccl_types::{NcclReduction, NcclType};
+use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 use hostir::plan::{Collective, CollectiveKind, RedOp, Scalar, View};
 
@@ -98,7 +99,7 @@ pub fn calls(
     collective: &Collective,
     place: usize,
     sides: &[(bool, bool)],
-) -> Result<Vec<Call>, String> {
+) -> Result<Vec<Call>, Unsupported> {
     let (input, output) = (collective.input.as_ref(), collective.output.as_ref());
     if sides.len() == 1 {
         let copy = |(send, recv)| Call::Copy { send: Part::whole(send), recv: Part::whole(recv) };
@@ -120,9 +121,9 @@ pub fn calls(
 }
 
 /// Collectives in which everybody sends and receives.
-fn together(collective: &Collective) -> Result<Vec<Call>, String> {
+fn together(collective: &Collective) -> Result<Vec<Call>, Unsupported> {
     let (Some(input), Some(output)) = (&collective.input, &collective.output) else {
-        return Err("a member that does not send or receive".to_owned());
+        return Err(Unsupported::Membership("a member that does not send or receive"));
     };
     let (send, recv) = (Part::whole(input), Part::whole(output));
     Ok(vec![match collective.kind {
@@ -140,18 +141,20 @@ fn reduce(
     collective: &Collective,
     place: usize,
     sides: &[(bool, bool)],
-) -> Result<Vec<Call>, String> {
+) -> Result<Vec<Call>, Unsupported> {
     let root = root(collective);
     if sides.iter().enumerate().any(|(member, side)| !side.0 && member != root) {
-        return Err("a Reduce with a member that neither sends nor is the root".to_owned());
+        return Err(Unsupported::Membership(
+            "a Reduce with a member that neither sends nor is the root",
+        ));
     }
     if !sides[root].0 && collective.red_op == RedOp::Avg {
-        return Err("a Reduce with `red_op=avg` whose root does not send".to_owned());
+        return Err(Unsupported::Membership("a Reduce with `red_op=avg` whose root does not send"));
     }
     let recv = collective.output.as_ref().filter(|_| place == root);
     // A root that does not send gives what `neutral` put where the result goes.
     let Some(send) = collective.input.as_ref().or(recv) else {
-        return Err("a member that does not send or receive".to_owned());
+        return Err(Unsupported::Membership("a member that does not send or receive"));
     };
     Ok(vec![Call::Reduce {
         send: Part::whole(send),
@@ -192,7 +195,7 @@ fn broadcast(
     collective: &Collective,
     place: usize,
     sides: &[(bool, bool)],
-) -> Result<Vec<Call>, String> {
+) -> Result<Vec<Call>, Unsupported> {
     let root = root(collective);
     let send = collective.input.as_ref().map(Part::whole);
     let recv = collective.output.as_ref().map(Part::whole);
@@ -253,7 +256,7 @@ fn all_to_all(collective: &Collective, members: usize) -> Vec<Call> {
 }
 
 /// The operation of a reduction; truth values are bytes of 0 and 1.
-fn reduction(collective: &Collective) -> Result<NcclReduction, String> {
+fn reduction(collective: &Collective) -> Result<NcclReduction, Unsupported> {
     let view = collective.input.as_ref().or(collective.output.as_ref());
     let truths = view.is_some_and(|view| view.dtype == DType::Bool);
     Ok(match collective.red_op {
@@ -264,12 +267,12 @@ fn reduction(collective: &Collective) -> Result<NcclReduction, String> {
         RedOp::Min => NcclReduction::Min,
         RedOp::Max => NcclReduction::Max,
         RedOp::Avg if !truths => NcclReduction::Avg,
-        op => return Err(format!("the reduce operation `{}`, which NCCL lacks", op.word())),
+        op => return Err(Unsupported::NcclReduction(op)),
     })
 }
 
 /// NCCL's name of a type.
-pub fn data_type(dtype: DType) -> Result<NcclType, String> {
+pub fn data_type(dtype: DType) -> Result<NcclType, Unsupported> {
     Ok(match dtype {
         DType::Double => NcclType::Float64,
         DType::Float => NcclType::Float32,
@@ -279,7 +282,7 @@ pub fn data_type(dtype: DType) -> Result<NcclType, String> {
         DType::Int32 => NcclType::Int32,
         // Bytes that are only moved: `gathered` reduces 8-bit floats.
         DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0 | DType::Bool => NcclType::Uint8,
-        dtype => return Err(format!("a communication of `{}`", dtype.name())),
+        dtype => return Err(Unsupported::Communication(dtype)),
     })
 }
 
@@ -340,9 +343,12 @@ mod tests {
         let root = reduce(RedOp::Avg, DType::Float, false, true);
         let sides = [(true, false), (false, true), (true, false)];
         let refused = calls(&root, 1, &sides).unwrap_err();
-        assert_eq!(refused, "a Reduce with `red_op=avg` whose root does not send");
+        assert_eq!(refused.to_string(), "a Reduce with `red_op=avg` whose root does not send");
         let idle = [(true, false), (false, true), (false, false)];
         let refused = calls(&reduce(RedOp::Sum, DType::Float, false, true), 1, &idle).unwrap_err();
-        assert_eq!(refused, "a Reduce with a member that neither sends nor is the root");
+        assert_eq!(
+            refused.to_string(),
+            "a Reduce with a member that neither sends nor is the root"
+        );
     }
 }

@@ -25,6 +25,7 @@ use crate::element_range::Part;
 use crate::element_range::range;
 use crate::memory_layout::ALIGNMENT;
 use crate::transport::{Route, Routes};
+use crate::unsupported::Unsupported;
 use hostir::plan::{
     BufferId, Collective, CollectiveKind, CommSlot, InstKind, Plan, Prepared, RedOp, View,
 };
@@ -139,7 +140,7 @@ pub struct Messages {
     /// How many flags each rank has.
     flags: BTreeMap<u32, usize>,
     /// Why an instruction of a rank cannot be carried out.
-    refused: BTreeMap<(u32, usize), String>,
+    refused: BTreeMap<(u32, usize), Unsupported>,
 }
 
 /// The messages of all ranks' plans.
@@ -163,7 +164,7 @@ type Lane<'p> = (Option<(&'p [u32], &'p str)>, u32, u32);
 
 impl Messages {
     /// What a rank does for an instruction.
-    pub fn rounds(&self, rank: u32, inst: usize) -> Result<&[Round], String> {
+    pub fn rounds(&self, rank: u32, inst: usize) -> Result<&[Round], Unsupported> {
         match self.refused.get(&(rank, inst)) {
             Some(why) => Err(why.clone()),
             None => Ok(self.rounds.get(&(rank, inst)).map_or(&[], Vec::as_slice)),
@@ -233,8 +234,8 @@ impl Messages {
         self.list.len() - 1
     }
 
-    fn refuse(&mut self, rank: u32, inst: usize, why: &str) {
-        self.refused.insert((rank, inst), why.to_owned());
+    fn refuse(&mut self, rank: u32, inst: usize, why: &Unsupported) {
+        self.refused.insert((rank, inst), why.clone());
     }
 
     // ---- sends and receives ----
@@ -336,7 +337,7 @@ impl Messages {
         &mut self,
         members: &[Member<'_>],
         rounds: &mut [Vec<Round>],
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsupported> {
         let Some(first) = members.first() else { return Ok(()) };
         let kind = first.collective.kind;
         if !kind.reduces() {
@@ -395,7 +396,7 @@ impl Messages {
         members: &[Member<'_>],
         rounds: &mut [Vec<Round>],
         share: Share,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsupported> {
         let count = members.len();
         let mut new = vec![Round { collective: true, ..Round::default() }; count];
         for to in 0..count {
@@ -425,7 +426,7 @@ impl Messages {
                 inputs.push((from, target));
             }
             if inputs.is_empty() {
-                return Err("a reduction that nobody sends to".to_owned());
+                return Err(Unsupported::Membership("a reduction that nobody sends to"));
             }
             inputs.sort_by_key(|(member, _)| *member);
             let inputs = inputs.into_iter().map(|(_, target)| target).collect();
@@ -504,7 +505,7 @@ fn moved(
 
 /// Members write their output while others read their input, so the two may share memory only where a
 /// member's own part already is in its place.
-fn apart(members: &[Member<'_>], kind: CollectiveKind) -> Result<(), String> {
+fn apart(members: &[Member<'_>], kind: CollectiveKind) -> Result<(), Unsupported> {
     for (place, member) in members.iter().enumerate() {
         let (Some(input), Some(output)) = (&member.collective.input, &member.collective.output)
         else {
@@ -514,14 +515,14 @@ fn apart(members: &[Member<'_>], kind: CollectiveKind) -> Result<(), String> {
         let stays =
             own.is_some_and(|(from, to)| same_place(&from, &to) && from.count == input.len());
         if input.buffer == output.buffer && !stays && !codegen::disjoint(input, output) {
-            return Err(format!("a {} whose input and output share memory", kind.name()));
+            return Err(Unsupported::SharedMemory(kind));
         }
     }
     Ok(())
 }
 
 /// The job of a combination. Staging memory appears as scratch memory of the job.
-pub fn combine(combine: &Combine) -> Result<job::Job, String> {
+pub fn combine(combine: &Combine) -> Result<job::Job, Unsupported> {
     let output = range(&combine.output);
     // Buffers of the plan have small numbers: these stand for pieces of staging memory.
     let staged = |number: usize| BufferId(u32::MAX - number as u32);

@@ -26,6 +26,7 @@ use crate::p2p::{Messages, Pace};
 use crate::team;
 use crate::team::Team;
 use crate::transport::{Route, Routes};
+use crate::unsupported::Unsupported;
 use hostir::plan::{CommSlot, Inst, InstKind, Plan, View, WorkSlot};
 use std::collections::BTreeMap;
 
@@ -175,8 +176,8 @@ pub struct Schedule {
 pub struct Refusal {
     /// The instruction.
     pub inst: usize,
-    /// What cannot run, as the end of a sentence.
-    pub what: String,
+    /// The reason.
+    pub what: Unsupported,
     /// A way to run it after all, where that is not on the CPU alone.
     pub instead: Option<&'static str>,
 }
@@ -234,24 +235,12 @@ pub fn schedule(
     let items = fuse::fuse(plan);
     for item in &items {
         builder.at = memory_layout::place(item);
-        builder.item(item).map_err(|what| Refusal {
-            inst: builder.at,
-            what: clause(what),
-            instead: None,
-        })?;
+        builder.item(item).map_err(|what| Refusal { inst: builder.at, what, instead: None })?;
     }
     builder.join();
     builder.settle();
     builder.exchanges()?;
     Ok(Schedule { items, ..builder.schedule })
-}
-
-/// What cannot run, for "the backend cannot run ...".
-fn clause(what: String) -> String {
-    match what.as_str() {
-        "overlap" => "an op whose result lies across what it reads".to_owned(),
-        _ => what,
-    }
 }
 
 /// The event of the run's start.
@@ -398,7 +387,7 @@ impl<'p> Builder<'p> {
 
     // ---- instructions ----
 
-    fn item(&mut self, item: &Fused) -> Result<(), String> {
+    fn item(&mut self, item: &Fused) -> Result<(), Unsupported> {
         let inst = &self.plan.insts[self.at];
         let stream = inst.stream.0 as usize;
         match item {
@@ -412,7 +401,7 @@ impl<'p> Builder<'p> {
         }
     }
 
-    fn inst(&mut self, inst: &Inst) -> Result<(), String> {
+    fn inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
         let stream = inst.stream.0 as usize;
         match &inst.kind {
             InstKind::Alloc { .. } | InstKind::Free { .. } => Ok(()),
@@ -464,7 +453,7 @@ impl<'p> Builder<'p> {
         }
     }
 
-    fn copy(&mut self, src: &View, dst: &View, stream: usize) -> Result<(), String> {
+    fn copy(&mut self, src: &View, dst: &View, stream: usize) -> Result<(), Unsupported> {
         if src.is_empty() {
             return Ok(());
         }
@@ -485,7 +474,7 @@ impl<'p> Builder<'p> {
         })
     }
 
-    fn job(&mut self, job: Job, stream: usize) -> Result<(), String> {
+    fn job(&mut self, job: Job, stream: usize) -> Result<(), Unsupported> {
         self.schedule.scratch[stream] = self.schedule.scratch[stream].max(job.scratch);
         for launch in job.launches {
             let text = self.text(launch.text);
@@ -505,20 +494,19 @@ impl<'p> Builder<'p> {
     // ---- communications ----
 
     /// What carries a communicator's communications.
-    fn route(&self, slot: CommSlot) -> Result<Route, String> {
+    fn route(&self, slot: CommSlot) -> Result<Route, Unsupported> {
         let backend = self.plan.communicators[slot].backend.as_str();
-        self.settings.routes.of(backend).ok_or_else(|| match backend {
-            "UCC" => "`backend=UCC`; `--map-backend=UCC=NCCL` runs it over NCCL".to_owned(),
-            other => format!("`backend={other}`"),
-        })
+        self.settings.routes.of(backend).ok_or_else(|| Unsupported::Backend(backend.to_owned()))
     }
 
     /// The communicator's place in the table, this rank's place in its team, and its stream.
-    fn communicator(&self, slot: CommSlot) -> Result<(usize, usize, usize), String> {
+    fn communicator(&self, slot: CommSlot) -> Result<(usize, usize, usize), Unsupported> {
         let own = self.plan.streams as usize;
         let entry = team::entry(self.teams, self.plan, slot).unwrap_or(0);
         let found = self.schedule.members.iter().position(|(other, _)| *other == entry);
-        let Some(number) = found else { return Err("an unknown communicator".to_owned()) };
+        let Some(number) = found else {
+            return Err(Unsupported::Malformed("an unknown communicator"));
+        };
         Ok((entry, self.schedule.members[number].1, own + number))
     }
 
@@ -526,7 +514,7 @@ impl<'p> Builder<'p> {
         &mut self,
         collective: &hostir::plan::Collective,
         stream: usize,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsupported> {
         let (entry, place, queue) = self.communicator(collective.comm)?;
         let works = [collective.work];
         if self.route(collective.comm)? == Route::Copies {
@@ -568,8 +556,8 @@ impl<'p> Builder<'p> {
         queue: usize,
         stream: usize,
         works: &[WorkSlot],
-        body: impl FnOnce(&mut Self, usize) -> Result<(), String>,
-    ) -> Result<(), String> {
+        body: impl FnOnce(&mut Self, usize) -> Result<(), Unsupported>,
+    ) -> Result<(), Unsupported> {
         if self.folds(works) {
             return body(self, stream);
         }
@@ -588,7 +576,7 @@ impl<'p> Builder<'p> {
         queue: usize,
         stream: usize,
         works: &[WorkSlot],
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsupported> {
         self.post(queue, stream, works, |own, stream| {
             if !calls.is_empty() {
                 own.push(Call::Communicate { entry, calls }, stream);
@@ -604,7 +592,7 @@ impl<'p> Builder<'p> {
         stream: usize,
         work: WorkSlot,
         call: impl FnOnce(u32) -> nccl_lowering::Call,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsupported> {
         let Some(slot) = comm else { return self.stream_message(work, stream) };
         let (entry, _, queue) = self.communicator(slot)?;
         let copied = self.route(slot)? == Route::Copies;
@@ -627,7 +615,12 @@ impl<'p> Builder<'p> {
         self.post_calls(entry, vec![call], queue, stream, &[work])
     }
 
-    fn end_group(&mut self, slot: CommSlot, work: WorkSlot, stream: usize) -> Result<(), String> {
+    fn end_group(
+        &mut self,
+        slot: CommSlot,
+        work: WorkSlot,
+        stream: usize,
+    ) -> Result<(), Unsupported> {
         let (entry, _, queue) = self.communicator(slot)?;
         let group = self.group.take().unwrap_or_default();
         let works: Vec<WorkSlot> = group.iter().map(|item| item.work).chain([work]).collect();

@@ -1,8 +1,8 @@
 //! A rank's traced run: events with times around its calls.
 
-use crate::failure::Failure;
 use crate::profile::probe_points;
 use crate::profile::probe_points::{Anchor, Bracket, Probe};
+use crate::runtime::failure::Failure;
 use crate::runtime::rank::Rank;
 use crate::runtime::sequencer::Gate;
 use crate::sys::Error;
@@ -73,9 +73,11 @@ impl Rank<'_> {
     /// What the events say, on the host's clock.
     pub(crate) fn slices(&self, probes: &Probes, anchor: Anchor) -> Result<Part, Error> {
         let base = &probes.bases[anchor.round];
-        let at = |event: &Event| Ok(probe_points::on_host(anchor, event.since(base)?));
+        let at = |event: &Event| -> Result<u64, Error> {
+            Ok(probe_points::on_host(anchor, event.since(base)?))
+        };
         let times = probes.steps.iter().map(|(before, after)| {
-            let Some(after) = after else { return Ok(None) };
+            let Some(after) = after else { return Ok::<_, Error>(None) };
             let end = at(after)?;
             Ok(Some((before.as_ref().map_or(Ok(end), at)?, end)))
         });

@@ -1,6 +1,6 @@
 //! A run of all ranks with its timeline.
 
-use crate::failure::Failure;
+use crate::runtime::failure::Failure;
 use crate::runtime::loaded_program::Loaded;
 use hostir::backend::RunResult;
 use hostir::backend::clocks::{Drift, Offset, now};

@@ -6,7 +6,7 @@
 
 mod rank_timings;
 
-use crate::failure::Failure;
+use crate::runtime::failure::Failure;
 use crate::runtime::loaded_program::Loaded;
 use crate::runtime::process_group::Joint;
 use crate::runtime::resource_cache::Pool;

@@ -77,7 +77,7 @@ fn end(view: &View) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::backend::Cuda;
-    use crate::failure::tests::prepared;
+    use crate::runtime::failure::tests::prepared;
 
     #[test]
     fn a_plan_that_was_changed_is_refused_before_there_is_a_device() {

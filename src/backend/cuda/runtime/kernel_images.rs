@@ -1,6 +1,6 @@
 //! Compiled kernels: from the resource cache, from the image store of the options, or from NVRTC.
 
-use crate::options::Options;
+use crate::runtime::options::Options;
 use crate::sys::driver::Device;
 use crate::sys::image::is_whole;
 use crate::sys::{Error, nvrtc};

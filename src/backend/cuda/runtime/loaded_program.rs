@@ -2,13 +2,13 @@
 
 pub(crate) mod all_ranks;
 
-use crate::failure::{Failure, Reached, global};
-use crate::options::Options;
 use crate::runtime::autotune;
+use crate::runtime::failure::{Failure, Reached, global};
 use crate::runtime::failure_latch::Alarm;
 use crate::runtime::index_bounds;
 use crate::runtime::kernel_images::{self, Images};
 use crate::runtime::nccl::init;
+use crate::runtime::options::Options;
 use crate::runtime::p2p_map;
 use crate::runtime::process_group::{Joint, Placed};
 use crate::runtime::rank::Rank;

@@ -1,7 +1,7 @@
 //! Where every rank's memory lies, as one process sees it: its own allocations, and those of other
 //! processes of the host that it opened.
 
-use crate::failure;
+use crate::runtime::failure;
 use crate::runtime::process_group;
 use crate::runtime::process_group::Joint;
 use crate::runtime::rank::Rank;

@@ -4,8 +4,8 @@
 //! plans all ranks (that is cheap, and the same everywhere), but only its own rank is opened, tuned,
 //! joined, rehearsed and run. Each step ends on all processes by [`Joint::end`].
 
-use crate::failure;
-use crate::options::Options;
+use crate::runtime::failure;
+use crate::runtime::options::Options;
 use crate::runtime::sm_budget::Room;
 use crate::sys::driver::Device;
 use hostir::backend::clocks;

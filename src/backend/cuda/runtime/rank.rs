@@ -19,8 +19,7 @@
 mod completion;
 mod resolve;
 
-use crate::failure::Failure;
-use crate::profile::nvtx_ranges;
+use crate::runtime::failure::Failure;
 use crate::runtime::failure_latch::Alarm;
 use crate::runtime::io_binding::rank_bindings;
 use crate::runtime::kernel_images::Images;
@@ -35,6 +34,7 @@ use crate::sys::blas::{Operands, Product};
 use crate::sys::driver;
 use crate::sys::driver::{Device, Event, Graph, Memory, Priority, Stream};
 use crate::sys::module::Function;
+use crate::sys::nvtx::NamedRanges;
 use crate::sys::peer::WordOp;
 use hostir::backend::exchange::Exchange;
 use hostir::data::HostTensor;
@@ -139,7 +139,7 @@ pub(crate) struct Rank<'p> {
     pub(crate) flags: usize,
     pub(crate) functions: Vec<Function>,
     pub(crate) words: Vec<WordOp>,
-    pub(crate) ranges: Option<nvtx_ranges::Ranges>,
+    pub(crate) ranges: Option<NamedRanges>,
 }
 
 impl<'p> Rank<'p> {
@@ -224,8 +224,9 @@ impl<'p> Rank<'p> {
 
     fn load(&mut self, images: &Images) -> Result<(), Error> {
         for text in &self.schedule.texts {
-            let image =
-                images.get(text).ok_or_else(|| Error::Compile { log: "no image".into() })?;
+            let image = images
+                .get(text)
+                .ok_or_else(|| Error::Internal { what: "a kernel was not compiled".to_owned() })?;
             let module = self.pool.module(&self.device, text, image)?;
             let parameters = hostir_gpu::codegen::job::parameters(text);
             self.functions.push(module.function(hostir_gpu::codegen::job::ENTRY, parameters)?);
@@ -340,9 +341,13 @@ impl<'p> Rank<'p> {
         let stream = self.ready[at].1;
         self.look_while_issuing(at)?;
         self.is_at(Some(self.schedule.steps[at].inst));
-        self.enter(at);
+        if let Some(ranges) = &self.ranges {
+            ranges.push_range(at);
+        }
         let issued = self.issue(at, stream);
-        self.leave();
+        if let Some(ranges) = &self.ranges {
+            ranges.pop_range();
+        }
         issued.map_err(|failure| failure.at(self.schedule.steps[at].inst))
     }
 

@@ -5,11 +5,11 @@
 //! all went well, and whose devices are idle, gives anything back. What other processes know of is never
 //! reused: memory that they may have opened, and communicators that they would have to reuse as well.
 //!
-//! Everything here is freed with the last [`Options`](crate::options::Options), program or session that refers to it.
+//! Everything here is freed with the last [`Options`](crate::runtime::options::Options), program or session that refers to it.
 
 mod eviction;
 
-use crate::options::NcclFile;
+use crate::runtime::options::NcclFile;
 use crate::runtime::resource_cache::eviction::{Known, Shelf};
 use crate::sys::Error;
 use crate::sys::blas::Blas;
@@ -45,7 +45,7 @@ pub(crate) struct Link {
     pub(crate) devices: Vec<usize>,
 }
 
-/// What programs leave behind for the next ones: see [`Options::pool`](crate::options::Options::pool).
+/// What programs leave behind for the next ones: see [`Options::pool`](crate::runtime::options::Options::pool).
 #[derive(Default)]
 pub struct Pool {
     state: Mutex<State>,

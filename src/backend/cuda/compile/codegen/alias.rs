@@ -1,5 +1,6 @@
 //! Whether two views share elements.
 
+use crate::unsupported::Unsupported;
 use hostir::plan::{Dim, View};
 
 /// Whether both views are the same elements in the same places of the index space.
@@ -66,10 +67,10 @@ pub(crate) fn check<'v>(
     inputs: impl IntoIterator<Item = &'v View>,
     output: &View,
     in_place: bool,
-) -> Result<(), String> {
+) -> Result<(), Unsupported> {
     let fine = |input: &View| (in_place && same(input, output)) || disjoint(input, output);
     match inputs.into_iter().all(fine) {
         true => Ok(()),
-        false => Err("overlap".to_owned()),
+        false => Err(Unsupported::Overlap),
     }
 }

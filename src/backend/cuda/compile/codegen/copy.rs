@@ -7,19 +7,20 @@ use crate::codegen::job::Job;
 use crate::codegen::pointwise::job;
 use crate::codegen::source_writer::Writer;
 use crate::codegen::thread_mapping::Map;
+use crate::unsupported::Unsupported;
 use hostir::data::fp8;
 use hostir::ir::DType;
 use hostir::plan::{Scalar, View};
 
 /// The C++ type of so many bytes.
-pub(super) fn raw(size: usize) -> Result<&'static str, String> {
+pub(super) fn raw(size: usize) -> Result<&'static str, Unsupported> {
     match size {
         1 => Ok("unsigned char"),
         2 => Ok("unsigned short"),
         4 => Ok("unsigned int"),
         8 => Ok("unsigned long long"),
         16 => Ok("ulonglong2"),
-        _ => Err(format!("elements of {size} bytes")),
+        _ => Err(Unsupported::ElementSize(size)),
     }
 }
 
@@ -47,7 +48,7 @@ fn widen(space: &mut Space) {
 }
 
 /// The operands of a copy or fill as one space, with wide elements. The last operand is the result.
-fn moved(shape: &[usize], views: &[&View]) -> Result<Space, String> {
+fn moved(shape: &[usize], views: &[&View]) -> Result<Space, Unsupported> {
     let mut operands = Vec::new();
     for view in views {
         operands.push(Operand::view(view, raw(view.dtype.size())?));
@@ -65,13 +66,13 @@ fn moved(shape: &[usize], views: &[&View]) -> Result<Space, String> {
 
 /// The job of a copy between views of equal shapes and types, of any rank and strides. Where both are
 /// contiguous, a copy of the runtime does the same. If they overlap, the reason is `overlap`.
-pub fn copy(src: &View, dst: &View) -> Result<Job, String> {
+pub fn copy(src: &View, dst: &View) -> Result<Job, Unsupported> {
     if src.shape() != dst.shape() || src.dtype.size() != dst.dtype.size() {
-        return Err("a copy between other shapes or types".to_owned());
+        return Err(Unsupported::Malformed("a copy between other shapes or types"));
     }
     alias::check([src], dst, true)?;
     let body = |_: &mut Writer, elements: &[String]| {
-        elements.first().cloned().ok_or_else(|| "a copy of nothing".to_owned())
+        elements.first().cloned().ok_or(Unsupported::Malformed("a copy of nothing"))
     };
     let space = moved(&dst.shape(), &[src, dst])?;
     job(Map::new(space, &body)?, dst)
@@ -79,7 +80,7 @@ pub fn copy(src: &View, dst: &View) -> Result<Job, String> {
 
 /// The job that writes one value everywhere. Types that kernels do not compute with can be filled if the
 /// value is an integer of theirs, or 0.
-pub fn fill(dst: &View, value: Scalar) -> Result<Job, String> {
+pub fn fill(dst: &View, value: Scalar) -> Result<Job, Unsupported> {
     let mut bits = pattern(dst.dtype, value)?;
     let mut once = dst.clone();
     once.dims
@@ -101,7 +102,7 @@ pub fn fill(dst: &View, value: Scalar) -> Result<Job, String> {
 }
 
 /// The bytes of a value of a type.
-fn pattern(dtype: DType, value: Scalar) -> Result<Vec<u8>, String> {
+fn pattern(dtype: DType, value: Scalar) -> Result<Vec<u8>, Unsupported> {
     let single = value.as_f64() as f32;
     Ok(match dtype {
         DType::Double => value.as_f64().to_le_bytes().to_vec(),
@@ -115,7 +116,7 @@ fn pattern(dtype: DType, value: Scalar) -> Result<Vec<u8>, String> {
         dtype => match fp8::encoder(dtype) {
             Some(encode) => vec![encode(single)],
             None if value.as_f64() == 0.0 => vec![0; dtype.size()],
-            None => return Err(format!("a fill of `{}`", dtype.name())),
+            None => return Err(Unsupported::Fill(dtype)),
         },
     })
 }

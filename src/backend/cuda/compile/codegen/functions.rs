@@ -5,6 +5,7 @@
 //! there.
 
 use crate::codegen::types::{Class, ClassSource as _, Value, class};
+use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 use hostir::plan::{Function, Scalar, Step};
 
@@ -15,7 +16,7 @@ pub(super) fn constant(value: Scalar, wide: Class) -> Value {
 }
 
 /// The result of a step, whose operands are given.
-pub(super) fn apply(step: &Step, mut args: Vec<Value>) -> Result<Value, String> {
+pub(super) fn apply(step: &Step, mut args: Vec<Value>) -> Result<Value, Unsupported> {
     let wide = class(step.compute)?;
     match (step.function, args.len()) {
         (Function::Identity | Function::Cast, 1) => return args.remove(0).rounded(step.result),
@@ -49,7 +50,7 @@ pub(super) fn apply(step: &Step, mut args: Vec<Value>) -> Result<Value, String> 
     };
     match result {
         Some(value) => value.rounded(step.result),
-        None => Err(format!("`{}` of `{}`", step.function.name(), step.compute.name())),
+        None => Err(Unsupported::Pointwise(step.function, step.compute)),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::codegen::job::{Job, Launch};
 use crate::codegen::source_writer::{Writer, kernel};
 use crate::codegen::thread_mapping::BLOCKS;
 use crate::codegen::types::{Class, ClassSource as _, Value, class, storage};
+use crate::unsupported::Unsupported;
 use hostir::plan::{Dim, Gemm, Scalar, View};
 
 /// Rows and columns of the result that a block computes.
@@ -20,7 +21,7 @@ const THREADS: usize = SIDE * SIDE;
 /// The job of a matrix product: `float` and narrower floats accumulate in float, `double` in double,
 /// integers and truth values in 64 bits. If the result overlaps a factor, or the bias in another layout,
 /// the reason is `overlap`.
-pub fn gemm(gemm: &Gemm) -> Result<Job, String> {
+pub fn gemm(gemm: &Gemm) -> Result<Job, Unsupported> {
     let product = Product::new(gemm)?;
     if gemm.out.is_empty() {
         return Ok(Job::default());
@@ -54,12 +55,12 @@ struct Indices {
 }
 
 impl<'a> Product<'a> {
-    fn new(gemm: &'a Gemm) -> Result<Self, String> {
+    fn new(gemm: &'a Gemm) -> Result<Self, Unsupported> {
         let rank = gemm.out.dims.len();
         let views: Vec<&View> =
             [&gemm.a, &gemm.b].into_iter().chain(&gemm.bias).chain([&gemm.out]).collect();
         if rank < 2 || views.iter().any(|view| view.dims.len() != rank) {
-            return Err("a product of factors that are no matrices".to_owned());
+            return Err(Unsupported::Malformed("a product of factors that are no matrices"));
         }
         let ([a, b], out) = ([matrix(&gemm.a), matrix(&gemm.b)], matrix(&gemm.out));
         let shape = gemm.out.shape();
@@ -67,12 +68,12 @@ impl<'a> Product<'a> {
         let (m, n, k) = (a[0].extent, b[1].extent, a[1].extent);
         let biased = gemm.bias.as_ref().is_none_or(|bias| bias.shape() == shape);
         if b[0].extent != k || shape[rank - 2..] != [m, n] || !biased || !views.iter().all(batch) {
-            return Err("a product of shapes that do not fit".to_owned());
+            return Err(Unsupported::Malformed("a product of shapes that do not fit"));
         }
         alias::check([&gemm.a, &gemm.b], &gemm.out, false)?;
         alias::check(&gemm.bias, &gemm.out, true)?;
         if out.iter().any(|dim| dim.stride == 0 && dim.extent > 1) {
-            return Err("a result whose elements share memory".to_owned());
+            return Err(Unsupported::Malformed("a result whose elements share memory"));
         }
         let mut operands = Vec::new();
         let mut reach = 0;
@@ -88,7 +89,7 @@ impl<'a> Product<'a> {
         Ok(Self { gemm, class: class(gemm.a.dtype)?, batches, ints, m, n, k })
     }
 
-    fn launch(&self) -> Result<Launch, String> {
+    fn launch(&self) -> Result<Launch, Unsupported> {
         let mut tiles = self.batches.extents.clone();
         tiles.extend([self.m.div_ceil(TILE), self.n.div_ceil(TILE)]);
         let count: usize = tiles.iter().product();
@@ -113,7 +114,7 @@ impl<'a> Product<'a> {
     }
 
     /// Sums of products of a tile, into `acc`.
-    fn products(&self, w: &mut Writer, at: &Indices) -> Result<(), String> {
+    fn products(&self, w: &mut Writer, at: &Indices) -> Result<(), Unsupported> {
         let ints = self.ints;
         let (index, k, depth) = (ints.ctype(), ints.literal(self.k), ints.literal(DEPTH));
         let each = TILE / SIDE;
@@ -147,7 +148,7 @@ impl<'a> Product<'a> {
         operand: usize,
         [tile, first]: [&str; 2],
         [side, inner]: [Dim; 2],
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsupported> {
         let ints = self.ints;
         let index = ints.ctype();
         let dtype = if operand == 0 { self.gemm.a.dtype } else { self.gemm.b.dtype };
@@ -174,7 +175,7 @@ impl<'a> Product<'a> {
         Ok(())
     }
 
-    fn store(&self, w: &mut Writer, at: &Indices) -> Result<(), String> {
+    fn store(&self, w: &mut Writer, at: &Indices) -> Result<(), Unsupported> {
         let (ints, each) = (self.ints, TILE / SIDE);
         let index = ints.ctype();
         w.unrolled("r", each);

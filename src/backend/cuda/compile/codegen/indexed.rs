@@ -8,6 +8,7 @@ use crate::codegen::source_writer::{Writer, kernel};
 use crate::codegen::thread_mapping::{BLOCKS, THREADS};
 use crate::codegen::types::{Class, ClassSource as _, Value, class, storage};
 use crate::codegen::{alias, copy};
+use crate::unsupported::Unsupported;
 use hostir::plan::{Accumulate, Dim, Take, View};
 
 /// Opens the loop over a flat index `i` below `count`.
@@ -34,16 +35,16 @@ fn repeats(view: &View) -> bool {
 
 /// The job of a read by index. Elements are only moved, 16 bytes at a time where runs of them are. If the
 /// result overlaps what is read, the reason is `overlap`.
-pub fn take(take: &Take) -> Result<Job, String> {
+pub fn take(take: &Take) -> Result<Job, Unsupported> {
     let (input, index, output) = (&take.input, &take.index, &take.output);
     let shape = output.shape();
     let agrees = |view: &View| view.dims.len() == shape.len();
     if !agrees(input) || index.shape() != shape || take.axis >= shape.len() {
-        return Err("a read by index of shapes that do not fit".to_owned());
+        return Err(Unsupported::Malformed("a read by index of shapes that do not fit"));
     }
     alias::check([input, index], output, false)?;
     if repeats(output) {
-        return Err("a result whose elements share memory".to_owned());
+        return Err(Unsupported::Malformed("a result whose elements share memory"));
     }
     let mut chosen = input.dims[take.axis];
     let mut first = Operand::view(input, raw(input.dtype.size())?);
@@ -61,7 +62,7 @@ pub fn take(take: &Take) -> Result<Job, String> {
 }
 
 /// Joins pairs of elements along the last axis, up to 16 bytes, while one index holds for all of a pair.
-fn widen(space: &mut Space, chosen: &mut Dim) -> Result<(), String> {
+fn widen(space: &mut Space, chosen: &mut Dim) -> Result<(), Unsupported> {
     let Some(last) = space.extents.len().checked_sub(1) else { return Ok(()) };
     loop {
         let fits = |k: usize| {
@@ -87,7 +88,7 @@ fn widen(space: &mut Space, chosen: &mut Dim) -> Result<(), String> {
     Ok(())
 }
 
-fn reading(space: &Space, index: &View, chosen: Dim, reach: usize) -> Result<Launch, String> {
+fn reading(space: &Space, index: &View, chosen: Dim, reach: usize) -> Result<Launch, Unsupported> {
     let count = space.count();
     let ints = Ints::for_sizes(count, space.reach().max(reach));
     let mut w = Writer::body();
@@ -115,18 +116,18 @@ fn reading(space: &Space, index: &View, chosen: Dim, reach: usize) -> Result<Lau
 ///
 /// The rows of the value that go to one row are a chain. A first kernel finds for each row of the value the
 /// next one of its chain, and whether it is the chain's first; the last kernel adds along the chains.
-pub fn accumulate(put: &Accumulate) -> Result<Job, String> {
+pub fn accumulate(put: &Accumulate) -> Result<Job, Unsupported> {
     let Accumulate { base, index, value, output } = put;
     let shape = output.shape();
     let rest = |view: &View| view.dims.len() == shape.len() && view.shape()[1..] == shape[1..];
     let fits = !shape.is_empty() && base.shape() == shape && rest(value);
     if !fits || index.shape() != value.shape()[..1] || value.dtype != output.dtype {
-        return Err("a sum by index of shapes or types that do not fit".to_owned());
+        return Err(Unsupported::Malformed("a sum by index of shapes or types that do not fit"));
     }
     alias::check([index, value], output, false)?;
     alias::check([base], output, true)?;
     if repeats(output) {
-        return Err("a result whose elements share memory".to_owned());
+        return Err(Unsupported::Malformed("a result whose elements share memory"));
     }
     let mut launches = Vec::new();
     if !alias::same(base, output) {
@@ -142,7 +143,7 @@ pub fn accumulate(put: &Accumulate) -> Result<Job, String> {
 
 /// Writes for each `j` the next place of the index with its value, times two, plus one for the first place
 /// of a row that there is.
-fn chains(index: &View, rows: usize) -> Result<Launch, String> {
+fn chains(index: &View, rows: usize) -> Result<Launch, Unsupported> {
     let count = index.len();
     let stride = index.dims[0].stride;
     let ints = Ints::for_sizes(2 * count, index.reach());
@@ -166,7 +167,7 @@ fn chains(index: &View, rows: usize) -> Result<Launch, String> {
 }
 
 /// Adds along the chains.
-fn sums(put: &Accumulate) -> Result<Launch, String> {
+fn sums(put: &Accumulate) -> Result<Launch, Unsupported> {
     let Accumulate { index, value, output, .. } = put;
     let ctype = storage(output.dtype)?;
     let mut operands = vec![Operand::view(value, ctype), Operand::view(output, ctype)];

@@ -6,6 +6,7 @@ use crate::codegen::source_writer::Writer;
 use crate::codegen::thread_mapping::Map;
 use crate::codegen::types::{ClassSource as _, Value, class, conversions, storage};
 use crate::codegen::{alias, functions, reduce};
+use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 use hostir::plan::{Arg, Kernel, RedOp, View};
 
@@ -18,16 +19,18 @@ pub(super) struct Steps<'a> {
 
 impl<'a> Steps<'a> {
     /// The steps of a kernel whose inputs have the output's extents.
-    pub(super) fn new(kernel: &'a Kernel) -> Result<Self, String> {
+    pub(super) fn new(kernel: &'a Kernel) -> Result<Self, Unsupported> {
         let shape = kernel.output.shape();
         if kernel.inputs.iter().any(|view| view.shape() != shape) {
-            return Err("inputs of another shape than the result's".to_owned());
+            return Err(Unsupported::Malformed("inputs of another shape than the result's"));
         }
         let mut indices = Vec::new();
         for arg in kernel.steps.iter().flat_map(|step| &step.args) {
             match arg {
                 Arg::Index(axis) if *axis as usize >= shape.len() => {
-                    return Err("the index along an axis that the result lacks".to_owned());
+                    return Err(Unsupported::Malformed(
+                        "the index along an axis that the result lacks",
+                    ));
                 }
                 Arg::Index(axis) if !indices.contains(axis) => indices.push(*axis),
                 _ => {}
@@ -36,7 +39,7 @@ impl<'a> Steps<'a> {
         Ok(Self { kernel, indices })
     }
     /// The operands: inputs, then indices.
-    pub(super) fn operands(&self) -> Result<Vec<Operand>, String> {
+    pub(super) fn operands(&self) -> Result<Vec<Operand>, Unsupported> {
         let rank = self.kernel.output.dims.len();
         let mut operands = Vec::new();
         for view in &self.kernel.inputs {
@@ -46,7 +49,7 @@ impl<'a> Steps<'a> {
         Ok(operands)
     }
     /// Writes the steps for one element of each operand; returns the result.
-    pub(super) fn write(&self, w: &mut Writer, elements: &[String]) -> Result<Value, String> {
+    pub(super) fn write(&self, w: &mut Writer, elements: &[String]) -> Result<Value, Unsupported> {
         let inputs = self.kernel.inputs.len();
         let mut loaded: Vec<Value> = Vec::new();
         for (index, text) in elements.iter().enumerate() {
@@ -72,12 +75,16 @@ impl<'a> Steps<'a> {
                         continue;
                     }
                 };
-                args.push(found.cloned().ok_or("an operand that the kernel lacks")?);
+                args.push(
+                    found
+                        .cloned()
+                        .ok_or(Unsupported::Malformed("an operand that the kernel lacks"))?,
+                );
             }
             let value = functions::apply(step, args)?;
             results.push(declare(w, format!("s{number}"), value));
         }
-        results.pop().ok_or_else(|| "a kernel without steps".to_owned())
+        results.pop().ok_or(Unsupported::Malformed("a kernel without steps"))
     }
 }
 
@@ -100,7 +107,7 @@ pub(super) fn declare(w: &mut Writer, name: String, value: Value) -> Value {
 
 /// The job of a pointwise instruction. The result may lie in the place of an input with the same
 /// strides; if it overlaps one otherwise, the reason is `overlap`.
-pub fn pointwise(kernel: &Kernel) -> Result<Job, String> {
+pub fn pointwise(kernel: &Kernel) -> Result<Job, Unsupported> {
     let steps = Steps::new(kernel)?;
     let mut operands = steps.operands()?;
     let output = &kernel.output;
@@ -112,7 +119,7 @@ pub fn pointwise(kernel: &Kernel) -> Result<Job, String> {
 
 /// The job of an elementwise kernel; an empty result needs no launch, but its kernel is still written,
 /// so that what cannot be generated does not depend on sizes.
-pub(super) fn job(map: Map<'_>, output: &View) -> Result<Job, String> {
+pub(super) fn job(map: Map<'_>, output: &View) -> Result<Job, Unsupported> {
     if output.is_empty() {
         return Ok(Job::default());
     }
@@ -122,11 +129,13 @@ pub(super) fn job(map: Map<'_>, output: &View) -> Result<Job, String> {
 /// `output = inputs[0] op inputs[1] op ...` elementwise and in this order: what a reduction does with the
 /// gathered tensors of a team. `Avg` divides by their number. Views have equal shapes; the output may be
 /// one of the inputs.
-pub fn members(op: RedOp, inputs: &[View], output: &View) -> Result<Job, String> {
-    let Some(first) = inputs.first() else { return Err("a reduction of nothing".to_owned()) };
+pub fn members(op: RedOp, inputs: &[View], output: &View) -> Result<Job, Unsupported> {
+    let Some(first) = inputs.first() else {
+        return Err(Unsupported::Malformed("a reduction of nothing"));
+    };
     let fits = |view: &View| view.dtype == first.dtype && view.shape() == output.shape();
     if !inputs.iter().all(fits) {
-        return Err("members of other shapes or types".to_owned());
+        return Err(Unsupported::Malformed("members of other shapes or types"));
     }
     let mut operands = Vec::new();
     for view in inputs {
@@ -145,7 +154,7 @@ pub fn members(op: RedOp, inputs: &[View], output: &View) -> Result<Job, String>
             };
             total = Some(declare(w, format!("s{index}"), value));
         }
-        let total = total.ok_or("a reduction of nothing")?;
+        let total = total.ok_or(Unsupported::Malformed("a reduction of nothing"))?;
         let value = match op {
             RedOp::Avg => join.divided(&total.text, inputs.len()),
             _ => total,

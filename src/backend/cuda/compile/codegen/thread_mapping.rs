@@ -7,6 +7,7 @@ use crate::codegen::index_space::{Ints, Operand, Space, element, pack, place, ve
 use crate::codegen::job::Launch;
 use crate::codegen::source_writer::{Writer, kernel};
 use crate::codegen::tile;
+use crate::unsupported::Unsupported;
 
 /// Threads a block.
 pub(super) const THREADS: usize = 256;
@@ -15,7 +16,7 @@ pub(super) const BLOCKS: usize = 1 << 20;
 
 /// Writes what one element's result needs, given the operands' elements, and returns it as it lies in
 /// memory.
-pub(super) type Body<'a> = dyn Fn(&mut Writer, &[String]) -> Result<String, String> + 'a;
+pub(super) type Body<'a> = dyn Fn(&mut Writer, &[String]) -> Result<String, Unsupported> + 'a;
 
 /// An elementwise kernel; the result is the last operand.
 pub(super) struct Map<'a> {
@@ -25,25 +26,25 @@ pub(super) struct Map<'a> {
 
 impl<'a> Map<'a> {
     /// A kernel over a space. The axes are put in the order of the result's strides.
-    pub(super) fn new(mut space: Space, body: &'a Body<'a>) -> Result<Self, String> {
+    pub(super) fn new(mut space: Space, body: &'a Body<'a>) -> Result<Self, Unsupported> {
         let result = space.operands.len() - 1;
         space.order_by(result);
         space.collapse();
         let twice = space.operands[result].strides.contains(&0);
         if twice {
-            return Err("a result whose elements share memory".to_owned());
+            return Err(Unsupported::Malformed("a result whose elements share memory"));
         }
         Ok(Self { space, body })
     }
     /// The launch.
-    pub(super) fn launch(&self) -> Result<Launch, String> {
+    pub(super) fn launch(&self) -> Result<Launch, Unsupported> {
         match tile::Plan::new(&self.space) {
             Some(plan) => plan.launch(&self.space, self.body),
             None => self.plain(),
         }
     }
 
-    fn plain(&self) -> Result<Launch, String> {
+    fn plain(&self) -> Result<Launch, Unsupported> {
         let (space, result) = (&self.space, self.space.operands.len() - 1);
         let width = vector(space, None, space.operands.len());
         let count = space.count() / width;
@@ -86,7 +87,7 @@ impl<'a> Map<'a> {
         by_size.min(by_operands)
     }
 
-    fn results(&self, w: &mut Writer, loads: &Loads<'_>) -> Result<(), String> {
+    fn results(&self, w: &mut Writer, loads: &Loads<'_>) -> Result<(), Unsupported> {
         let (space, result) = (&self.space, self.space.operands.len() - 1);
         let operand = &space.operands[result];
         let names = loads.open_index(w);

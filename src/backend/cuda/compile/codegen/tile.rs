@@ -6,6 +6,7 @@ use crate::codegen::index_space::{Ints, Space, element, fits, pack, place};
 use crate::codegen::job::Launch;
 use crate::codegen::source_writer::{Writer, kernel};
 use crate::codegen::thread_mapping::{BLOCKS, Body};
+use crate::unsupported::Unsupported;
 
 /// Lanes of a tile's row, and rows that a block takes at a time.
 const LANES: usize = 32;
@@ -77,7 +78,7 @@ impl Plan {
     }
 
     /// The launch.
-    pub(super) fn launch(&self, space: &Space, body: &Body<'_>) -> Result<Launch, String> {
+    pub(super) fn launch(&self, space: &Space, body: &Body<'_>) -> Result<Launch, Unsupported> {
         let last = space.extents.len() - 1;
         let tiles: Vec<usize> = (0..=last)
             .map(|axis| match axis == last || axis == self.across {
@@ -154,7 +155,7 @@ impl Cut<'_> {
         w.close_all(2);
     }
 
-    fn results(&self, w: &mut Writer, body: &Body<'_>) -> Result<(), String> {
+    fn results(&self, w: &mut Writer, body: &Body<'_>) -> Result<(), Unsupported> {
         let (space, width) = (self.space, self.plan.width);
         let last = space.extents.len() - 1;
         let mut names = self.open_rows(w, last, self.plan.across);

@@ -1,6 +1,7 @@
 //! Element types in memory and while a kernel computes, as the CPU backend has them: `double` computes
 //! in double; `float`, `half`, `bfloat16` and 8-bit floats in float; integers and `bool` in 64 bits.
 
+use crate::unsupported::Unsupported;
 pub(crate) use hostir::backend::class::Class;
 use hostir::ir::DType;
 use hostir::plan::Scalar;
@@ -20,13 +21,12 @@ pub(crate) struct Value {
 }
 
 /// The class of a type; the reason why not for types that kernels do not compute with.
-pub(crate) fn class(dtype: DType) -> Result<Class, String> {
-    let unknown = || format!("elements of type `{}`", dtype.name());
-    hostir::backend::class::class(dtype).ok_or_else(unknown)
+pub(crate) fn class(dtype: DType) -> Result<Class, Unsupported> {
+    hostir::backend::class::class(dtype).ok_or(Unsupported::Arithmetic(dtype))
 }
 
 /// The C++ type of an element in memory.
-pub(super) fn storage(dtype: DType) -> Result<&'static str, String> {
+pub(super) fn storage(dtype: DType) -> Result<&'static str, Unsupported> {
     Ok(match (class(dtype)?, dtype.size()) {
         (Class::F64, _) => "double",
         (Class::F32, 4) => "float",
@@ -115,7 +115,7 @@ impl Value {
         Self { class: Class::F32, text: format!("{widen}({raw})"), raw: Some((dtype, raw)) }
     }
     /// The value of an element in memory, whose text is a name or a place.
-    pub(super) fn load(dtype: DType, raw: &str) -> Result<Value, String> {
+    pub(super) fn load(dtype: DType, raw: &str) -> Result<Value, Unsupported> {
         if let Some(conversions) = conversions(dtype) {
             return Ok(Value::narrow(dtype, conversions, raw.to_owned()));
         }
@@ -127,7 +127,7 @@ impl Value {
         Ok(Value::new(class(dtype)?, text))
     }
     /// The element in memory that a value becomes: rounded, wrapped or made a truth value.
-    pub(super) fn store(self, dtype: DType) -> Result<String, String> {
+    pub(super) fn store(self, dtype: DType) -> Result<String, Unsupported> {
         if dtype == DType::Bool {
             return Ok(format!("(unsigned char)({})", self.into_class(Class::I64).truth()));
         }
@@ -157,7 +157,7 @@ impl Value {
         Value::new(class, text)
     }
     /// Converted to a type and back to the class that it computes in.
-    pub(super) fn rounded(self, dtype: DType) -> Result<Value, String> {
+    pub(super) fn rounded(self, dtype: DType) -> Result<Value, Unsupported> {
         if dtype == DType::Bool {
             return Ok(Value::new(Class::I64, format!("(long long)({})", self.truth())));
         }

@@ -3,6 +3,7 @@
 use crate::nccl_lowering::gathered_reduction::Gathered;
 use crate::p2p;
 use crate::schedule::{Builder, Call};
+use crate::unsupported::Unsupported;
 use hostir::plan::WorkSlot;
 
 impl Builder<'_> {
@@ -13,7 +14,7 @@ impl Builder<'_> {
         Gathered { calls, combine }: Gathered,
         [queue, stream]: [usize; 2],
         work: WorkSlot,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsupported> {
         self.post(queue, stream, &[work], |own, stream| {
             if !calls.is_empty() {
                 own.push(Call::Communicate { entry, calls }, stream);

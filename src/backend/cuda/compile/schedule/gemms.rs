@@ -5,11 +5,12 @@ use crate::gemm_lowering;
 use crate::gemm_lowering::fp8;
 use crate::operand::Place;
 use crate::schedule::{Builder, Call};
+use crate::unsupported::Unsupported;
 use hostir::plan::{Gemm, View};
 
 impl Builder<'_> {
     /// A product by the library if it takes it, else by a kernel of ours.
-    pub(super) fn gemm(&mut self, gemm: &Gemm, stream: usize) -> Result<(), String> {
+    pub(super) fn gemm(&mut self, gemm: &Gemm, stream: usize) -> Result<(), Unsupported> {
         if gemm.a.dtype.is_fp8_factor() && gemm.b.dtype.is_fp8_factor() {
             return match fp8::expand(gemm, self.settings.fp8) {
                 Some(expanded) => self.expanded(expanded, stream),
@@ -23,7 +24,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn expanded(&mut self, mut all: fp8::Expanded, stream: usize) -> Result<(), String> {
+    fn expanded(&mut self, mut all: fp8::Expanded, stream: usize) -> Result<(), Unsupported> {
         self.schedule.scratch[stream] = self.schedule.scratch[stream].max(all.scratch);
         for job in std::mem::take(&mut all.before) {
             self.job(all.placed(job), stream)?;

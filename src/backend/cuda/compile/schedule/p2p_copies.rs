@@ -5,6 +5,7 @@ use crate::element_range::Part;
 use crate::p2p;
 use crate::p2p::{Message, Round};
 use crate::schedule::{Builder, Exchange, Move, Pace};
+use crate::unsupported::Unsupported;
 use hostir::plan::WorkSlot;
 
 /// Own parts of so many bytes are copied beside what comes from others, on a stream of their own.
@@ -42,7 +43,7 @@ impl Builder<'_> {
         (from, to): &(Part, Part),
         beside: bool,
         stream: usize,
-    ) -> Result<Option<usize>, String> {
+    ) -> Result<Option<usize>, Unsupported> {
         if from.bytes() < ASIDE || !beside {
             let moves = vec![Move::Local(Box::new([from.clone(), to.clone()]))];
             self.exchange(Exchange { moves, ..Exchange::default() }, stream);
@@ -76,7 +77,7 @@ impl Builder<'_> {
     }
 
     /// A whole communication on one stream.
-    pub(super) fn rounds(&mut self, rounds: &[Round], stream: usize) -> Result<(), String> {
+    pub(super) fn rounds(&mut self, rounds: &[Round], stream: usize) -> Result<(), Unsupported> {
         let mut open: Vec<usize> = Vec::new();
         for round in rounds {
             round.offers.iter().for_each(|&message| self.offer(message, stream));
@@ -103,7 +104,7 @@ impl Builder<'_> {
     }
 
     /// The sends and receives of a group as one round.
-    pub(super) fn together(&self, insts: &[usize]) -> Result<Round, String> {
+    pub(super) fn together(&self, insts: &[usize]) -> Result<Round, Unsupported> {
         let mut all = Round::default();
         for &inst in insts {
             for round in self.messages.rounds(self.plan.rank, inst)? {
@@ -116,7 +117,11 @@ impl Builder<'_> {
 
     /// A send or receive on the stream itself: the side that offers goes on at once, and waits for the
     /// other one in its `Wait`.
-    pub(super) fn stream_message(&mut self, work: WorkSlot, stream: usize) -> Result<(), String> {
+    pub(super) fn stream_message(
+        &mut self,
+        work: WorkSlot,
+        stream: usize,
+    ) -> Result<(), Unsupported> {
         for round in self.messages.rounds(self.plan.rank, self.at)? {
             round.offers.iter().for_each(|&message| self.offer(message, stream));
             round.copies.iter().for_each(|&message| self.copy_message(message, Pace::Free, stream));

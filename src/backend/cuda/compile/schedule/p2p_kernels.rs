@@ -10,6 +10,7 @@
 use crate::codegen;
 use crate::element_range;
 use crate::schedule::{Builder, Call, Exchange, Move, Pace, Refusal, Signal, Step};
+use crate::unsupported::Unsupported;
 use std::collections::BTreeMap;
 
 /// Bytes of the largest message that a kernel copies.
@@ -50,9 +51,7 @@ impl Exchange {
 
 /// More pulls at the same time than may wait on the device.
 fn too_many(count: usize, inst: usize) -> Refusal {
-    let what = format!(
-        "{count} messages at the same time that read other GPUs, in one CUDA graph of several GPUs, where each takes a part of the GPU while it waits and other sessions may have taken theirs"
-    );
+    let what = Unsupported::ConcurrentReads(count);
     let instead =
         "a run without `--graph`, `--processes`, fewer `--streams` or `protocol=put` carries them";
     Refusal { inst, what, instead: Some(instead) }

@@ -2,13 +2,13 @@
 //!
 //! Whatever is done here leaves the calling thread's current context as it was.
 
-use crate::failure::Failure;
-use crate::options::Options;
+use crate::runtime::failure::Failure;
 use crate::runtime::io_binding::rank_bindings::{Ports, Trouble};
 use crate::runtime::io_binding::{DeviceTensor, Side};
 use crate::runtime::kernel_images::image;
 use crate::runtime::loaded_program::Loaded;
 use crate::runtime::loaded_program::all_ranks::{RankError, Telling, merged};
+use crate::runtime::options::Options;
 use crate::runtime::rank::Rank;
 use crate::runtime::rank_threads::joined;
 use crate::sys::context::{CallerStream, Current};

@@ -6,7 +6,7 @@
 //! own. When a buffer moves, the calls that hold its address are written anew, and no others.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::failure::Failure;
+use crate::runtime::failure::Failure;
 use crate::runtime::io_binding::binding_routes;
 use crate::runtime::io_binding::binding_routes::{Clash, Home, Route};
 use crate::runtime::io_binding::relocation::Touching;
@@ -341,10 +341,8 @@ impl Ports {
             return Ok(());
         }
         let mut made = Moves { of, ..Moves::default() };
-        let transfers = |way| {
-            staging_copies::transfers(&tensor, &home.view, base, way)
-                .map_err(|log| Error::Compile { log })
-        };
+        let transfers =
+            |way| staging_copies::transfers(&tensor, &home.view, base, way).map_err(Error::from);
         if home.side == Side::Input {
             made.before = self.loaded(rank, transfers(Way::In)?, image)?;
         }

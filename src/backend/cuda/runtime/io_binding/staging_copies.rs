@@ -5,6 +5,7 @@ use hostir::plan::View;
 use hostir_gpu::codegen;
 use hostir_gpu::codegen::job;
 use hostir_gpu::codegen::job::Param;
+use hostir_gpu::unsupported::Unsupported;
 
 /// Which way elements go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +31,7 @@ pub(crate) fn transfers(
     home: &View,
     buffer: u64,
     way: Way,
-) -> Result<Vec<Transfer>, String> {
+) -> Result<Vec<Transfer>, Unsupported> {
     if home.is_empty() {
         return Ok(Vec::new());
     }

@@ -6,7 +6,7 @@
 //!
 //! [`Alarm`]: crate::runtime::failure_latch::Alarm
 
-use crate::failure::{Cause, Failure};
+use crate::runtime::failure::{Cause, Failure};
 use crate::runtime::loaded_program::Loaded;
 use crate::runtime::process_group::Joint;
 use crate::runtime::rank::Rank;

@@ -8,10 +8,10 @@
 //! members are of this process (other processes would have to take theirs too) and if it was never
 //! recorded in a graph (what NCCL keeps for a graph ends some time after it).
 
-use crate::failure::Failure;
-use crate::options::Options;
+use crate::runtime::failure::Failure;
 use crate::runtime::loaded_program::Loaded;
 use crate::runtime::nccl::rank_init::World;
+use crate::runtime::options::Options;
 use crate::runtime::process_group;
 use crate::runtime::rank::Rank;
 use crate::runtime::resource_cache::{Link, Pool};

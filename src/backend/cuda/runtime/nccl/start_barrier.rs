@@ -5,7 +5,7 @@
 //! in an exchange of one number, before the clock starts.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::failure::{Cause, Failure, Reached};
+use crate::runtime::failure::{Cause, Failure, Reached};
 use crate::runtime::rank::Rank;
 use crate::sys::Error;
 use crate::sys::driver::Memory;

@@ -9,7 +9,7 @@
 //! member connects for a collective while another one's device waits for it in that same collective.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::failure::{Failure, Reached};
+use crate::runtime::failure::{Failure, Reached};
 use crate::runtime::rank::{Rank, Raw, Ready, communicate};
 use nccl_rs::DataType;
 use std::time::Duration;

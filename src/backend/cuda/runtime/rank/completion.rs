@@ -1,7 +1,7 @@
 //! The end of a rank's runs: what the rank looks at while its device works, and what it does when it gives up.
 #![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
 
-use crate::failure::{Failure, Reached};
+use crate::runtime::failure::{Failure, Reached};
 use crate::runtime::rank::Rank;
 use crate::runtime::teardown;
 use crate::runtime::teardown::{Belongings, Estate};

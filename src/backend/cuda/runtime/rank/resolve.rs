@@ -219,19 +219,13 @@ impl Rank<'_> {
                 )
             }
             C::Broadcast { send, recv, root } => {
-                let Some(any) = send.as_ref().or(recv.as_ref()) else {
-                    return Err(Error::Compile { log: "a Broadcast without data".into() });
+                let sides = [send.as_ref(), recv.as_ref()];
+                let Some(any) = sides.into_iter().flatten().next() else {
+                    return Err(Error::Internal { what: "a Broadcast without data".to_owned() });
                 };
-                let at = |part: &Option<Part>| {
-                    part.as_ref().map_or_else(|| self.part(any), |part| self.part(part))
-                };
-                let raw = Raw::Broadcast {
-                    send: at(send),
-                    recv: at(recv),
-                    count: any.count,
-                    root: *root,
-                };
-                (raw, &any.view)
+                // NCCL takes an address of both sides from every member.
+                let [send, recv] = sides.map(|side| self.part(side.unwrap_or(any)));
+                (Raw::Broadcast { send, recv, count: any.count, root: *root }, &any.view)
             }
             C::Send { part, peer } => {
                 (Raw::Send { from: self.part(part), count: part.count, peer: *peer }, &part.view)
@@ -267,8 +261,7 @@ fn library_reduction(reduction: NcclReduction) -> nccl_rs::RedOp {
 
 /// Returns the library's form of an element type.
 fn library_type(dtype: DType) -> Result<DataType, Error> {
-    let found = data_type(dtype).map_err(|log| Error::Compile { log })?;
-    Ok(match found {
+    Ok(match data_type(dtype)? {
         NcclType::Uint8 => DataType::Uint8,
         NcclType::Int32 => DataType::Int32,
         NcclType::Int64 => DataType::Int64,

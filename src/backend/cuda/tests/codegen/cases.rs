@@ -8,6 +8,7 @@ use hostir::plan::{
     USER_STREAM, View,
 };
 use hostir_gpu::codegen::{self, Job};
+use hostir_gpu::unsupported::Unsupported;
 
 /// Types that kernels compute with.
 pub(crate) const TYPES: [DType; 10] = [
@@ -94,7 +95,7 @@ pub(crate) fn part(view: &View, axis: usize, from: usize, count: usize) -> View 
 }
 
 /// The job of an instruction, on a small device.
-pub(crate) fn job(kind: &InstKind, sms: u32) -> Result<Job, String> {
+pub(crate) fn job(kind: &InstKind, sms: u32) -> Result<Job, Unsupported> {
     match kind {
         InstKind::Kernel(kernel) => codegen::pointwise(kernel),
         InstKind::Copy { src, dst } => codegen::copy(src, dst),

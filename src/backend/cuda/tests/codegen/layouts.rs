@@ -6,6 +6,7 @@ use hostir::plan::{
     Arg, Fold, Function, Gemm, InstKind, Kernel, RedOp, Scalar, Step, View, row_major,
 };
 use hostir_gpu::codegen::{self, Job};
+use hostir_gpu::unsupported::Unsupported;
 use smallvec::{SmallVec, smallvec};
 
 /// `output = function(inputs)` in the output's type.
@@ -294,7 +295,7 @@ pub(crate) fn products() -> Vec<(Case, f64)> {
 }
 
 /// What cannot be generated, with the reason.
-pub(crate) fn refused() -> Vec<(&'static str, Result<Job, String>)> {
+pub(crate) fn refused() -> Vec<(&'static str, Result<Job, Unsupported>)> {
     let mut memory = Memory::default();
     let float = memory.random(DType::Float, &[8, 8], RANGE);
     let bytes = memory.random(DType::UInt8, &[8, 8], RANGE);
@@ -306,8 +307,11 @@ pub(crate) fn refused() -> Vec<(&'static str, Result<Job, String>)> {
     };
     let row = View { dims: row_major(&[8]), ..float.clone() };
     vec![
-        ("overlap", codegen::copy(&float, &crosswise)),
-        ("overlap", codegen::reduce(RedOp::Sum, &[0], &float, &row, 4)),
+        ("an op whose result lies across what it reads", codegen::copy(&float, &crosswise)),
+        (
+            "an op whose result lies across what it reads",
+            codegen::reduce(RedOp::Sum, &[0], &float, &row, 4),
+        ),
         ("`~` of `float`", pointwise(Function::BitNot, &float)),
         ("elements of type `uint8_t`", pointwise(Function::Neg, &bytes)),
         ("the reduction `band` of `float`", codegen::reduce(RedOp::And, &[0], &float, &row, 4)),
@@ -322,7 +326,7 @@ pub(crate) fn refused() -> Vec<(&'static str, Result<Job, String>)> {
 }
 
 /// Jobs of views without elements.
-pub(crate) fn empty() -> Vec<Result<Job, String>> {
+pub(crate) fn empty() -> Vec<Result<Job, Unsupported>> {
     let mut memory = Memory::default();
     let none = memory.random(DType::Float, &[0, 4], RANGE);
     let other = memory.random(DType::Float, &[0, 4], RANGE);

@@ -5,6 +5,7 @@ use crate::cases::{Case, Memory, TYPES, part, permuted, repeated};
 use hostir::ir::DType;
 use hostir::plan::{Accumulate, Dim, InstKind, Take, View};
 use hostir_gpu::codegen::{self, Job};
+use hostir_gpu::unsupported::Unsupported;
 
 const RANGE: [f64; 2] = [-3.0, 3.0];
 
@@ -153,7 +154,7 @@ pub(crate) fn outside() -> Vec<(Case, Job, Vec<f64>)> {
 }
 
 /// What cannot be generated, with the reason.
-pub(crate) fn refused() -> Vec<(&'static str, Result<Job, String>)> {
+pub(crate) fn refused() -> Vec<(&'static str, Result<Job, Unsupported>)> {
     let mut memory = Memory::default();
     let input = memory.random(DType::Float, &[8, 8], RANGE);
     let index = memory.random(DType::Int, &[8, 8], [0.0, 7.0]);
@@ -170,9 +171,12 @@ pub(crate) fn refused() -> Vec<(&'static str, Result<Job, String>)> {
     };
     let turned = permuted(&input, &[1, 0]);
     vec![
-        ("overlap", take(&input, 0)),
+        ("an op whose result lies across what it reads", take(&input, 0)),
         ("a read by index of shapes that do not fit", take(&input, 2)),
-        ("overlap", put(&input, &input)),
-        ("overlap", put(&memory.random(DType::Float, &[8, 8], RANGE), &turned)),
+        ("an op whose result lies across what it reads", put(&input, &input)),
+        (
+            "an op whose result lies across what it reads",
+            put(&memory.random(DType::Float, &[8, 8], RANGE), &turned),
+        ),
     ]
 }

@@ -8,6 +8,7 @@ use crate::codegen::reduce::{Reduction, flat};
 use crate::codegen::source_writer::{Writer, kernel};
 use crate::codegen::thread_mapping::{BLOCKS, THREADS};
 use crate::codegen::types::ClassSource as _;
+use crate::unsupported::Unsupported;
 
 /// Lanes of a block along the results.
 const LANES: usize = 32;
@@ -59,7 +60,7 @@ pub(super) fn parts(reduction: &Reduction<'_>, sms: usize) -> usize {
 }
 
 /// The launch.
-pub(super) fn launch(reduction: &Reduction<'_>) -> Result<Launch, String> {
+pub(super) fn launch(reduction: &Reduction<'_>) -> Result<Launch, Unsupported> {
     let shape = Shape::new(reduction);
     let tiles = blocks(reduction, &shape) * reduction.parts;
     let reach = reduction.reach();
@@ -120,7 +121,7 @@ impl Body<'_, '_> {
     }
 
     /// Each thread's own elements, into `acc`.
-    fn accumulate(&self, w: &mut Writer, kept: &[String]) -> Result<(), String> {
+    fn accumulate(&self, w: &mut Writer, kept: &[String]) -> Result<(), Unsupported> {
         let (reduction, shape, ints) = (self.reduction, self.shape, self.ints);
         let reads = Reads {
             reduction,
@@ -160,7 +161,7 @@ impl Body<'_, '_> {
         w.close();
     }
 
-    fn store(&self, w: &mut Writer, kept: &[String]) -> Result<(), String> {
+    fn store(&self, w: &mut Writer, kept: &[String]) -> Result<(), Unsupported> {
         let (shape, reduction, ints) = (self.shape, self.reduction, self.ints);
         let count = ints.literal(shape.count);
         w.open(format!("if (threadIdx.y == 0 && column < {count})"));

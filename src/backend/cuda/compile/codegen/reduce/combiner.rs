@@ -1,6 +1,7 @@
 //! How two values become one.
 
 use crate::codegen::types::{Class, ClassSource as _, Value, class};
+use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 use hostir::plan::{RedOp, Scalar};
 
@@ -14,11 +15,11 @@ pub(crate) struct Join {
 
 impl Join {
     /// The operation on elements of a type. The sum of truth values is their disjunction.
-    pub(crate) fn new(op: RedOp, dtype: DType) -> Result<Self, String> {
+    pub(crate) fn new(op: RedOp, dtype: DType) -> Result<Self, Unsupported> {
         let class = class(dtype)?;
         let bitwise = matches!(op, RedOp::And | RedOp::Or | RedOp::Xor);
         if bitwise && class != Class::I64 {
-            return Err(format!("the reduction `{}` of `{}`", op.word(), dtype.name()));
+            return Err(Unsupported::Reduction(op, dtype));
         }
         let op = match op {
             RedOp::Sum | RedOp::Avg if dtype == DType::Bool => RedOp::Or,

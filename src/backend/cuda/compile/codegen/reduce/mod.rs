@@ -20,12 +20,13 @@ use crate::codegen::pointwise::{Steps, pointwise};
 use crate::codegen::source_writer::Writer;
 use crate::codegen::types::{ClassSource as _, Value, storage};
 use crate::codegen::{alias, copy};
+use crate::unsupported::Unsupported;
 use hostir::ir::DType;
 use hostir::plan::{Arg, Fold, Function, Kernel, Scalar, Step, View};
 use smallvec::smallvec;
 
 /// Computes the value to be accumulated from one element of each operand.
-type Element<'a> = dyn Fn(&mut Writer, &[String]) -> Result<Value, String> + 'a;
+type Element<'a> = dyn Fn(&mut Writer, &[String]) -> Result<Value, Unsupported> + 'a;
 
 /// A reduction: operands over kept and over reduced axes. The last operand is the result, whose strides
 /// along reduced axes are 0.
@@ -78,7 +79,7 @@ impl Reduction<'_> {
         params
     }
     /// An accumulated value as it is stored.
-    fn stored(&self, value: &str) -> Result<String, String> {
+    fn stored(&self, value: &str) -> Result<String, Unsupported> {
         if self.parts > 1 {
             return Ok(value.to_owned());
         }
@@ -120,7 +121,7 @@ pub fn reduce(
     input: &View,
     output: &View,
     sms: u32,
-) -> Result<Job, String> {
+) -> Result<Job, Unsupported> {
     let step = Step {
         function: Function::Identity,
         args: smallvec![Arg::Input(0)],
@@ -141,13 +142,13 @@ pub fn reduce_of(
     axes: &[usize],
     output: &View,
     sms: u32,
-) -> Result<Job, String> {
+) -> Result<Job, Unsupported> {
     let Fold { op, initial } = op.into();
     let shape = kernel.output.shape();
     let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
     let kept_shape: Vec<usize> = kept.iter().map(|&axis| shape[axis]).collect();
     if axes.iter().any(|&axis| axis >= shape.len()) || kept_shape != output.shape() {
-        return Err("a reduction to another shape".to_owned());
+        return Err(Unsupported::Malformed("a reduction to another shape"));
     }
     let steps = Steps::new(kernel)?;
     let join = Join::new(op, kernel.output.dtype)?;
@@ -169,7 +170,7 @@ pub fn reduce_of(
     let (kept, reduced) = spaces(&steps, &shape, &kept, axes, output)?;
     let twice = kept.operands.last().is_some_and(|result| result.strides.contains(&0));
     if twice {
-        return Err("a result whose elements share memory".to_owned());
+        return Err(Unsupported::Malformed("a result whose elements share memory"));
     }
     let result = output.dtype;
     let whole = Reduction {
@@ -185,7 +186,7 @@ pub fn reduce_of(
 }
 
 /// A reduction of one element each is a pointwise kernel.
-fn single(kernel: &Kernel, kept: &[usize], output: &View) -> Result<Job, String> {
+fn single(kernel: &Kernel, kept: &[usize], output: &View) -> Result<Job, Unsupported> {
     let keep = |view: &View| View {
         dims: kept.iter().map(|&axis| view.dims[axis]).collect(),
         ..view.clone()
@@ -220,7 +221,7 @@ fn spaces(
     kept: &[usize],
     axes: &[usize],
     output: &View,
-) -> Result<(Space, Space), String> {
+) -> Result<(Space, Space), Unsupported> {
     let mut operands = steps.operands()?;
     let mut result = Operand::view(output, storage(output.dtype)?);
     let mut strides = vec![0; shape.len()];
@@ -251,11 +252,11 @@ fn spaces(
 }
 
 /// The launches of a reduction, cut into parts where it has too few results for the device.
-fn launches(mut whole: Reduction<'_>, sms: usize) -> Result<Job, String> {
+fn launches(mut whole: Reduction<'_>, sms: usize) -> Result<Job, Unsupported> {
     let by_rows = has_runs(&whole);
     let parts = if by_rows { rows::parts(&whole, sms) } else { columns::parts(&whole, sms) };
     whole.parts = parts.max(1);
-    let launch = |reduction: &Reduction<'_>, by_rows: bool| -> Result<Launch, String> {
+    let launch = |reduction: &Reduction<'_>, by_rows: bool| -> Result<Launch, Unsupported> {
         if by_rows { rows::launch(reduction) } else { columns::launch(reduction) }
     };
     let first = launch(&whole, by_rows)?;
@@ -265,7 +266,7 @@ fn launches(mut whole: Reduction<'_>, sms: usize) -> Result<Job, String> {
     let count = whole.kept.count();
     let class = whole.join.class;
     let again = move |_: &mut Writer, elements: &[String]| {
-        let element = elements.first().ok_or("a reduction of nothing")?;
+        let element = elements.first().ok_or(Unsupported::Malformed("a reduction of nothing"))?;
         Ok(Value::new(class, element.clone()))
     };
     let flat = flat(&whole.kept.extents);

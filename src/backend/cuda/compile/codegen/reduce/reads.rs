@@ -4,6 +4,7 @@ use crate::codegen::index_space::{Ints, Operand, Space, element, pack, place};
 use crate::codegen::reduce::Reduction;
 use crate::codegen::source_writer::Writer;
 use crate::codegen::types::ClassSource as _;
+use crate::unsupported::Unsupported;
 
 /// Along which axes one access has several elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +78,7 @@ impl Reads<'_, '_> {
         w: &mut Writer,
         kept: &[String],
         [start, end]: [&str; 2],
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsupported> {
         let (index, step) = (self.ints.ctype(), self.ints.literal(self.step * self.unroll));
         w.open(format!("for ({index} j = {start}; j < {end}; j += {step})"));
         for (k, operand) in self.in_memory() {
@@ -120,7 +121,7 @@ impl Reads<'_, '_> {
         }
         w.close_all(2);
     }
-    fn add(&self, w: &mut Writer, kept: &[String], end: &str) -> Result<(), String> {
+    fn add(&self, w: &mut Writer, kept: &[String], end: &str) -> Result<(), Unsupported> {
         let reduced = self.open(w, end);
         w.unrolled("v", self.width);
         let mut elements = Vec::new();

@@ -7,6 +7,7 @@ use crate::codegen::reduce::reads::{Along, Reads};
 use crate::codegen::source_writer::{Writer, kernel};
 use crate::codegen::thread_mapping::{BLOCKS, THREADS};
 use crate::codegen::types::ClassSource as _;
+use crate::unsupported::Unsupported;
 
 /// Lanes of a warp.
 const WARP: usize = 32;
@@ -52,7 +53,7 @@ pub(super) fn parts(reduction: &Reduction<'_>, sms: usize) -> usize {
 }
 
 /// The launch.
-pub(super) fn launch(reduction: &Reduction<'_>) -> Result<Launch, String> {
+pub(super) fn launch(reduction: &Reduction<'_>) -> Result<Launch, Unsupported> {
     let shape = Shape::new(reduction);
     let rows = reduction.kept.count() * reduction.parts;
     let groups = THREADS / shape.lanes;
@@ -98,7 +99,7 @@ impl Body<'_, '_> {
     }
 
     /// Each lane's own elements, into `acc`.
-    fn accumulate(&self, w: &mut Writer) -> Result<(), String> {
+    fn accumulate(&self, w: &mut Writer) -> Result<(), Unsupported> {
         let (reduction, shape, ints) = (self.reduction, self.shape, self.ints);
         let reads = Reads {
             reduction,
@@ -148,7 +149,7 @@ impl Body<'_, '_> {
         }
     }
 
-    fn store(&self, w: &mut Writer) -> Result<(), String> {
+    fn store(&self, w: &mut Writer) -> Result<(), Unsupported> {
         let (reduction, last) = (self.reduction, self.ints.literal(self.rows));
         w.open(format!("if (row < {last} && threadIdx.x % {} == 0)", self.shape.lanes));
         let offset = match reduction.parts {

@@ -119,6 +119,7 @@ impl Failure {
             Cause::Cuda(error @ Error::NoMemory { .. }) => {
                 return oom::diag(error.to_string(), prepared, plan);
             }
+            Cause::Cuda(error @ Error::Unsupported(_)) => (codes::BACKEND_TYPE, error.to_string()),
             Cause::Cuda(error) => (codes::DEVICE_CALL, error.to_string()),
             Cause::Nccl(error @ (nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_))) => {
                 (codes::DEVICE, error.to_string())
@@ -169,7 +170,8 @@ pub(crate) fn global(error: &Error) -> Diag {
     let code = match error {
         Error::Missing { .. } => codes::DEVICE,
         Error::NoMemory { .. } => codes::DEVICE_MEMORY,
-        Error::Call { .. } | Error::Compile { .. } => codes::DEVICE_CALL,
+        Error::Call { .. } | Error::Compile { .. } | Error::Internal { .. } => codes::DEVICE_CALL,
+        Error::Unsupported(_) => codes::BACKEND_TYPE,
     };
     Diag::global(code, error.to_string())
 }
