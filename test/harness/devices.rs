@@ -9,10 +9,10 @@
 //! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other. A line that does not end
 //! is told after `HIR_LINE_SECONDS` (120), and ends the process.
 
-use hostir_cuda::Pool;
 use hostir_test::directives::{self, Directives};
 use hostir_test::exec::{self, Context};
 use hostir_test::tree;
+use hostir_tools::SharedState;
 use libtest_mimic::{Arguments, Completion, Trial};
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ const LEFT_OUT: [&str; 9] = [
 
 #[allow(clippy::print_stderr, reason = "a test program's own report")]
 fn main() -> ExitCode {
-    hostir_tools::io::hardware_queues();
+    hostir_tools::run::request_hardware_queues();
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     let count = hostir_cuda::devices().unwrap_or(0);
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     tally.clone().end_if_stuck();
     let none = count == 0;
     // Programs leave contexts, communicators, memory and kernels for the next ones.
-    let gpus = Arc::new(Pool::default());
+    let gpus = SharedState::default();
     let shard = shard();
     let files = tree::files(&tree::root(), ".hir").into_iter().enumerate();
     let files = files.filter(|(number, _)| number % shard.1 == shard.0).map(|(_, path)| path);
@@ -135,7 +135,7 @@ fn runs(command: &str) -> bool {
 fn file(
     path: &Path,
     directives: &Directives,
-    (flags, gpus): (&[String], &Arc<Pool>),
+    (flags, gpus): (&[String], &SharedState),
     tally: &Tally,
 ) -> Result<(), String> {
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -168,7 +168,7 @@ fn file(
     Ok(())
 }
 
-fn context(scratch: &Path, flags: &[String], gpus: &Arc<Pool>) -> Context {
+fn context(scratch: &Path, flags: &[String], gpus: &SharedState) -> Context {
     let scratch = scratch.to_path_buf();
     Context { scratch, bless: false, spawn: false, flags: flags.to_vec(), gpus: gpus.clone() }
 }

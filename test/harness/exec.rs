@@ -2,11 +2,10 @@
 
 use crate::programs::{self, Finished, Invocation};
 use crate::shell::{self, Command, Join, Pipeline, Redirect};
-use hostir_cuda::Pool;
+use hostir_tools::SharedState;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// What every command of a test shares.
 #[derive(Clone, Debug)]
@@ -21,7 +20,7 @@ pub struct Context {
     /// left out: messages name the backend.
     pub flags: Vec<String>,
     /// What programs on GPUs leave for later ones.
-    pub gpus: Arc<Pool>,
+    pub gpus: SharedState,
 }
 
 /// Runs one substituted command line.
@@ -139,7 +138,7 @@ mod tests {
                 bless: false,
                 spawn: false,
                 flags: Vec::new(),
-                gpus: Arc::default(),
+                gpus: SharedState::default(),
             },
         )
     }

@@ -9,12 +9,12 @@ use hostir::data::HostTensor;
 use hostir::ir::DType;
 use std::io::Read;
 
-/// What is wrong with data: one sentence, and how to repair it.
+/// An error of data: one sentence, and a repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataError {
     /// Lower case, without a full stop.
     pub message: String,
-    /// How to repair it.
+    /// A repair.
     pub note: Option<String>,
 }
 

@@ -1,19 +1,19 @@
-//! What a tool reads from and writes to, and how it ends.
+//! Input, output and environment of a tool.
 
-use crate::closed::{self, Closed};
-use crate::cuda::Pool;
+use crate::errors;
 use crate::os_text::{self, Lossy};
-use crate::render::Look;
-use crate::run::errors;
+use crate::render::{self, Format, Look};
 use crate::source::Source;
+use crate::standard_output::{Closed, is_stdout_closed};
+use crate::status::Status;
 use crate::terminal::{Coloring, knows_colors};
-use hostir::diag::visible;
+use hostir::diag::{Diag, visible};
+use std::any::Any;
 use std::io::{IsTerminal, Read, Write};
-use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// The world as a tool sees it.
+/// The surroundings of a tool: streams, folder, environment.
 pub struct Io<'a> {
     /// Standard input (`-` as a file name).
     pub stdin: &'a mut dyn Read,
@@ -21,11 +21,11 @@ pub struct Io<'a> {
     pub stdout: &'a mut dyn Write,
     /// Diagnostics.
     pub stderr: &'a mut dyn Write,
-    /// What relative paths are relative to.
+    /// The folder that relative paths start from.
     pub cwd: PathBuf,
-    /// Whether diagnostics are coloured.
+    /// Diagnostics are coloured.
     pub color: bool,
-    /// Whether standard error is a terminal on which a line can be written again.
+    /// Standard error is a terminal on which a line can be written again.
     pub terminal: bool,
     /// Columns of the terminal that standard output is; `None` if it is none.
     pub columns: Option<usize>,
@@ -35,8 +35,8 @@ pub struct Io<'a> {
     pub env: fn(&str) -> Option<std::ffi::OsString>,
     /// The file of this program, where it may start itself again.
     pub exe: Option<PathBuf>,
-    /// What programs that ran on GPUs leave for later runs of this process.
-    pub gpus: Arc<Pool>,
+    /// Resources of GPUs that later runs of this process use again.
+    pub gpus: SharedState,
 }
 
 impl Io<'_> {
@@ -48,6 +48,33 @@ impl Io<'_> {
     /// The look of what is written for people to standard error.
     pub(crate) fn look(&self) -> Look {
         Look { color: self.color, columns: self.error_columns }
+    }
+
+    /// Reads a program's text from `path` (`-` is standard input).
+    ///
+    /// # Errors
+    /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
+    /// it is long and no text.
+    pub(crate) fn read_source(&mut self, path: &str) -> Result<Source, Diag> {
+        if path == "-" {
+            return Source::read("standard input", "<stdin>", &mut *self.stdin);
+        }
+        let file = std::fs::File::open(self.path(path));
+        let file = file.map_err(|error| errors::cannot_read(path, &error))?;
+        Source::read(path, path, file)
+    }
+
+    /// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
+    pub(crate) fn report(&mut self, format: Format, source: &Source, diags: &[Diag]) {
+        let look = self.look();
+        render::write(self.stderr, look, format, source, diags);
+    }
+
+    /// Takes over what `--color` says about standard error from now on.
+    pub(crate) fn apply_coloring(&mut self, coloring: Coloring) {
+        if coloring != Coloring::Auto {
+            self.color = coloring == Coloring::Always;
+        }
     }
 
     /// Writes lines for people to standard error, which may name what others have named. A writer that fails has no
@@ -63,7 +90,7 @@ impl Io<'_> {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                 let diag = errors::cannot_write("standard output", &error);
                 let source = Source::default();
-                crate::render::report(self, crate::render::Format::Human, &source, &[diag]);
+                self.report(Format::Human, &source, &[diag]);
                 Status::Environment
             }
             _ => Status::Ok,
@@ -71,27 +98,17 @@ impl Io<'_> {
     }
 }
 
-/// Exit statuses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Status {
-    /// Everything went well.
-    Ok = 0,
-    /// The program is wrong.
-    Program = 1,
-    /// The command line is wrong.
-    Usage = 2,
-    /// A file, device or library is missing or unfit.
-    Environment = 3,
-    /// A comparison differs.
-    Differs = 4,
-    /// A deadlock, or the time is up.
-    Deadlock = 5,
-}
+/// State that a run leaves for later runs of this process. The first user decides on its type.
+#[derive(Clone, Default, Debug)]
+#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CUDA backend uses it"))]
+pub struct SharedState(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
 
-impl Status {
-    /// The number that the process exits with.
-    pub fn code(self) -> i32 {
-        self as i32
+impl SharedState {
+    /// The state; a new one where there is none of this type.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CUDA backend uses it"))]
+    pub(crate) fn get_or_default<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let state = self.0.get_or_init(|| Arc::new(T::default()));
+        Arc::clone(state).downcast().unwrap_or_default()
     }
 }
 
@@ -104,7 +121,7 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
     let args: Vec<_> = std::env::args_os().map(|arg| os_text::escape(&arg)).collect();
     let env: fn(&str) -> Option<std::ffi::OsString> = |name| std::env::var_os(name);
     let terminal = std::io::stderr().is_terminal();
-    let stdout: Box<dyn Write> = match closed::is_stdout_closed() {
+    let stdout: Box<dyn Write> = match is_stdout_closed() {
         true => Box::new(Closed),
         false => Box::new(std::io::BufWriter::new(std::io::stdout().lock())),
     };
@@ -121,7 +138,7 @@ pub fn process_main(tool: Tool) -> std::process::ExitCode {
         error_columns: columns(std::io::stderr()),
         env,
         exe: std::env::current_exe().ok(),
-        gpus: Arc::default(),
+        gpus: SharedState::default(),
     };
     let code = tool(&args, &mut io);
     // A reader that went away (`| head`) is no error, and there is nobody left to tell.
@@ -138,31 +155,6 @@ fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
     Some(usize::from(width.0)).filter(|width| *width > 0)
 }
 
-/// A copy of the process's standard output.
-///
-/// # Errors
-/// If it was closed when the process began.
-pub(crate) fn own_stdout() -> std::io::Result<std::fs::File> {
-    if closed::is_stdout_closed() {
-        return Err(closed::error());
-    }
-    Ok(std::io::stdout().as_fd().try_clone_to_owned()?.into())
-}
-
-/// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each
-/// other, and a stream that waits for a flag would keep the stream that raises it from going on.
-///
-/// Does nothing once the process has several threads: to be called first of all.
-#[allow(unsafe_code, reason = "the driver reads this from the environment when it starts")]
-pub fn hardware_queues() {
-    const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
-    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-    if threads == 1 && std::env::var_os(QUEUES).is_none() {
-        // SAFETY: the process has one thread, this one: nobody reads the environment meanwhile.
-        unsafe { std::env::set_var(QUEUES, "32") };
-    }
-}
-
 /// Turns a panic into a request to report it (the process then exits with 101).
 fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
@@ -172,7 +164,7 @@ fn report_panics() {
             stderr,
             "This is a bug in the Host IR toolchain, not in your program. Please report it with the \
              command line and the input file (version {}).",
-            env!("CARGO_PKG_VERSION")
+            crate::VERSION
         );
     }));
 }

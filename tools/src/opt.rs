@@ -15,10 +15,10 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use crate::io::{Io, Status};
-use crate::render::report;
-use crate::run::errors;
+use crate::errors;
+use crate::io::Io;
 use crate::source::Source;
+use crate::status::Status;
 use crate::terminal::help_width;
 use chunk::Chunk;
 use cli::Cli;
@@ -44,7 +44,7 @@ pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
     if cli.list_passes || cli.list_ops.is_some() {
         return list(&cli, io).code();
     }
-    let source = match Source::read(&cli.file, io) {
+    let source = match io.read_source(&cli.file) {
         Ok(source) => source,
         Err(diag) => return fail(io, &cli, diag),
     };
@@ -53,7 +53,7 @@ pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
 
 /// Writes the lists that are asked for.
 fn list(cli: &Cli, io: &mut Io<'_>) -> Status {
-    let width = help_width(io);
+    let width = help_width(io.env, io.columns);
     let mut text = if cli.list_passes { lists::passes(width) } else { String::new() };
     match cli.list_ops.as_deref() {
         None => {}
@@ -73,7 +73,7 @@ fn list(cli: &Cli, io: &mut Io<'_>) -> Status {
 fn fail(io: &mut Io<'_>, cli: &Cli, diag: Diag) -> i32 {
     let source = Source { name: cli.file.clone(), bytes: Vec::new() };
     let status = errors::status(diag.code);
-    report(io, cli.format, &source, &[diag]);
+    io.report(cli.format, &source, &[diag]);
     status.code()
 }
 
@@ -81,13 +81,13 @@ fn fail(io: &mut Io<'_>, cli: &Cli, diag: Diag) -> i32 {
 struct Session<'a> {
     cli: &'a Cli,
     source: &'a Source,
-    /// Whether the input holds bytes that are not UTF-8.
+    /// The input holds bytes that are not UTF-8.
     lossy: bool,
-    /// What is printed if all goes well.
+    /// The text to print if all goes well.
     out: String,
     /// Diagnostics about the whole input, in the order of its chunks.
     diags: Diags,
-    /// What is wrong with the command line.
+    /// Errors of the command line.
     faults: Faults,
     /// Reports of all pipelines that ran.
     reports: Vec<Report>,
@@ -97,7 +97,7 @@ struct Session<'a> {
     phases: [f64; 4],
     /// A test case for the first pass that failed.
     reproducer: Option<String>,
-    /// How many containers were seen.
+    /// The number of containers so far.
     containers: usize,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Session<'a> {
         self.warn_never_ran();
         let expected = self.cli.verify_diagnostics && !self.diags.has_errors();
         let ok = expected || (!failed && !self.diags.has_errors());
-        report(io, self.cli.format, self.source, &self.diags.items);
+        io.report(self.cli.format, self.source, &self.diags.items);
         self.faults.report(self.cli, io);
         self.tables(io);
         self.finish(io, ok)
@@ -252,7 +252,7 @@ impl<'a> Session<'a> {
             return;
         };
         let text = format!("there is no container {wanted}: the input has {}", self.containers);
-        self.diags.push(Diag::global(crate::run::errors::CONTAINER, text));
+        self.diags.push(Diag::global(crate::errors::CONTAINER, text));
     }
 
     fn warn_never_ran(&mut self) {
@@ -281,7 +281,7 @@ impl<'a> Session<'a> {
                 Ok(()) => {
                     io.say(&format!("a test case was written to {path}"));
                 }
-                Err(diag) => report(io, self.cli.format, self.source, &[diag]),
+                Err(diag) => io.report(self.cli.format, self.source, &[diag]),
             }
         }
         if !ok {
@@ -291,7 +291,7 @@ impl<'a> Session<'a> {
         match output::write(io, &self.cli.output, &self.out) {
             Ok(()) => Status::Ok,
             Err(diag) => {
-                report(io, self.cli.format, self.source, &[diag]);
+                io.report(self.cli.format, self.source, &[diag]);
                 Status::Environment
             }
         }

@@ -22,16 +22,15 @@ pub(crate) fn escape(text: &OsStr) -> OsString {
         return text.to_owned();
     }
     let mut out = String::new();
-    let byte = |byte: &u8| char::from_u32(FIRST + u32::from(*byte)).unwrap_or('\u{fffd}');
     for chunk in text.as_bytes().utf8_chunks() {
         for c in chunk.valid().chars() {
             if is_byte(c) {
-                out.extend(c.encode_utf8(&mut [0; 4]).as_bytes().iter().map(byte));
+                out.extend(c.encode_utf8(&mut [0; 4]).as_bytes().iter().map(escape_byte));
             } else {
                 out.push(c);
             }
         }
-        out.extend(chunk.invalid().iter().map(byte));
+        out.extend(chunk.invalid().iter().map(escape_byte));
     }
     out.into()
 }
@@ -55,7 +54,7 @@ pub(crate) fn unescape(text: &str) -> OsString {
 /// A writer that shows U+FFFD for bytes that are no text.
 pub(crate) struct Lossy<W> {
     inner: W,
-    /// Whether there are any to show.
+    /// True if there are any to show.
     escaped: bool,
 }
 
@@ -80,6 +79,11 @@ impl<W: Write> Write for Lossy<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
+}
+
+/// The character in the place of a byte.
+fn escape_byte(byte: &u8) -> char {
+    char::from_u32(FIRST + u32::from(*byte)).unwrap_or('\u{fffd}')
 }
 
 #[cfg(test)]

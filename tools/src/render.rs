@@ -8,7 +8,6 @@ mod fit;
 mod json;
 mod view;
 
-use crate::io::Io;
 use crate::source::Source;
 use codespan_reporting::term;
 use hostir::diag::{Diag, Severity};
@@ -19,7 +18,7 @@ use view::{Lines, View};
 /// Diagnostics a person is shown of one text; the rest is counted.
 pub const LIMIT: usize = 100;
 
-/// How diagnostics are written.
+/// The form of diagnostics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Format {
     /// Excerpts with labels.
@@ -32,16 +31,10 @@ pub enum Format {
 /// The look of what a stream shows people.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Look {
-    /// Whether in colours.
+    /// Colours are used.
     pub color: bool,
     /// Columns of the terminal; `None` if it is none.
     pub columns: Option<usize>,
-}
-
-/// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
-pub fn report(io: &mut Io<'_>, format: Format, source: &Source, diags: &[Diag]) {
-    let look = io.look();
-    write(io.stderr, look, format, source, diags);
 }
 
 /// Writes diagnostics about `source`. A writer that fails has no one to be told to.

@@ -1,7 +1,6 @@
 //! Program texts: read from a file or standard input.
 
-use crate::io::Io;
-use crate::run::errors;
+use crate::errors;
 use hostir::diag::Diag;
 use hostir_grammar::MAX_TEXT;
 use std::io::Read;
@@ -16,20 +15,15 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads `path` (`-` is standard input).
+    /// Reads a text that errors of reading call `place` and messages about it `name`.
     ///
     /// # Errors
     /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
     /// it is long and no text.
-    pub fn read(path: &str, io: &mut Io<'_>) -> Result<Self, Diag> {
-        if path == "-" {
-            let bytes = bounded("standard input", &mut *io.stdin)?;
-            return Ok(Self { name: "<stdin>".to_owned(), bytes });
-        }
-        let file = std::fs::File::open(io.path(path));
-        let file = file.map_err(|error| errors::cannot_read(path, &error))?;
-        Ok(Self { name: path.to_owned(), bytes: bounded(path, file)? })
+    pub(crate) fn read(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
+        Ok(Self { name: name.to_owned(), bytes: read_bounded(place, reader)? })
     }
+
     /// The text, with U+FFFD for bytes that are not UTF-8. Spans of a diagnostic fit it only if
     /// all bytes before them are UTF-8, as they do for the one diagnostic such a text gets.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
@@ -50,7 +44,7 @@ fn not_utf8(name: &str, at: usize) -> Diag {
 }
 
 /// All that a reader gives, if it is not too much; of more, no more is read.
-fn bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
+fn read_bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
     let mut bytes = Vec::new();
     let read = reader.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| errors::cannot_read(name, &error))?;

@@ -15,7 +15,7 @@ mod access;
 mod pending;
 mod place;
 
-use crate::run::errors;
+use crate::errors;
 use hostir::diag::Diag;
 use pending::Temporary;
 pub(crate) use pending::{end_process, end_soon};
@@ -193,14 +193,13 @@ pub(crate) fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
 pub(crate) fn is_folder_or_free(name: &str, path: &Path) -> Result<bool, Diag> {
-    let nowhere = |error: &io::Error| error.kind() == io::ErrorKind::NotADirectory;
     match place::find(path, &|_, _| Ok(false)) {
         Ok(Found::Folder(_) | Found::Missing(..)) => Ok(true),
         Ok(Found::File(spot)) => Ok(spot.old.is_none()),
         Ok(Found::Stream(_)) => Ok(false),
         // `new/` is as good as `new`.
         Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(true),
-        Err(Refusal::Io(error)) if nowhere(&error) => Ok(false),
+        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
         Err(refusal) => Err(refused(name, refusal)),
     }
 }
@@ -228,7 +227,9 @@ fn temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(Tem
 /// written before, also where that is a plain file.
 fn own_stream(path: &Path) -> Option<io::Result<File>> {
     let copy = match path.to_str()? {
-        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => crate::io::own_stdout(),
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
+            crate::standard_output::duplicate_stdout()
+        }
         "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
             io::stderr().as_fd().try_clone_to_owned().map(File::from)
         }

@@ -1,8 +1,5 @@
-//! What is known of the terminal: whether to colour, how wide to write, and text that fits.
+//! The terminal: colours, width, and text that fits.
 
-use crate::io::Io;
-use clap::{Arg, ArgMatches, Command};
-use hostir::diag::visible;
 use std::ffi::OsString;
 
 /// Columns of a text that no terminal shows.
@@ -13,7 +10,7 @@ const MOST_COLUMNS: usize = 100;
 const FEWEST_COLUMNS: usize = 40;
 
 /// A look at the environment.
-type Env = fn(&str) -> Option<OsString>;
+pub(crate) type Env = fn(&str) -> Option<OsString>;
 
 /// When output is coloured: `--color`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -28,7 +25,7 @@ pub(crate) enum Coloring {
 }
 
 impl Coloring {
-    /// Whether a stream is coloured. The flag goes before `NO_COLOR`, that before `CLICOLOR_FORCE`, and what
+    /// True if a stream is coloured. The flag goes before `NO_COLOR`, that before `CLICOLOR_FORCE`, and what
     /// the stream is comes last: a terminal that knows colours.
     pub(crate) fn colors(self, is_terminal: bool, env: Env) -> bool {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
@@ -40,51 +37,18 @@ impl Coloring {
             Coloring::Auto => is_terminal && knows_colors(env),
         }
     }
-
-    /// What a command line with [`color_arg`] says; what is written to standard error from now on follows it.
-    pub(crate) fn apply(matches: &ArgMatches, io: &mut Io<'_>) -> Self {
-        let coloring = match matches.get_one::<String>("color").map(String::as_str) {
-            Some("always") => Coloring::Always,
-            Some("never") => Coloring::Never,
-            _ => Coloring::Auto,
-        };
-        if coloring != Coloring::Auto {
-            io.color = coloring == Coloring::Always;
-        }
-        coloring
-    }
 }
 
-/// Whether the terminal can do more than write one line below the other.
+/// True if the terminal can do more than write one line below the other.
 pub(crate) fn knows_colors(env: Env) -> bool {
     env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// `--color`.
-pub(crate) fn color_arg() -> Arg {
-    Arg::new("color")
-        .long("color")
-        .value_name("WHEN")
-        .help("When to colour; auto: as NO_COLOR, CLICOLOR_FORCE, TERM and the terminal say")
-        .value_parser(["auto", "always", "never"])
-        .default_value("auto")
-}
-
 /// Columns for help and lists: what `COLUMNS` says, else the terminal's, else 80; never more than are easy to read.
-pub(crate) fn help_width(io: &Io<'_>) -> usize {
-    let given = (io.env)("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
-    let given = given.filter(|columns: &usize| *columns > 0).or(io.columns);
+pub(crate) fn help_width(env: Env, columns: Option<usize>) -> usize {
+    let given = env("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
+    let given = given.filter(|columns: &usize| *columns > 0).or(columns);
     given.unwrap_or(PLAIN_WIDTH).clamp(FEWEST_COLUMNS, MOST_COLUMNS)
-}
-
-/// The error of a command line as it may be shown: what acts on a terminal, and line breaks, would come back out of the
-/// words that it quotes.
-pub(crate) fn shown_error(error: clap::Error, args: &[OsString], command: Command) -> clap::Error {
-    let shown = |arg: &OsString| match arg.to_str() {
-        Some(text) => OsString::from(&*visible::line(text)),
-        None => arg.clone(),
-    };
-    command.try_get_matches_from(args.iter().map(shown)).err().unwrap_or(error)
 }
 
 /// Breaks a text between words, so that no line but one of a single long word is wider than `width`. The
@@ -107,6 +71,9 @@ pub(crate) fn wrap(text: &str, at: usize, indent: usize, width: usize) -> String
     }
     out
 }
+
+/// Goes to the start of a terminal's line and wipes it.
+pub(crate) const WIPE_LINE: &str = "\r\x1b[K";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! What the programs write to a terminal and only there: colours, and a line that says how far a long run is.
+//! Output of the programs to a terminal and only there: colours, and a line that says how far a long run is.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

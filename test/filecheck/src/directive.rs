@@ -1,12 +1,11 @@
 //! Finding directives in a check file.
 
-use crate::Options;
-use crate::pattern::Pattern;
+use crate::options::{COMMENT_PREFIXES, Options};
 use crate::source::is_blank;
 
-/// What a directive asks for.
+/// A kind of directive, by the match that it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DirectiveKind {
     /// A match anywhere after the last one, so many times.
     Plain(u32),
     /// A match on the next line.
@@ -25,56 +24,41 @@ pub(crate) enum Kind {
     End,
 }
 
-impl Kind {
-    /// What follows the prefix in the directive's name.
-    pub(crate) fn suffix(self) -> &'static str {
+impl DirectiveKind {
+    /// The text behind the prefix in the directive's name.
+    pub(crate) fn name_suffix(self) -> &'static str {
         match self {
-            Kind::Plain(1) => "",
-            Kind::Plain(_) => "-COUNT",
-            Kind::Next => "-NEXT",
-            Kind::Same => "-SAME",
-            Kind::Empty => "-EMPTY",
-            Kind::Dag => "-DAG",
-            Kind::Label => "-LABEL",
-            Kind::Not => "-NOT",
-            Kind::End => " (end of input)",
+            DirectiveKind::Plain(1) => "",
+            DirectiveKind::Plain(_) => "-COUNT",
+            DirectiveKind::Next => "-NEXT",
+            DirectiveKind::Same => "-SAME",
+            DirectiveKind::Empty => "-EMPTY",
+            DirectiveKind::Dag => "-DAG",
+            DirectiveKind::Label => "-LABEL",
+            DirectiveKind::Not => "-NOT",
+            DirectiveKind::End => " (end of input)",
         }
     }
 }
 
-/// One directive with its pattern.
-#[derive(Debug, Clone)]
-pub(crate) struct Directive {
-    /// What it asks for.
-    pub(crate) kind: Kind,
-    /// Its name, for messages.
-    pub(crate) name: String,
-    /// The pattern.
-    pub(crate) pattern: Pattern,
-    /// Which of the check file's sources it is in.
-    pub(crate) source: usize,
-    /// Where its pattern starts in that source.
-    pub(crate) offset: usize,
-}
-
 /// A directive's name that was found in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundName<'a> {
     /// The prefix.
     pub(crate) prefix: &'a str,
     /// Where the prefix starts.
     pub(crate) start: usize,
     /// Where the text after the colon starts.
     pub(crate) end: usize,
-    /// What the name says.
-    pub(crate) meaning: Meaning,
+    /// The meaning of the name.
+    pub(crate) meaning: NameMeaning,
 }
 
-/// What the name of a directive says.
+/// The meaning of a directive's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum NameMeaning {
     /// A directive, and whether it has the modifier `{LITERAL}`.
-    Directive(Kind, bool),
+    Directive(DirectiveKind, bool),
     /// A comment.
     Comment,
     /// A directive written with `_`.
@@ -86,38 +70,35 @@ pub(crate) enum Meaning {
 }
 
 /// Finds directives and comments in a text, from its start to its end.
-pub(crate) struct Finder<'a> {
+pub(crate) struct DirectiveFinder<'a> {
     text: &'a str,
-    options: &'a Options,
     /// Each prefix, the longest first, and where it occurs next.
     prefixes: Vec<(&'a str, Option<usize>)>,
 }
 
-impl<'a> Finder<'a> {
+impl<'a> DirectiveFinder<'a> {
     /// A finder for `text`.
-    pub(crate) fn new(text: &'a str, options: &'a Options) -> Finder<'a> {
-        let all = options.prefixes.iter().chain(&options.comment_prefixes);
-        let mut prefixes: Vec<_> =
-            all.map(|prefix| (prefix.as_str(), text.find(prefix.as_str()))).collect();
+    pub(crate) fn new(text: &'a str, options: &'a Options) -> DirectiveFinder<'a> {
+        let all = options.prefixes.iter().map(String::as_str).chain(COMMENT_PREFIXES);
+        let mut prefixes: Vec<_> = all.map(|prefix| (prefix, text.find(prefix))).collect();
         prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        Finder { text, options, prefixes }
+        DirectiveFinder { text, prefixes }
     }
 
     /// The first directive or comment from `from` on, which must not be before an earlier one.
-    pub(crate) fn find(&mut self, from: usize) -> Option<Found<'a>> {
+    pub(crate) fn next_name(&mut self, from: usize) -> Option<FoundName<'a>> {
         let text = self.text;
         let mut at = from;
         loop {
             let (start, prefix) = self.first_prefix(at)?;
             // A prefix right where the search starts follows a directive, never a part of a word.
-            let inside_word = start > at && text[..start].ends_with(is_word);
+            let inside_word = start > at && text[..start].ends_with(is_word_character);
             let after = start + prefix.len();
-            if !inside_word
-                && let Some((meaning, length)) = meaning(&text[after..], prefix, self.options)
-            {
-                return Some(Found { prefix, start, end: after + length, meaning });
+            if !inside_word && let Some((meaning, length)) = name_meaning(&text[after..], prefix) {
+                return Some(FoundName { prefix, start, end: after + length, meaning });
             }
-            at = text[after..].find(|c| !is_word(c)).map_or(text.len(), |end| after + end);
+            at =
+                text[after..].find(|c| !is_word_character(c)).map_or(text.len(), |end| after + end);
         }
     }
 
@@ -133,72 +114,72 @@ impl<'a> Finder<'a> {
     }
 }
 
-fn is_word(c: char) -> bool {
+fn is_word_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
 /// Reads what follows a prefix; gives the meaning and the length up to and with the colon.
-fn meaning(text: &str, prefix: &str, options: &Options) -> Option<(Meaning, usize)> {
-    if options.comment_prefixes.iter().any(|comment| comment == prefix) {
-        return text.starts_with(':').then_some((Meaning::Comment, 1));
+fn name_meaning(text: &str, prefix: &str) -> Option<(NameMeaning, usize)> {
+    if COMMENT_PREFIXES.contains(&prefix) {
+        return text.starts_with(':').then_some((NameMeaning::Comment, 1));
     }
     if text.starts_with([':', '{']) {
-        return modifiers(text, 0, Kind::Plain(1));
+        return read_modifiers(text, 0, DirectiveKind::Plain(1));
     }
     let misspelled = text.starts_with('_');
     if !misspelled && !text.starts_with('-') {
         return None;
     }
-    let (meaning, length) = suffix(text)?;
-    Some((if misspelled { Meaning::Misspelled } else { meaning }, length))
+    let (meaning, length) = suffix_meaning(text)?;
+    Some((if misspelled { NameMeaning::Misspelled } else { meaning }, length))
 }
 
 /// Reads a suffix, whose first character is `-` or `_`.
-fn suffix(text: &str) -> Option<(Meaning, usize)> {
-    const SUFFIXES: [(&str, Kind); 6] = [
-        ("NEXT", Kind::Next),
-        ("SAME", Kind::Same),
-        ("NOT", Kind::Not),
-        ("DAG", Kind::Dag),
-        ("LABEL", Kind::Label),
-        ("EMPTY", Kind::Empty),
+fn suffix_meaning(text: &str) -> Option<(NameMeaning, usize)> {
+    const SUFFIXES: [(&str, DirectiveKind); 6] = [
+        ("NEXT", DirectiveKind::Next),
+        ("SAME", DirectiveKind::Same),
+        ("NOT", DirectiveKind::Not),
+        ("DAG", DirectiveKind::Dag),
+        ("LABEL", DirectiveKind::Label),
+        ("EMPTY", DirectiveKind::Empty),
     ];
     let name = &text[1..];
     if let Some(count) = name.strip_prefix("COUNT-") {
-        return counted(text, count);
+        return count_meaning(text, count);
     }
     for combined in ["DAG", "NEXT", "SAME", "EMPTY"] {
         if name.starts_with(&format!("{combined}-NOT:"))
             || name.starts_with(&format!("NOT-{combined}:"))
         {
-            return Some((Meaning::BadNot, 1));
+            return Some((NameMeaning::BadNot, 1));
         }
     }
     let &(suffix, kind) = SUFFIXES.iter().find(|(suffix, _)| name.starts_with(suffix))?;
-    modifiers(text, 1 + suffix.len(), kind)
+    read_modifiers(text, 1 + suffix.len(), kind)
 }
 
-fn counted(text: &str, count: &str) -> Option<(Meaning, usize)> {
+fn count_meaning(text: &str, count: &str) -> Option<(NameMeaning, usize)> {
     let digits = count.find(|c: char| !c.is_ascii_digit()).unwrap_or(count.len());
     let at = text.len() - count.len() + digits;
     match count[..digits].parse::<u32>() {
         Ok(number @ 1..=0x7fff_ffff) if count[digits..].starts_with([':', '{']) => {
-            modifiers(text, at, Kind::Plain(number))
+            read_modifiers(text, at, DirectiveKind::Plain(number))
         }
-        _ => Some((Meaning::BadCount, at)),
+        _ => Some((NameMeaning::BadCount, at)),
     }
 }
 
 /// Reads `:` or `{LITERAL}:` at `at`.
-fn modifiers(text: &str, at: usize, kind: Kind) -> Option<(Meaning, usize)> {
+fn read_modifiers(text: &str, at: usize, kind: DirectiveKind) -> Option<(NameMeaning, usize)> {
     let rest = &text[at..];
     if rest.starts_with(':') {
-        return Some((Meaning::Directive(kind, false), at + 1));
+        return Some((NameMeaning::Directive(kind, false), at + 1));
     }
     let list = rest.strip_prefix('{')?;
     let end = list.find("}:")?;
     let valid = list[..end].split(',').all(|modifier| modifier.trim() == "LITERAL");
-    valid.then_some((Meaning::Directive(kind, true), at + 1 + end + 2))
+    valid.then_some((NameMeaning::Directive(kind, true), at + 1 + end + 2))
 }
 
 /// The pattern text of a directive: from where to where in `text`.

@@ -1,8 +1,8 @@
-//! What went wrong, rendered.
+//! Failures, rendered.
 
 use std::fmt;
 
-/// Which sort of failure it is.
+/// A sort of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The input does not match the directives.
@@ -16,7 +16,7 @@ pub enum FailureKind {
 pub struct Failure {
     /// The rendered message, one or more lines, ending in a newline.
     pub message: String,
-    /// Which sort of failure it is.
+    /// The sort of failure.
     pub kind: FailureKind,
 }
 

@@ -1,54 +1,50 @@
-//! LLVM FileCheck's language as a small library and a command.
+//! A small FileCheck: LLVM's meaning for the part of its language that this project's tests use.
 //!
-//! A *check file* holds directives in the comments of some other language; [`parse`] finds them
-//! and [`CheckFile::run`] compares an input with them. The meaning is that of FileCheck 19: the
-//! directives `CHECK`, `-NEXT`, `-SAME`, `-EMPTY`, `-DAG`, `-LABEL`, `-NOT` and `-COUNT-<n>`, the
-//! modifier `{LITERAL}`, `{{regex}}`, string and numeric substitution blocks, and the options that
-//! [`Options`] lists.
+//! A *check file* holds directives in the comments of some other language; [`parse_checks`] finds them and
+//! [`CheckFile::check_input`] compares an input with them. The directives are `CHECK`, `-NEXT`, `-SAME`, `-EMPTY`,
+//! `-DAG`, `-LABEL`, `-NOT` and `-COUNT-<n>`, with the modifier `{LITERAL}`, `{{regex}}` blocks and the string variables
+//! `[[NAME:regex]]` and `[[NAME]]`. What a check file accepts here, FileCheck 19 accepts as well, and it means the same.
 //!
 //! ```
-//! use filecheck_rs::{Options, parse};
+//! use filecheck_rs::{Options, parse_checks};
 //! let options = Options::default();
-//! let checks = parse("// CHECK: [[A:%[0-9]+]] = add\n// CHECK-NEXT: use [[A]]\n", "t", &options)?;
-//! checks.run("%1 = add\nuse %1\n", &options)?;
-//! assert!(checks.run("%1 = add\nuse %2\n", &options).is_err());
+//! let checks = parse_checks("// CHECK: [[A:%[0-9]+]] = add\n// CHECK-NEXT: use [[A]]\n", "t", &options)?;
+//! checks.check_input("%1 = add\nuse %1\n", &options)?;
+//! assert!(checks.check_input("%1 = add\nuse %2\n", &options).is_err());
 //! # Ok::<(), filecheck_rs::Failure>(())
 //! ```
 //!
-//! # Divergences from LLVM
+//! # Refused with an error
 //!
-//! * Texts are UTF-8 and `.` or a complement set matches one character, not one byte. The command
-//!   replaces bytes that are not UTF-8.
-//! * A pattern that uses a string variable which it defines itself (or writes `\1`) takes the first
-//!   match of a backtracking search, not the longest. All other patterns match leftmost, longest,
-//!   with POSIX groups.
-//! * LLVM's engine can miss the leftmost match where an alternative before the last can be empty
-//!   (`(b?|c)`) or such a group has counted repetitions; here it is found.
-//! * Numbers have 128 bits; beyond them is an overflow error. LLVM's are unbounded.
-//! * A pattern of `--implicit-check-not` that cannot be parsed is an error. LLVM reports it and
-//!   goes on without it.
-//! * A directive whose colon is the last character of the file is read like any other. LLVM then
-//!   takes the directive's suffix as the pattern of a plain directive.
-//! * An unbalanced `]` in a substitution block makes the check file unusable (exit code 2). LLVM
-//!   exits with 1.
-//! * A numeric expression has at most 500 operands and parentheses.
-//! * Messages are worded and laid out differently: no input dump and no guess at the intended
-//!   match, but the values of all variables. `-v`, `-vv`, `--color` and `--dump-input*` are
-//!   accepted and do nothing.
-//! * An unknown option exits with 2, not 1, and `-D` may be followed by a separate argument.
+//! * Numeric blocks (`[[#N:]]`, `[[#N+1]]`), `[[@LINE]]`, and variables whose names begin with `$`.
+//! * A variable that is used in the directive that defines it: `-SAME` splits the directive.
+//! * Back-references (`\1`), `[[:<:]]`, `[[:>:]]`, collating symbols (`[[.-.]]`) and equivalence classes (`[[=a=]]`).
+//! * A directive with a variable whose longest match is not the one that the `regex` crate prefers: see below.
+//! * All options but those of [`Options::from_args`].
+//!
+//! # Longest matches
+//!
+//! LLVM's regular expressions are POSIX extended ones: of all matches that begin leftmost the longest counts. The
+//! `regex` crate prefers earlier alternatives instead (`a|ab` matches the `a` of `ab`). The two agree on where a match
+//! begins. Where they disagree on its end, the longest match counts here, too; if the directive defines a variable,
+//! whose value would then be in doubt, it is an error that asks for another order of the alternatives. Where the ends
+//! agree, several variables of one directive divide the text by preference: `[[X:a|ab]][[Y:bc|c]]` on `abc` gives `X`
+//! the value `a`, for which POSIX has `ab`.
+//!
+//! # Other differences
+//!
+//! * Texts are UTF-8, and `.` or a complement set matches one character, not one byte.
+//! * Messages are laid out differently: no input dump and no guess at the intended match, but the values of variables.
 
-mod check;
+mod checks;
 mod directive;
-mod ere;
+mod expression;
 mod failure;
-mod matcher;
-mod numeric;
 mod options;
 mod pattern;
-mod run;
+mod runner;
 mod source;
-mod variables;
 
-pub use check::{CheckFile, parse};
+pub use checks::{CheckFile, parse_checks};
 pub use failure::{Failure, FailureKind};
-pub use options::Options;
+pub use options::{CommandLine, Options};

@@ -8,12 +8,12 @@ pub(crate) struct Source {
     name: String,
     original: String,
     canonical: String,
-    /// Where the lines of the canonical text start.
+    /// Starts of the lines of the canonical text.
     line_starts: Vec<usize>,
     strict: bool,
 }
 
-/// What a rendered message is.
+/// The kind of a rendered message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Severity {
     /// The reason for the failure.
@@ -79,7 +79,7 @@ impl Source {
     }
 }
 
-/// Whether `c` is horizontal whitespace.
+/// Whether `c` is a space or a tab.
 pub(crate) fn is_blank(c: char) -> bool {
     c == ' ' || c == '\t'
 }

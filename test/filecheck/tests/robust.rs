@@ -3,7 +3,7 @@
 #[path = "../../../tests/common/effort.rs"]
 mod effort;
 
-use filecheck_rs::{Options, parse};
+use filecheck_rs::{CommandLine, Options, parse_checks};
 
 const PIECES: [&str; 44] = [
     "CHECK",
@@ -70,14 +70,14 @@ fn soup_is_never_a_panic() {
     for length in (0..count).map(|number| number % 13) {
         let checks =
             format!("CHECK: {}\nCHECK-DAG:{}\n", soup(&mut state, length), soup(&mut state, 3));
-        let args = [format!("-D{}", soup(&mut state, 3)), soup(&mut state, 2)];
+        let args = [format!("--check-prefix={}", soup(&mut state, 1)), soup(&mut state, 2)];
         let options = match Options::from_args(&args[..]) {
-            Ok((options, _, _)) if length % 2 == 0 => options,
+            Ok(CommandLine { options, .. }) if length % 2 == 0 => options,
             _ => Options::default(),
         };
-        if let Ok(checks) = parse(&checks, "soup", &options) {
+        if let Ok(checks) = parse_checks(&checks, "soup", &options) {
             parsed += 1;
-            let _ignored = checks.run(&soup(&mut state, 40), &options);
+            let _ignored = checks.check_input(&soup(&mut state, 40), &options);
         }
     }
     assert!(parsed > count / 80, "only {parsed} of them parse");
@@ -91,11 +91,12 @@ fn deep_nesting_is_an_error() {
             ["(".repeat(100_000), format!("1{}", "+1".repeat(100_000)), "[[".repeat(9_999)]
         {
             let text = format!("CHECK: {open}{middle}{close}");
-            if let Ok(checks) = parse(&text, "deep", &options) {
-                let _ignored = checks.run("1111", &options);
+            if let Ok(checks) = parse_checks(&text, "deep", &options) {
+                let _ignored = checks.check_input("1111", &options);
             }
         }
     }
     let nested = format!("CHECK: {{{{{}a{}}}}}", "(".repeat(150), ")".repeat(150));
-    let _ignored = parse(&nested, "deep", &options).map(|checks| checks.run("a", &options));
+    let _ignored =
+        parse_checks(&nested, "deep", &options).map(|checks| checks.check_input("a", &options));
 }

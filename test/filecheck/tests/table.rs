@@ -2,7 +2,7 @@
 
 mod common;
 
-use filecheck_rs::{FailureKind, Options, parse};
+use filecheck_rs::{FailureKind, Options, parse_checks};
 
 #[test]
 fn every_case_is_as_the_table_says() {
@@ -22,7 +22,9 @@ fn every_case_is_as_the_table_says() {
 
 fn message(checks: &str, input: &str) -> String {
     let options = Options::default();
-    match parse(checks, "t.check", &options).and_then(|checks| checks.run(input, &options)) {
+    match parse_checks(checks, "t.check", &options)
+        .and_then(|file| file.check_input(input, &options))
+    {
         Ok(()) => String::new(),
         Err(failure) => failure.message,
     }
@@ -98,25 +100,47 @@ t.check:1:13: error: CHECK: invalid regex: parentheses not balanced
 #[test]
 fn kinds_and_exit_codes() {
     let options = Options::default();
-    let unusable = parse("nothing", "t", &options).expect_err("no directives");
+    let unusable = parse_checks("nothing", "t", &options).expect_err("no directives");
     assert_eq!((unusable.kind, unusable.exit_code()), (FailureKind::Usage, 2));
-    let checks = parse("CHECK: a", "t", &options).expect("it parses");
-    let mismatch = checks.run("b", &options).expect_err("no match");
+    let checks = parse_checks("CHECK: a", "t", &options).expect("it parses");
+    let mismatch = checks.check_input("b", &options).expect_err("no match");
     assert_eq!((mismatch.kind, mismatch.exit_code()), (FailureKind::Mismatch, 1));
-    let empty = checks.run("", &options).expect_err("empty");
+    let empty = checks.check_input("", &options).expect_err("empty");
     assert_eq!((empty.kind, empty.exit_code()), (FailureKind::Usage, 2));
 }
 
 #[test]
 fn a_command_line_names_two_files() {
-    let args = ["t.mlir", "--input-file", "t.out", "--check-prefixes=A,B", "-DX=1", "-D", "#N=2"];
+    let args = ["t.mlir", "--input-file", "t.out", "--check-prefixes=A,B", "--check-prefix", "C"];
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-    let (options, check, input) = Options::from_args(&args).expect("valid");
-    assert_eq!(check.as_deref(), Some("t.mlir"));
-    assert_eq!(input.as_deref(), Some("t.out"));
-    assert_eq!(options.prefixes, ["A", "B"]);
-    assert_eq!(options.defines, ["X=1", "#N=2"]);
-    assert_eq!(options.comment_prefixes, ["COM", "RUN"]);
+    let line = Options::from_args(&args).expect("valid");
+    assert_eq!(line.check_file.as_deref(), Some("t.mlir"));
+    assert_eq!(line.input_file.as_deref(), Some("t.out"));
+    assert_eq!(line.options.prefixes, ["A", "B", "C"]);
     assert!(Options::from_args(&["a".to_owned(), "b".to_owned()]).is_err());
     assert!(Options::from_args(&["--input-file".to_owned()]).is_err());
+}
+
+/// FileCheck accepts these; here an error says what is not supported.
+#[test]
+fn the_rest_of_the_language_is_refused_by_name() {
+    for (pattern, words) in [
+        ("[[#N:]]", "numeric blocks"),
+        ("[[#N+1]]", "numeric blocks"),
+        ("[[@LINE+1]]", "`@LINE+1` are not supported"),
+        ("[[$X:a]]", "`$X:a` are not supported"),
+        ("[[X:a]] [[X]]", "`X` is used in the directive that defines it"),
+        ("{{(a)\\1}}", "back-references are not supported"),
+        ("{{[[:<:]]a}}", "the character class `[:<:]` is not supported"),
+        ("{{[[.-.]]}}", "collating elements are not supported"),
+    ] {
+        let text = message(&format!("CHECK: {pattern}\n"), "a\n");
+        assert!(text.contains(words), "{pattern}: {text}");
+    }
+    let text = message("CHECK: [[X:a|ab]]\n", "ab\n");
+    assert!(text.contains("put longer alternatives first"), "{text}");
+    for option in ["-DX=1", "--implicit-check-not=x", "--ignore-case", "--enable-var-scope"] {
+        let error = Options::from_args(&[option.to_owned()]).expect_err("refused");
+        assert_eq!(error, format!("the argument '{option}' is not supported"));
+    }
 }

@@ -98,20 +98,20 @@ pub(super) fn file_check(args: &[String], invocation: &Invocation<'_>) -> Finish
 
 fn compare(args: &[String], invocation: &Invocation<'_>) -> Result<(), (i32, String)> {
     let usage = |message: String| (2, format!("error: {message}\n"));
-    let (options, file, input) = filecheck_rs::Options::from_args(args).map_err(usage)?;
-    let file = file.ok_or_else(|| usage("no check file".to_owned()))?;
+    let line = filecheck_rs::Options::from_args(args).map_err(usage)?;
+    let file = line.check_file.ok_or_else(|| usage("no check file".to_owned()))?;
     let load = |name: &str| {
         let path = invocation.context.scratch.join(name);
         let bytes =
             std::fs::read(&path).map_err(|error| usage(format!("{}: {error}", path.display())))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    let text = match input.as_deref() {
+    let text = match line.input_file.as_deref() {
         None | Some("-") => String::from_utf8_lossy(&invocation.stdin).into_owned(),
         Some(name) => load(name)?,
     };
     let failed =
         |failure: filecheck_rs::Failure| (i32::from(failure.exit_code()), failure.to_string());
-    let checks = filecheck_rs::parse(&load(&file)?, &file, &options).map_err(failed)?;
-    checks.run(&text, &options).map_err(failed)
+    let checks = filecheck_rs::parse_checks(&load(&file)?, &file, &line.options).map_err(failed)?;
+    checks.check_input(&text, &line.options).map_err(failed)
 }

@@ -1,4 +1,4 @@
-//! Whether two tensors are equal up to rounding.
+//! Comparison of two tensors, up to rounding.
 //!
 //! Element `a` equals its reference `b` if `|a - b| <= atol + rtol * |b|`. Two orders of the same sum
 //! differ by the rounding of its *terms*, which are of the tensor's scale even where they cancel, so
@@ -44,15 +44,15 @@ pub struct Tolerance {
 pub struct Element {
     /// Its coordinates.
     pub index: Vec<usize>,
-    /// What was computed.
+    /// The computed element.
     pub found: f64,
-    /// What was expected.
+    /// The expected element.
     pub expected: f64,
     /// `|found - expected|`; NaN where only one is a NaN.
     pub difference: f64,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Comparison {
     /// Elements compared.
@@ -61,9 +61,9 @@ pub struct Comparison {
     pub mismatches: usize,
     /// The element that is worst relative to its tolerance; `None` if all are equal bit for bit.
     pub worst: Option<Element>,
-    /// What was applied.
+    /// The tolerance that was applied.
     pub tolerance: Tolerance,
-    /// Whether a `float` does not hold the elements.
+    /// The elements do not fit a `float`.
     pub wide: bool,
 }
 
@@ -103,12 +103,12 @@ fn kind(dtype: DType) -> DType {
     if dtype == DType::Index { DType::Int } else { dtype }
 }
 
-/// Whether elements are compared as real numbers with a tolerance.
+/// Elements are compared as real numbers with a tolerance.
 fn real(dtype: DType) -> bool {
     dtype == DType::Double || narrow(dtype)
 }
 
-/// Whether it is a real number that a float holds.
+/// True for a real number that a float holds.
 fn narrow(dtype: DType) -> bool {
     let eight = matches!(dtype, DType::Float8E4M3 | DType::Float8E5M2 | DType::Float8E8M0);
     eight || matches!(dtype, DType::Float | DType::Half | DType::BFloat16)

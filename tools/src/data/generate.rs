@@ -9,7 +9,7 @@ use hostir::data::HostTensor;
 use hostir::ir::DType;
 use rayon::prelude::*;
 
-/// How elements are made.
+/// A generator of elements.
 ///
 /// `randn`, `uniform` give integers as evenly distributed whole numbers (signed -8..8, unsigned 0..8)
 /// and booleans as coin flips; `iota` wraps at the range of small integer types and gives booleans by
@@ -77,7 +77,7 @@ pub fn fill(
 /// Elements that one thread makes at a time.
 const PART: usize = 1 << 14;
 
-/// What the elements of one tensor are hashed with.
+/// The seed that the elements of one tensor are hashed with.
 fn key(seed: u64, position: usize) -> u64 {
     mix(mix(seed) ^ (position as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -43,7 +43,7 @@ pub fn read(input: &mut dyn Read, size: Option<u64>) -> Result<HostTensor, ReadE
     Ok(tensor)
 }
 
-/// Whether one more byte comes.
+/// Tells if one more byte comes.
 fn up_to_one(input: &mut dyn Read) -> std::io::Result<bool> {
     Ok(input.take(1).read_to_end(&mut Vec::new())? > 0)
 }
@@ -195,7 +195,7 @@ fn header(kind: char, size: usize, shape: &[usize]) -> Vec<u8> {
 /// `\x93NUMPY`, version 1.0.
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
 
-/// Whether [`write()`] takes tensors of this type.
+/// True if [`write()`] takes tensors of this type.
 pub fn can_hold(dtype: DType) -> bool {
     kind(dtype).is_some()
 }

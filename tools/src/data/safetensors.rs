@@ -244,7 +244,7 @@ pub fn write(tensors: &[(String, &HostTensor)]) -> Result<Vec<u8>, DataError> {
     safetensors::serialize(views, None).map_err(|error| DataError::new(error.to_string()))
 }
 
-/// Whether [`write()`] takes tensors of this type.
+/// True if [`write()`] takes tensors of this type.
 pub fn can_hold(dtype: DType) -> bool {
     TYPES.iter().any(|(ours, _)| *ours == dtype)
 }

@@ -10,9 +10,11 @@
 //! as soon as no other one is left.
 
 use super::{local, token};
-use crate::io::{Io, Status};
+use crate::errors;
+use crate::io::Io;
 use crate::os_text;
-use crate::run::errors;
+use crate::signals::ignored_signals;
+use crate::status::Status;
 use hostir::diag::{Diag, visible};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal,
@@ -30,7 +32,7 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at the children.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long the others may take to end after the first failure, or after a signal.
+/// The time that the others may take to end after the first failure, or after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 /// Longer lines are passed on in pieces.
 const LINE: u64 = 64 << 10;
@@ -38,12 +40,12 @@ const LINE: u64 = 64 << 10;
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// In a child: ends it with its parent.
-pub(super) fn end_with_parent(env: super::detect::Env<'_>) {
+pub(super) fn end_with_parent(env: super::launcher::Env<'_>) {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let parent = getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
     if parent != env("HIR_PARENT") {
         // It was gone before the line above.
-        std::process::exit(super::FOLLOWED);
+        std::process::exit(crate::status::FOLLOWED);
     }
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     })?;
     // Before the first child, so that no signal finds a parent that does not hand it on.
     let signal = Arc::new(AtomicUsize::new(0));
-    let ignored = ignored();
+    let ignored = ignored_signals();
     for number in SIGNALS.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0) {
         let registered = signal_hook::flag::register_usize(
             number,
@@ -73,16 +75,21 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     }
     let mut family = Family { children: Vec::new() };
     let mut readers = Vec::new();
-    let command = |rank: u32| {
-        let mut command = Command::new(&program);
-        let args = args.iter().skip(1).map(|arg| os_text::unescape(&arg.to_string_lossy()));
-        command.args(args).current_dir(&io.cwd);
-        command.env("HIR_PARENT", std::process::id().to_string());
-        command.env("HIR_RANK", rank.to_string()).env("HIR_WORLD", world.to_string());
-        command.env("HIR_LOCAL_RANK", rank.to_string());
-        command
-    };
-    start((world, io.color), command, &mut family, &mut readers)?;
+    start(
+        world,
+        io.color,
+        |rank: u32| {
+            let mut command = Command::new(&program);
+            let args = args.iter().skip(1).map(|arg| os_text::unescape(&arg.to_string_lossy()));
+            command.args(args).current_dir(&io.cwd);
+            command.env("HIR_PARENT", std::process::id().to_string());
+            command.env("HIR_RANK", rank.to_string()).env("HIR_WORLD", world.to_string());
+            command.env("HIR_LOCAL_RANK", rank.to_string());
+            command
+        },
+        &mut family,
+        &mut readers,
+    )?;
     let end = family.wait(&signal);
     for reader in readers {
         let _ = reader.join();
@@ -94,19 +101,7 @@ pub(crate) fn run(args: &[OsString], world: u32, io: &mut Io<'_>) -> Result<i32,
     conclude(&end)
 }
 
-/// A bit for each signal, from 1 up, that was ignored when this process began, as `nohup` does with HUP:
-/// that stays so, and the children have it from their parent.
-pub(crate) fn ignored() -> u64 {
-    ignored_of(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
-}
-
-/// That line of a process's status; nothing where there is none.
-fn ignored_of(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
-/// How the children ended.
+/// The end of the children.
 struct End {
     /// The first failure: which rank, and how.
     first: Option<(u32, ExitStatus)>,
@@ -121,7 +116,7 @@ fn conclude(end: &End) -> Result<i32, Diag> {
         return Ok(128 + i32::try_from(end.signal).unwrap_or(0));
     }
     let Some((rank, status)) = end.first else { return Ok(0) };
-    let followed = status.code() == Some(super::FOLLOWED);
+    let followed = status.code() == Some(crate::status::FOLLOWED);
     if let Some(rank) = end.killed.filter(|_| followed) {
         let message = format!("rank {rank} did not end after the run had failed, and was killed");
         return Err(Diag::global(errors::ENDED, message)
@@ -133,7 +128,7 @@ fn conclude(end: &End) -> Result<i32, Diag> {
             .note("the other ranks were ended too; signal 9 may come from the system when memory runs out"));
     }
     Ok(match status.code() {
-        Some(super::FOLLOWED) | None => Status::Environment.code(),
+        Some(crate::status::FOLLOWED) | None => Status::Environment.code(),
         Some(code) => code,
     })
 }
@@ -152,22 +147,26 @@ fn cannot_start(rank: u32, error: &std::io::Error) -> Diag {
 
 /// Starts all children; what the others print is passed on by a thread each.
 fn start(
-    (world, color): (u32, bool),
+    world: u32,
+    color: bool,
     command: impl Fn(u32) -> Command,
     family: &mut Family,
     readers: &mut Vec<std::thread::JoinHandle<()>>,
 ) -> Result<(), Diag> {
-    let failed = |error: std::io::Error| cannot_start(0, &error);
-    let secret = token::random().map_err(failed)?;
-    let meeting = local::name(&token::random().map_err(failed)?);
-    let listener = local::listen(&meeting).map_err(failed)?;
+    let secret = token::random().map_err(|error| cannot_start(0, &error))?;
+    let meeting = local::name(&token::random().map_err(|error| cannot_start(0, &error))?);
+    let listener = local::listen(&meeting).map_err(|error| cannot_start(0, &error))?;
     let mut ear = Some(Stdio::from(OwnedFd::from(listener)));
     for rank in 0..world {
         let mut command = command(rank);
         command.env("HIR_TOKEN", &secret).env("HIR_MEETING", &meeting);
         command.env_remove("HIR_TOKEN_FILE");
         command.stdin(ear.take().unwrap_or_else(Stdio::null));
-        let from = if rank == 0 { None } else { Some(pipe(&mut command).map_err(failed)?) };
+        let from = if rank == 0 {
+            None
+        } else {
+            Some(pipe(&mut command).map_err(|error| cannot_start(0, &error))?)
+        };
         let child = command.spawn().map_err(|error| cannot_start(rank, &error))?;
         // The command holds the writing end of the pipe.
         drop(command);
@@ -261,15 +260,14 @@ impl Family {
         }
     }
 
-    /// Whether all children that are left are stopped (SIGSTOP): none of them will say or do anything.
+    /// True if all children that are left are stopped (SIGSTOP): none of them will say or do anything.
     fn all_are_stopped(&self) -> bool {
-        let stopped = |(child, ended): &(Child, Option<ExitStatus>)| {
+        self.children.iter().all(|(child, ended): &(Child, Option<ExitStatus>)| {
             let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
             let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             ended.is_some()
                 || matches!(waitid(WaitId::Pid(pid), options), Ok(Some(status)) if status.stopped())
-        };
-        self.children.iter().all(stopped)
+        })
     }
 
     fn kill(&mut self) {
@@ -286,11 +284,16 @@ fn worse(
     first: Option<(u32, ExitStatus)>,
     second: Option<(u32, ExitStatus)>,
 ) -> Option<(u32, ExitStatus)> {
-    let followed = |failure: &(u32, ExitStatus)| failure.1.code() == Some(super::FOLLOWED);
     match (first, second) {
-        (Some(first), Some(second)) if followed(&first) && !followed(&second) => Some(second),
+        (Some(first), Some(second)) if is_followed(first.1) && !is_followed(second.1) => {
+            Some(second)
+        }
         (first, second) => first.or(second),
     }
+}
+
+fn is_followed(status: ExitStatus) -> bool {
+    status.code() == Some(crate::status::FOLLOWED)
 }
 
 impl Drop for Family {
@@ -316,10 +319,10 @@ mod tests {
     fn statuses_of_ranks() {
         assert_eq!(end(None, None), Ok(0));
         assert_eq!(end(Some((1, 5 << 8)), None), Ok(5));
-        assert_eq!(end(Some((1, super::super::FOLLOWED << 8)), None), Ok(3));
+        assert_eq!(end(Some((1, crate::status::FOLLOWED << 8)), None), Ok(3));
         let (code, message) = end(Some((2, 9)), None).unwrap_err();
         assert_eq!((code, message.as_str()), ("H0645", "rank 2 was ended by signal 9 (SIGKILL)"));
-        let (_, message) = end(Some((2, super::super::FOLLOWED << 8)), Some(3)).unwrap_err();
+        let (_, message) = end(Some((2, crate::status::FOLLOWED << 8)), Some(3)).unwrap_err();
         assert_eq!(message, "rank 3 did not end after the run had failed, and was killed");
         assert_eq!(conclude(&End { first: None, killed: None, signal: 2 }).unwrap(), 130);
     }
@@ -327,18 +330,11 @@ mod tests {
     #[test]
     fn the_cause_comes_before_what_followed() {
         let own = Some((2, ExitStatus::from_raw(3 << 8)));
-        let followed = Some((1, ExitStatus::from_raw(super::super::FOLLOWED << 8)));
+        let followed = Some((1, ExitStatus::from_raw(crate::status::FOLLOWED << 8)));
         assert_eq!(worse(followed, own), own);
         assert_eq!(worse(own, followed), own);
         assert_eq!(worse(None, followed), followed);
         assert_eq!(worse(own, None), own);
-    }
-
-    /// HUP is the first signal, PIPE the 13th.
-    #[test]
-    fn ignored_signals() {
-        assert_eq!(ignored_of("SigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\n"), 0x1001);
-        assert_eq!((ignored_of(""), ignored_of("SigIgn:\tx\n")), (0, 0));
     }
 
     /// What libraries of a rank print is text, but for colours where there are any.

@@ -5,16 +5,13 @@
 //! other launcher, mpirun hides srun. Variables that somebody set by hand in torchrun's manner hide
 //! nothing, so they have to agree with a launcher's.
 
+use super::launcher::{Env, Launcher};
 use super::token::{self, Token};
 use super::{hosts, local};
-use crate::run::errors;
+use crate::errors;
 use hostir::diag::Diag;
 
-/// A variable of the environment by its name, bytes that are no text in the manner of `os_text`; absent if it is
-/// empty, unless it holds a token.
-pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// What the command line says.
+/// Options of the command line.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Flags {
     /// `--rank`.
@@ -29,55 +26,24 @@ pub(crate) struct Flags {
     pub(crate) processes: bool,
 }
 
-/// Who said it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
-    /// `hir-run --processes`.
-    Processes,
-    /// `--rank` or `HIR_RANK`.
-    Explicit,
-    /// torchrun, or its variables set by hand.
-    Torchrun,
-    /// Open MPI's mpirun, 4 and 5.
-    Mpirun,
-    /// srun of Slurm.
-    Srun,
-    /// Another launcher that speaks PMIx.
-    Pmix,
-}
-
-impl Source {
-    /// As messages call it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Source::Processes => "--processes",
-            Source::Explicit => "--rank",
-            Source::Torchrun => "torchrun",
-            Source::Mpirun => "mpirun",
-            Source::Srun => "srun",
-            Source::Pmix => "PMIx",
-        }
-    }
-}
-
 /// This process's place in the run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    /// Who said it.
-    pub(crate) source: Source,
+pub(crate) struct RankAssignment {
+    /// The launcher that said it.
+    pub(crate) launcher: Launcher,
     /// Rank of this process.
     pub(crate) rank: u32,
     /// Number of processes, at least 2.
     pub(crate) world: u32,
-    /// Place among the processes of this host, if it is known.
+    /// RankAssignment among the processes of this host, if it is known.
     pub(crate) local_rank: Option<u32>,
     /// The address at which rank 0 listens.
     pub(crate) meeting: Meeting,
-    /// What everybody who belongs to the run knows.
+    /// The secret of the run.
     pub(crate) token: Option<Token>,
 }
 
-/// Where rank 0 listens.
+/// The address at which rank 0 listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Meeting {
     /// The Unix socket of this name, which only processes of this host and user use.
@@ -96,22 +62,22 @@ impl std::fmt::Display for Meeting {
     }
 }
 
-/// What one launcher tells.
+/// The report of one launcher.
 #[derive(Clone, Debug)]
 struct Found {
-    source: Source,
+    launcher: Launcher,
     rank: u32,
     world: Option<u32>,
     local_rank: Option<u32>,
-    /// Whether all processes are on one host, if that is known.
+    /// All processes are on one host, if that is known.
     one_host: Option<bool>,
     address: Option<String>,
     port: Option<u16>,
-    /// What all processes of this run are told. It is no secret.
+    /// A name of the run that all its processes are told. It is no secret.
     job: Option<String>,
 }
 
-/// How far the port of the rendezvous is from `MASTER_PORT`, which belongs to torchrun's agent.
+/// The distance of the rendezvous port from `MASTER_PORT`, which belongs to torchrun's agent.
 const PORT_OFFSET: u16 = 43;
 /// More processes than this are a mistake.
 const MOST: u32 = 4096;
@@ -125,9 +91,9 @@ pub(crate) fn detect(
     flags: &Flags,
     devices: Option<u32>,
     env: Env<'_>,
-) -> Result<Option<Place>, Diag> {
+) -> Result<Option<RankAssignment>, Diag> {
     let found = if env("HIR_PARENT").is_some() {
-        Some(by_hand(Source::Processes, &Flags::default(), env)?)
+        Some(by_hand(Launcher::Processes, &Flags::default(), env)?)
     } else if flags.rank.is_some() || (devices.is_none() && env("HIR_RANK").is_some()) {
         if devices.is_some() {
             return Err(Diag::global(
@@ -136,7 +102,7 @@ pub(crate) fn detect(
             )
             .note("leave out one of the two"));
         }
-        Some(by_hand(Source::Explicit, flags, env)?)
+        Some(by_hand(Launcher::Explicit, flags, env)?)
     } else if devices.is_some() {
         None
     } else {
@@ -191,12 +157,11 @@ fn master_port(env: Env<'_>) -> Result<Option<u16>, Diag> {
 /// A value of the environment; `range` says what is well formed.
 fn read<T: std::str::FromStr>(env: Env<'_>, name: &str, range: &str) -> Result<Option<T>, Diag> {
     let Some(text) = env(name) else { return Ok(None) };
-    let wrong = |_| {
+    text.trim().parse().map(Some).map_err(|_| {
         let message = format!("`{name}` is `{text}`, and has to be {range}");
         Diag::global(errors::LAUNCH, message)
             .note(format!("unset `{name}`, or let the launcher set it"))
-    };
-    text.trim().parse().map(Some).map_err(wrong)
+    })
 }
 
 /// A number that its launcher always sets.
@@ -205,7 +170,7 @@ fn needed(env: Env<'_>, name: &str, because: &str) -> Result<u32, Diag> {
     number(env, name)?.ok_or_else(|| missing(name, &why))
 }
 
-fn by_hand(source: Source, flags: &Flags, env: Env<'_>) -> Result<Found, Diag> {
+fn by_hand(launcher: Launcher, flags: &Flags, env: Env<'_>) -> Result<Found, Diag> {
     let rank = match flags.rank {
         Some(rank) => rank,
         None => needed(env, "HIR_RANK", "`HIR_PARENT`")?,
@@ -216,7 +181,7 @@ fn by_hand(source: Source, flags: &Flags, env: Env<'_>) -> Result<Found, Diag> {
     };
     let world = world.ok_or_else(|| missing("--world", "`--rank` is one of how many?"))?;
     Ok(Found {
-        source,
+        launcher,
         rank,
         world: Some(world),
         local_rank: number(env, "HIR_LOCAL_RANK")?,
@@ -227,7 +192,7 @@ fn by_hand(source: Source, flags: &Flags, env: Env<'_>) -> Result<Found, Diag> {
     })
 }
 
-/// What the launchers of the environment say together.
+/// Joins the reports of the launchers of the environment.
 fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
     let torch = torchrun(env)?;
     if env("TORCHELASTIC_RUN_ID").is_some() && torch.is_some() {
@@ -255,13 +220,21 @@ fn launcher(env: Env<'_>) -> Result<Option<Found>, Diag> {
     }))
 }
 
+impl Found {
+    /// `rank 1 of 4`.
+    fn rank_of_world(&self) -> String {
+        let world = self.world.map_or_else(|| "?".to_owned(), |world| world.to_string());
+        format!("rank {} of {world}", self.rank)
+    }
+}
+
 fn disagree(one: &Found, other: &Found) -> Diag {
-    let says = |found: &Found| {
-        let world = found.world.map_or_else(|| "?".to_owned(), |world| world.to_string());
-        format!("rank {} of {world}", found.rank)
-    };
-    let (a, b) = (one.source.name(), other.source.name());
-    let message = format!("{a}'s variables say {}, those of {b} {}", says(one), says(other));
+    let (a, b) = (one.launcher.name(), other.launcher.name());
+    let message = format!(
+        "{a}'s variables say {}, those of {b} {}",
+        one.rank_of_world(),
+        other.rank_of_world()
+    );
     Diag::global(errors::LAUNCHERS, message)
         .note("unset the variables of one of them, or say it with `--rank`, `--world` and `--coordinator`; `--devices N` runs N ranks in this process")
 }
@@ -277,7 +250,7 @@ fn torchrun(env: Env<'_>) -> Result<Option<Found>, Diag> {
     // Without `--rdzv-id` the id is this word, the same for everybody.
     let job = env("TORCHELASTIC_RUN_ID").filter(|id| id != "none");
     Ok(Some(Found {
-        source: Source::Torchrun,
+        launcher: Launcher::Torchrun,
         rank: needed(env, "RANK", because)?,
         world: Some(world),
         local_rank: number(env, "LOCAL_RANK")?,
@@ -302,7 +275,7 @@ fn mpirun(env: Env<'_>) -> Result<Option<Found>, Diag> {
     let world = needed(env, "OMPI_COMM_WORLD_SIZE", because)?;
     let local_world = number(env, "OMPI_COMM_WORLD_LOCAL_SIZE")?;
     Ok(Some(Found {
-        source: Source::Mpirun,
+        launcher: Launcher::Mpirun,
         rank: needed(env, "OMPI_COMM_WORLD_RANK", because)?,
         world: Some(world),
         local_rank: number(env, "OMPI_COMM_WORLD_LOCAL_RANK")?,
@@ -334,7 +307,7 @@ fn srun(env: Env<'_>) -> Result<Option<Found>, Diag> {
     let list = env("SLURM_STEP_NODELIST").or_else(|| env("SLURM_NODELIST"));
     let job = env("SLURM_JOB_ID").map(|job| format!("{job}.{step}"));
     Ok(Some(Found {
-        source: Source::Srun,
+        launcher: Launcher::Srun,
         rank: needed(env, "SLURM_PROCID", because)?,
         world: Some(world),
         local_rank: number(env, "SLURM_LOCALID")?,
@@ -350,7 +323,7 @@ fn pmix(env: Env<'_>) -> Result<Option<Found>, Diag> {
     // In a Slurm allocation without a step nobody is a rank.
     let Some(rank) = number(env, "PMIX_RANK")? else { return Ok(None) };
     Ok(Some(Found {
-        source: Source::Pmix,
+        launcher: Launcher::Pmix,
         rank,
         world: None,
         local_rank: None,
@@ -362,13 +335,13 @@ fn pmix(env: Env<'_>) -> Result<Option<Found>, Diag> {
 }
 
 /// Puts together what was found and what flags add; `None` for a world of one process.
-fn place(found: Found, flags: &Flags, env: Env<'_>) -> Result<Option<Place>, Diag> {
+fn place(found: Found, flags: &Flags, env: Env<'_>) -> Result<Option<RankAssignment>, Diag> {
     let (given, by) = match flags.world {
         Some(world) => (Some(world), "--world"),
         // By hand, the flag is before the variable.
         None => (number(env, "HIR_WORLD")?, "HIR_WORLD"),
     };
-    let name = found.source.name();
+    let name = found.launcher.name();
     let world = match (found.world, given) {
         (Some(own), Some(given)) if own != given => {
             let message = format!("{name} started {own} processes, `{by}` says {given}");
@@ -392,11 +365,11 @@ fn place(found: Found, flags: &Flags, env: Env<'_>) -> Result<Option<Place>, Dia
     }
     let token = token::given(env)?;
     let meeting = meeting(&found, flags, token.is_some(), env)?;
-    let Found { source, rank, local_rank, .. } = found;
-    Ok(Some(Place { source, rank, world, local_rank, meeting, token }))
+    let Found { launcher, rank, local_rank, .. } = found;
+    Ok(Some(RankAssignment { launcher, rank, world, local_rank, meeting, token }))
 }
 
-/// Whether a run can have so many processes.
+/// Refuses a number of processes that a run cannot have.
 fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
     if (1..=MOST).contains(&world) {
         return Ok(());
@@ -407,7 +380,7 @@ fn check_world(sayer: &str, world: u32) -> Result<(), Diag> {
 
 /// The meeting place of the ranks: with a token over the network, without one on this host alone.
 fn meeting(found: &Found, flags: &Flags, token: bool, env: Env<'_>) -> Result<Meeting, Diag> {
-    if let Some(name) = env("HIR_MEETING").filter(|_| found.source == Source::Processes) {
+    if let Some(name) = env("HIR_MEETING").filter(|_| found.launcher == Launcher::Processes) {
         return Ok(Meeting::Local(name));
     }
     let said = match (&flags.coordinator, env("HIR_COORDINATOR")) {
@@ -415,7 +388,7 @@ fn meeting(found: &Found, flags: &Flags, token: bool, env: Env<'_>) -> Result<Me
         (None, Some(text)) => Some(hosts::parse(&text, "HIR_COORDINATOR")?),
         (None, None) => None,
     };
-    let name = found.source.name();
+    let name = found.launcher.name();
     if let (None, Some(true), Some(job), false) = (&said, found.one_host, &found.job, token) {
         let told = format!("{name} {job} {}", found.port.unwrap_or(0));
         return Ok(Meeting::Local(local::name(&told)));
@@ -436,16 +409,16 @@ fn meeting(found: &Found, flags: &Flags, token: bool, env: Env<'_>) -> Result<Me
         Some(false) => format!("{name}'s ranks are on several hosts"),
         _ => format!("other hosts can reach {host}"),
     };
-    Err(token::missing(found.source, &why))
+    Err(token::missing(found.launcher, &why))
 }
 
 /// Rank 0's port, if nobody said it.
 fn port(found: &Found) -> Result<u16, Diag> {
-    let name = found.source.name();
+    let name = found.launcher.name();
     match (found.port, &found.job) {
         (Some(port), _) => Ok(port),
         (None, Some(job)) => Ok(hosts::port_of(job)),
-        (None, None) if found.source == Source::Torchrun => {
+        (None, None) if found.launcher == Launcher::Torchrun => {
             Err(nowhere("MASTER_PORT", "`RANK` and `WORLD_SIZE` come with it"))
         }
         (None, None) => {
@@ -457,8 +430,8 @@ fn port(found: &Found) -> Result<u16, Diag> {
 
 /// Rank 0's host and port, if nobody said them.
 fn address(found: &Found) -> Result<(String, u16), Diag> {
-    let name = found.source.name();
-    if found.source == Source::Explicit {
+    let name = found.launcher.name();
+    if found.launcher == Launcher::Explicit {
         return Err(missing("--coordinator", "the ranks do not know where rank 0 listens"));
     }
     let port = port(found)?;

@@ -5,13 +5,13 @@
 //! is ended here.
 
 use super::peers::Peers;
-use crate::run::errors;
+use crate::errors;
 use hostir::backend::exchange::{Exchange as _, ExchangeError};
 use std::io::Write as _;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a process may take to notice that its run has failed: longer than what watches runs on GPUs and
+/// The time that a process may take to notice that its run has failed: longer than what watches runs on GPUs and
 /// can tell more of them.
 const GRACE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(100);
@@ -38,7 +38,7 @@ pub(super) fn watch(peers: &Arc<Peers>, status: i32) {
     });
 }
 
-/// What a process exits with that failed itself.
+/// The exit status of a process that failed itself.
 fn own_status(error: &ExchangeError, own: u32) -> Option<i32> {
     let ExchangeError::Failed { rank, why } = error else { return None };
     let code = why.lines().next().filter(|_| *rank == own)?;

@@ -130,9 +130,8 @@ impl Joining {
         mut self,
         answer: &[u8; ANSWER],
     ) -> std::result::Result<Session, Unproven> {
-        let unproven = |_| Unproven::Token;
-        self.noise.read_message(&answer[HEAD..], &mut []).map_err(unproven)?;
-        self.noise.into_stateless_transport_mode().map(Session::new).map_err(unproven)
+        self.noise.read_message(&answer[HEAD..], &mut []).map_err(|_| Unproven::Token)?;
+        self.noise.into_stateless_transport_mode().map(Session::new).map_err(|_| Unproven::Token)
     }
 }
 
@@ -169,15 +168,15 @@ fn prove(key: &Key, hello: &[u8; HELLO]) -> std::result::Result<Answer, snow::Er
     let mut answer = [0; ANSWER];
     answer[..HEAD].copy_from_slice(&head());
     noise.write_message(&[], &mut answer[HEAD..])?;
-    let word = |at: usize| {
-        clear
-            .get(at..)
-            .and_then(|rest| rest.first_chunk())
-            .map_or(0, |word| u32::from_le_bytes(*word))
-    };
-    let claim = Claim { rank: word(HEAD), world: word(HEAD + 4) };
+    let claim = Claim { rank: word_at(clear, HEAD), world: word_at(clear, HEAD + 4) };
     let session = Session::new(noise.into_stateless_transport_mode()?);
     Ok(Answer::Proof(Box::new((answer, claim, session))))
+}
+
+/// A number of a message; 0 behind its end.
+fn word_at(message: &[u8], at: usize) -> u32 {
+    let rest = message.get(at..).and_then(|rest| rest.first_chunk());
+    rest.map_or(0, |word| u32::from_le_bytes(*word))
 }
 
 /// Both ends of a connection.

@@ -1,6 +1,6 @@
 //! Names of hosts, and where the ranks meet.
 
-use crate::run::errors;
+use crate::errors;
 use hostir::diag::Diag;
 use std::net::{IpAddr, ToSocketAddrs};
 
@@ -19,6 +19,9 @@ pub(super) fn first(list: &str) -> Option<String> {
 }
 
 /// `HOST:PORT`, with brackets around an address of IPv6; `from` is where it was said.
+///
+/// # Errors
+/// A text without a host or a port.
 pub(super) fn parse(text: &str, from: &str) -> Result<(String, u16), Diag> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| {
         let host = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
@@ -50,6 +53,9 @@ pub(super) fn is_loopback(host: &str) -> bool {
 
 /// The addresses of a name, those of IPv4 first. `localhost` is 127.0.0.1 on all ranks: where rank 0 listens
 /// on one of its addresses, anybody may listen on the other.
+///
+/// # Errors
+/// A name that cannot be resolved.
 pub(super) fn addresses(host: &str, port: u16) -> std::io::Result<Vec<std::net::SocketAddr>> {
     let host = if host == "localhost" { "127.0.0.1" } else { host };
     let mut found: Vec<_> = (host, port).to_socket_addrs()?.collect();
@@ -60,9 +66,10 @@ pub(super) fn addresses(host: &str, port: u16) -> std::io::Result<Vec<std::net::
 /// A name that processes share exactly if they run on one host: its boot, since names of containers
 /// differ. `HIR_HOST_ID` overrides it.
 pub(super) fn own(given: Option<String>) -> String {
-    let boot = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-    let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    given.or_else(boot).map_or_else(name, |id| id.trim().to_owned())
+    given.or_else(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()).map_or_else(
+        || rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        |id| id.trim().to_owned(),
+    )
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! How the processes of a run find each other: rank 0 listens, the others connect.
+//! The rendezvous of the processes of a run: rank 0 listens, the others connect.
 
-use super::detect::{Meeting, Place, Source};
+use super::detect::{Meeting, RankAssignment};
 use super::handshake::{ANSWER, Claim, HEAD, Joining, Unproven, VERSION, Verdict, version};
+use super::launcher::Launcher;
 use super::lobby::{Lobby, PATIENCE, Refused, STEP};
 use super::peers::{Core, Pace, Peers};
 use super::stream::{Listener, Stream};
 use super::token::Key;
 use super::wire::{Fault, Kind, Opener, Sealer};
 use super::{hosts, local};
-use crate::run::errors;
+use crate::errors;
 use hostir::backend::exchange::Exchange as _;
 use hostir::diag::Diag;
 use std::io::{Error, ErrorKind, Read, Result as IoResult, Write as _};
@@ -37,7 +38,7 @@ pub(super) struct Ear {
 /// # Errors
 /// [`errors::UNREACHABLE`], [`errors::REFUSED`], [`errors::SQUATTED`], or who did not come.
 pub(super) fn join(
-    place: &Place,
+    place: &RankAssignment,
     ear: Option<Ear>,
     host: Option<String>,
     timeout: Duration,
@@ -60,8 +61,11 @@ pub(super) fn join(
         (Err(error), None) => {
             let local = matches!(place.meeting, Meeting::Local(_)) && place.rank == 0;
             let diag = refused.sentences().into_iter().fold(error.diag(), Diag::note);
-            let apart = || format!("rank 0 listens at {}; {APART}", place.meeting);
-            Err(if local && place.source != Source::Processes { diag.note(apart()) } else { diag })
+            Err(if local && place.launcher != Launcher::Processes {
+                diag.note(format!("rank 0 listens at {}; {APART}", place.meeting))
+            } else {
+                diag
+            })
         }
     }
 }
@@ -70,9 +74,8 @@ pub(super) fn join(
 ///
 /// # Errors
 /// [`errors::LISTEN`] or [`errors::SQUATTED`].
-pub(super) fn listen(place: &Place) -> Result<Ear, Diag> {
-    let ear = |(listener, at)| Ear { listener, at };
-    open(place).map(ear).map_err(|error| {
+pub(super) fn listen(place: &RankAssignment) -> Result<Ear, Diag> {
+    open(place).map(|(listener, at)| Ear { listener, at }).map_err(|error| {
         if let Some(user) = local::other_user(&error) {
             return squatted(place, user);
         }
@@ -86,15 +89,15 @@ pub(super) fn listen(place: &Place) -> Result<Ear, Diag> {
             }
             _ => format!("rank 0 cannot listen at {at}: {error}"),
         };
-        Diag::global(errors::LISTEN, message).note(elsewhere(place.source))
+        Diag::global(errors::LISTEN, message).note(elsewhere(place.launcher))
     })
 }
 
 /// The listener, and where it is.
-fn open(place: &Place) -> IoResult<(Listener, String)> {
+fn open(place: &RankAssignment) -> IoResult<(Listener, String)> {
     let at = place.meeting.to_string();
     match &place.meeting {
-        Meeting::Local(_) if place.source == Source::Processes => {
+        Meeting::Local(_) if place.launcher == Launcher::Processes => {
             let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
             // Its last copy is closed when everybody is here.
             rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
@@ -125,41 +128,42 @@ fn bind(
     addresses: &[SocketAddr],
     port: u16,
 ) -> IoResult<(TcpListener, Option<&'static str>)> {
-    let all = |why| Ok((TcpListener::bind(("0.0.0.0", port))?, Some(why)));
     let inward = addresses.iter().all(|address| address.ip().is_loopback());
     if inward && !addresses.is_empty() && !hosts::is_loopback(host) {
-        return all("stands for loopback addresses here, which no other host can reach");
+        return bind_all(port, "stands for loopback addresses here, which no other host can reach");
     }
     match TcpListener::bind(addresses) {
-        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => all("is none of them"),
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
+            bind_all(port, "is none of them")
+        }
         bound => Ok((bound?, None)),
     }
 }
 
-/// How another address is said.
-fn elsewhere(source: Source) -> &'static str {
-    match source {
-        Source::Processes => "start it again: the system chooses the socket",
-        Source::Explicit => {
+/// The advice on naming another address.
+fn elsewhere(launcher: Launcher) -> &'static str {
+    match launcher {
+        Launcher::Processes => "start it again: the system chooses the socket",
+        Launcher::Explicit => {
             "name an address of rank 0's host and a port that is free there in `--coordinator`, or `HIR_COORDINATOR`, on all ranks"
         }
-        Source::Torchrun => {
+        Launcher::Torchrun => {
             "`HIR_COORDINATOR=HOST:PORT` on all ranks names another address of rank 0's host; without it the port is `MASTER_PORT` + 43"
         }
-        Source::Mpirun | Source::Srun | Source::Pmix => {
+        Launcher::Mpirun | Launcher::Srun | Launcher::Pmix => {
             "`HIR_COORDINATOR=HOST:PORT` on all ranks names another address of rank 0's host; without it the port is `MASTER_PORT` + 43, or made from the job's id"
         }
     }
 }
 
-fn squatted(place: &Place, user: u32) -> Diag {
+fn squatted(place: &RankAssignment, user: u32) -> Diag {
     let message =
         format!("{} belongs to user {user}, not to you ({})", place.meeting, local::user());
     Diag::global(errors::SQUATTED, message)
         .note("nothing was told to that user's process; `HIR_COORDINATOR=HOST:PORT` on all ranks, with another port, names another socket, and `HIR_TOKEN` with it goes over the network")
 }
 
-fn unreachable(place: &Place, timeout: Duration, why: &str) -> Diag {
+fn unreachable(place: &RankAssignment, timeout: Duration, why: &str) -> Diag {
     let message = format!(
         "rank {} cannot reach rank 0 at {} within {} ms: {why}",
         place.rank,
@@ -167,7 +171,7 @@ fn unreachable(place: &Place, timeout: Duration, why: &str) -> Diag {
         timeout.as_millis()
     );
     let note = match place.meeting {
-        Meeting::Local(_) if place.source != Source::Processes => {
+        Meeting::Local(_) if place.launcher != Launcher::Processes => {
             format!("look at what rank 0 printed; {APART}")
         }
         Meeting::Local(_) => "look at what rank 0 printed".to_owned(),
@@ -184,7 +188,7 @@ fn unreachable(place: &Place, timeout: Duration, why: &str) -> Diag {
 enum Trouble {
     /// There is no connection.
     Io(Error),
-    /// What answers has not proved that it is rank 0: it may be anybody, and rank 0 may still come.
+    /// The error of an answer without a proof that it is rank 0: it may be anybody, and rank 0 may still come.
     Unproven(Unproven),
     /// Rank 0 says so.
     Refused(Verdict),
@@ -200,7 +204,12 @@ impl From<Error> for Trouble {
 type Joined = (Stream, Sealer, Opener);
 
 /// Connects to rank 0, again and again until it is there. What anybody may say is no reason to give up.
-fn connect(place: &Place, key: &Key, deadline: Instant, timeout: Duration) -> Result<Joined, Diag> {
+fn connect(
+    place: &RankAssignment,
+    key: &Key,
+    deadline: Instant,
+    timeout: Duration,
+) -> Result<Joined, Diag> {
     let mut heard = None;
     loop {
         let (pause, why) = match attempt(place, key, deadline) {
@@ -238,7 +247,7 @@ fn words(error: &Error) -> String {
 }
 
 /// Tries the socket, or each address of the host.
-fn attempt(place: &Place, key: &Key, deadline: Instant) -> Result<Joined, Trouble> {
+fn attempt(place: &RankAssignment, key: &Key, deadline: Instant) -> Result<Joined, Trouble> {
     let (host, port) = match &place.meeting {
         Meeting::Local(name) => {
             let stream = Stream::Unix(local::connect(name, local::user())?);
@@ -297,7 +306,12 @@ impl Read for Within<'_> {
 
 /// Goes through the handshake: waits a while for somebody to prove that it is rank 0, and from there on as long as
 /// there is time, since rank 0 counts those that it has welcomed.
-fn greet(stream: Stream, place: &Place, key: &Key, deadline: Instant) -> Result<Joined, Trouble> {
+fn greet(
+    stream: Stream,
+    place: &RankAssignment,
+    key: &Key,
+    deadline: Instant,
+) -> Result<Joined, Trouble> {
     let short = deadline.min(Instant::now() + PATIENCE);
     let mut line = Within { stream: &stream, deadline: short };
     let joining = Joining::new(key, Claim { rank: place.rank, world: place.world })?;
@@ -329,12 +343,12 @@ fn greet(stream: Stream, place: &Place, key: &Key, deadline: Instant) -> Result<
 }
 
 /// Everything that was heard until the time was up.
-fn hearsay(place: &Place, timeout: Duration, unproven: Unproven) -> Diag {
+fn hearsay(place: &RankAssignment, timeout: Duration, unproven: Unproven) -> Diag {
     let (at, within) = (&place.meeting, format!("within {} ms", timeout.as_millis()));
     match unproven {
         Unproven::Stranger => {
             let message = format!("what answers at {at} is no hir-run, and none came {within}");
-            Diag::global(errors::UNREACHABLE, message).note(elsewhere(place.source))
+            Diag::global(errors::UNREACHABLE, message).note(elsewhere(place.launcher))
         }
         Unproven::Version(version) => {
             let message = format!(
@@ -353,7 +367,7 @@ fn hearsay(place: &Place, timeout: Duration, unproven: Unproven) -> Diag {
     }
 }
 
-fn refused(place: &Place, verdict: Verdict) -> Diag {
+fn refused(place: &RankAssignment, verdict: Verdict) -> Diag {
     let (rank, world) = (place.rank, place.world);
     let (why, note) = match verdict {
         Verdict::World => (
@@ -367,6 +381,11 @@ fn refused(place: &Place, verdict: Verdict) -> Diag {
     };
     let message = format!("rank 0 at {} refused rank {rank}: {why}", place.meeting);
     Diag::global(errors::REFUSED, message).note(note)
+}
+
+/// Listens at all addresses of this host, for a reason.
+fn bind_all(port: u16, why: &'static str) -> IoResult<(TcpListener, Option<&'static str>)> {
+    Ok((TcpListener::bind(("0.0.0.0", port))?, Some(why)))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::peers::Core;
 use super::stream::{Listener, Stream};
 use super::token::Key;
 use super::wire::{self, Kind, Opener, Sealer};
-use crate::run::errors;
+use crate::errors;
 use hostir::backend::exchange::{self, ExchangeError};
 use hostir::diag::Diag;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -61,13 +61,9 @@ impl Refused {
 
     /// All of it as sentences. What anybody may say is counted, and behind what was proved.
     pub(super) fn sentences(&self) -> Vec<String> {
-        let connections = |count: usize| match count {
-            1 => "a connection, which anybody may make,".to_owned(),
-            count => format!("{count} connections, which anybody may make,"),
-        };
         let mut all = self.notes.clone();
         if let (count @ 1.., version) = self.versions {
-            let (who, own) = (connections(count), handshake::VERSION);
+            let (who, own) = (count_connections(count), handshake::VERSION);
             let first = if count == 1 { "" } else { "at first " };
             all.push(format!("{who} spoke {first}version {version} of the protocol, not {own}: start the same hir-run on all hosts"));
         }
@@ -77,7 +73,7 @@ impl Refused {
                 [] => String::new(),
                 ranks => format!(" said to be {} and", exchange::names(ranks)),
             };
-            let who = connections(*count);
+            let who = count_connections(*count);
             all.push(format!("{who}{said} did not prove to know this run's token, or had no time to; if they were yours, give all ranks the same `HIR_TOKEN`"));
         }
         all
@@ -223,15 +219,21 @@ impl Guest {
     }
 }
 
+fn count_connections(count: usize) -> String {
+    match count {
+        1 => "a connection, which anybody may make,".to_owned(),
+        count => format!("{count} connections, which anybody may make,"),
+    }
+}
+
 /// The guest that makes room for the last one: one that was refused, else the oldest of those that are as far as most are.
 fn crowded_out(guests: &[Guest]) -> usize {
-    let first = |found: fn(&Stage) -> bool| guests.iter().position(|guest| found(&guest.stage));
     let silent = guests.iter().filter(|guest| matches!(guest.stage, Stage::Greeting)).count();
-    let leaving = first(|stage| matches!(stage, Stage::Leaving));
+    let leaving = guests.iter().position(|guest| matches!(guest.stage, Stage::Leaving));
     let oldest = if silent * 2 > guests.len() {
-        first(|stage| matches!(stage, Stage::Greeting))
+        guests.iter().position(|guest| matches!(guest.stage, Stage::Greeting))
     } else {
-        first(|stage| matches!(stage, Stage::Proof(_)))
+        guests.iter().position(|guest| matches!(guest.stage, Stage::Proof(_)))
     };
     leaving.or(oldest).unwrap_or(0)
 }
@@ -282,8 +284,8 @@ impl<'a> Lobby<'a> {
 
     /// Until something arrives, or a moment has passed.
     fn wait(&self) {
-        let one = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let mut all = vec![one(std::os::fd::AsFd::as_fd(self.listener))];
+        let listener = std::os::fd::AsFd::as_fd(self.listener);
+        let mut all = vec![PollFd::from_borrowed_fd(listener, PollFlags::IN)];
         // What is not read would not let it wait.
         let heard = self.guests.iter().filter(|guest| guest.wanted() > 0);
         all.extend(heard.map(|guest| PollFd::new(&guest.stream, PollFlags::IN)));

@@ -44,7 +44,7 @@ pub(super) fn other_user(error: &Error) -> Option<u32> {
     error.get_ref()?.downcast_ref::<OtherUser>().map(|other| other.0)
 }
 
-/// Whether the other end of a connection acts for `user`.
+/// Refuses a connection whose other end does not act for `user`.
 ///
 /// # Errors
 /// [`OtherUser`] if not.

@@ -14,6 +14,7 @@ mod guard;
 mod handshake;
 mod hosts;
 mod join;
+mod launcher;
 mod lobby;
 mod local;
 mod outputs;
@@ -23,12 +24,13 @@ mod timeline;
 mod token;
 mod wire;
 
-pub(crate) use detect::{Flags, Place, Source};
+pub(crate) use detect::{Flags, RankAssignment};
+pub(crate) use launcher::Launcher;
 pub(crate) use peers::Peers;
 
+use crate::errors;
 use crate::io::Io;
 use crate::os_text;
-use crate::run::errors;
 use hostir::backend::RunResult;
 use hostir::backend::exchange::{self, Exchange as _, ExchangeError};
 use hostir::backend::trace::Trace;
@@ -37,15 +39,11 @@ use hostir::plan::Prepared;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a child of `--processes` exits with if it ends because another one failed, so that its parent
-/// can tell the first failure from the others.
-pub(crate) const FOLLOWED: i32 = 75;
-
 /// This process among those of its run.
 #[derive(Debug)]
 pub(crate) struct Here {
-    /// What the launcher said.
-    pub(crate) place: Place,
+    /// The assignment by the launcher.
+    pub(crate) place: RankAssignment,
     /// The connection.
     pub(crate) peers: Arc<Peers>,
 }
@@ -58,7 +56,7 @@ pub(crate) struct Apart {
     pub(crate) is_first: bool,
 }
 
-/// Whether the arguments hold what has no place there.
+/// Refuses arguments that have no place on a command line.
 ///
 /// # Errors
 /// [`errors::TOKEN`].
@@ -78,36 +76,36 @@ pub(crate) fn start(
     io: &mut Io<'_>,
 ) -> Result<Option<Here>, Apart> {
     let env = io.env;
-    // An empty token is one that somebody meant to set.
-    let is_said = |name: &str, text: &str| !text.is_empty() || name.starts_with("HIR_TOKEN");
     // Bytes that are no text keep their worth.
     let get = move |name: &str| {
         let text = os_text::escape(&env(name)?).to_string_lossy().into_owned();
-        Some(text).filter(|text| is_said(name, text))
+        // An empty token is one that somebody meant to set.
+        Some(text).filter(|text| !text.is_empty() || name.starts_with("HIR_TOKEN"))
     };
-    let apart = |is_first| move |diag| Apart { diag, is_first };
-    let place = detect::detect(flags, devices, &get).map_err(apart(false))?;
+    let place =
+        detect::detect(flags, devices, &get).map_err(|diag| Apart { diag, is_first: false })?;
     let Some(place) = place else { return Ok(None) };
-    if place.source == Source::Processes {
+    if place.launcher == Launcher::Processes {
         children::end_with_parent(&get);
     }
     let mut ear = None;
     if place.rank == 0 {
-        let opened = join::listen(&place).map_err(apart(true))?;
+        let opened = join::listen(&place).map_err(|diag| Apart { diag, is_first: true })?;
         if !quiet {
-            let at = if place.source == Source::Processes {
+            let at = if place.launcher == Launcher::Processes {
                 String::new()
             } else {
                 format!(", rank 0 listens at {}", opened.at)
             };
-            let (world, name) = (place.world, place.source.name());
+            let (world, name) = (place.world, place.launcher.name());
             io.say(&format!("hir-run: {world} processes by {name}{at}"));
         }
         ear = Some(opened);
     }
     let host = get("HIR_HOST_ID");
-    let peers = join::join(&place, ear, host, timeout).map_err(apart(place.rank == 0))?;
-    let status = if place.source == Source::Processes { FOLLOWED } else { 3 };
+    let peers = join::join(&place, ear, host, timeout)
+        .map_err(|diag| Apart { diag, is_first: place.rank == 0 })?;
+    let status = if place.launcher == Launcher::Processes { crate::status::FOLLOWED } else { 3 };
     guard::watch(&peers, status);
     Ok(Some(Here { place, peers }))
 }
@@ -119,6 +117,7 @@ impl Here {
     }
 
     /// Why the run of all processes failed, once it did.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CUDA backend uses it"))]
     pub(crate) fn failed(&self) -> Option<ExchangeError> {
         self.peers.failed()
     }
@@ -134,9 +133,8 @@ impl Here {
         let first = all.first().map_or(own.as_slice(), Vec::as_slice);
         for (rank, other) in all.iter().enumerate() {
             let unlike = parts.iter().enumerate().find(|(index, _)| {
-                let part =
-                    |bytes: &[u8]| bytes.get(index * 32..index * 32 + 32).map(<[u8]>::to_vec);
-                part(other) != part(first)
+                let digest = index * 32..index * 32 + 32;
+                other.get(digest.clone()) != first.get(digest)
             });
             if let Some((_, (name, _))) = unlike {
                 let message = format!("rank {rank} was started with another {name} than rank 0");
@@ -161,13 +159,21 @@ impl Here {
         prepared: &Prepared,
         run: RunResult,
     ) -> Result<Option<RunResult>, Vec<Diag>> {
-        let failed = |error: ExchangeError| vec![error.diag()];
         let own = run.outputs.get(self.place.rank as usize).map_or(&[][..], Vec::as_slice);
-        let all = self.peers.collect("collect outputs", &outputs::pack(own)).map_err(failed)?;
+        let all = self
+            .peers
+            .collect("collect outputs", &outputs::pack(own))
+            .map_err(|error| vec![error.diag()])?;
         let Some(all) = all else { return Ok(None) };
-        let unpack = |(rank, message): (usize, &Vec<u8>)| outputs::unpack(prepared, rank, message);
-        let outputs: Result<Vec<_>, _> = all.iter().enumerate().map(unpack).collect();
-        Ok(Some(RunResult { outputs: outputs.map_err(failed)?, stats: run.stats }))
+        let outputs: Result<Vec<_>, _> = all
+            .iter()
+            .enumerate()
+            .map(|(rank, message): (usize, &Vec<u8>)| outputs::unpack(prepared, rank, message))
+            .collect();
+        Ok(Some(RunResult {
+            outputs: outputs.map_err(|error| vec![error.diag()])?,
+            stats: run.stats,
+        }))
     }
 
     /// On rank 0 the timeline of all ranks; the others have handed over their parts.
@@ -185,7 +191,7 @@ impl Here {
     /// Ends the run on this process: tells the others how it went here.
     ///
     /// # Errors
-    /// How it went elsewhere.
+    /// A failure elsewhere.
     pub(crate) fn end(&self, failed: Option<&[Diag]>) -> Result<(), Diag> {
         let Some(diags) = failed else {
             return self.peers.finish().map_err(|error| error.diag());
@@ -200,7 +206,7 @@ impl Here {
     }
 
     /// Whether rank 0 says the same: then nobody else needs to.
-    pub(crate) fn is_told_by_first(&self, diags: &[Diag]) -> bool {
+    pub(crate) fn is_reported_by_first(&self, diags: &[Diag]) -> bool {
         !self.is_first() && self.peers.is_told(0, &exchange::report(diags))
     }
 }

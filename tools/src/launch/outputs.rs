@@ -7,26 +7,31 @@ use hostir::plan::Prepared;
 
 /// Most bytes of a rank's outputs as a message: those of whole tensors, and the numbers before them.
 pub(super) fn most(prepared: &Prepared) -> usize {
-    let one = |port: &hostir::plan::Port| {
-        let shape = port.shape();
-        let size = port.dtype.size();
-        let bytes = shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent));
-        bytes.saturating_add(8 * (shape.len() + 3))
-    };
-    prepared.outputs.iter().map(one).fold(0, usize::saturating_add)
+    prepared
+        .outputs
+        .iter()
+        .map(|port: &hostir::plan::Port| {
+            let shape = port.shape();
+            let size = port.dtype.size();
+            let bytes = shape.iter().fold(size, |bytes, extent| bytes.saturating_mul(*extent));
+            bytes.saturating_add(8 * (shape.len() + 3))
+        })
+        .fold(0, usize::saturating_add)
 }
 
 /// For each output: 0, or 1 and its extents and bytes.
 pub(super) fn pack(outputs: &[Option<HostTensor>]) -> Vec<u8> {
-    let one = |put: Put, output: &Option<HostTensor>| match output {
-        None => put.number(0),
-        Some(tensor) => {
-            let put = put.number(1).number(tensor.shape().len() as u64);
-            let put = tensor.shape().iter().fold(put, |put, extent| put.number(*extent as u64));
-            put.bytes(tensor.bytes())
-        }
-    };
-    outputs.iter().fold(Put::default(), one).0
+    outputs
+        .iter()
+        .fold(Put::default(), |put: Put, output: &Option<HostTensor>| match output {
+            None => put.number(0),
+            Some(tensor) => {
+                let put = put.number(1).number(tensor.shape().len() as u64);
+                let put = tensor.shape().iter().fold(put, |put, extent| put.number(*extent as u64));
+                put.bytes(tensor.bytes())
+            }
+        })
+        .0
 }
 
 /// The outputs of `rank`.

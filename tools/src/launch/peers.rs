@@ -30,10 +30,10 @@ const MOST_NAME: usize = 256;
 /// Failures that are remembered of what a connection tells: a rank's own ones, or rank 0's of all.
 const MOST_TOLD: usize = 8;
 const MOST_PASSED_ON: usize = 1000;
-/// How long a connection that ends may take to deliver what was sent last.
+/// The time that a connection that ends may take to deliver the last messages.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How long things may take.
+/// The deadlines of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// A step, from the first process that came to it.
@@ -99,7 +99,7 @@ struct State {
     /// The first failure, from when the others are told of it; `failed` once they have been.
     cause: Option<ExchangeError>,
     failed: Option<ExchangeError>,
-    /// What other processes failed with, in the order it was heard.
+    /// Failures of other processes, in the order in which they were heard.
     told: Vec<ExchangeError>,
     /// Steps that ended and that this process has not looked at.
     results: BTreeMap<u64, Vec<Vec<u8>>>,
@@ -119,8 +119,10 @@ struct State {
 impl State {
     /// Bytes of a rank's messages whose steps have not ended.
     fn kept(&self, rank: u32) -> usize {
-        let message = |step: &Step| step.messages.get(rank as usize)?.as_ref().map(Vec::len);
-        self.steps.values().filter_map(message).sum()
+        self.steps
+            .values()
+            .filter_map(|step: &Step| step.messages.get(rank as usize)?.as_ref().map(Vec::len))
+            .sum()
     }
 }
 
@@ -134,7 +136,7 @@ struct Open {
     told: usize,
 }
 
-/// What all threads of a process share.
+/// The state that all threads of a process share.
 pub(super) struct Core {
     rank: u32,
     world: u32,
@@ -167,6 +169,9 @@ impl Core {
     }
 
     /// Adds a connection to a process that has joined.
+    ///
+    /// # Errors
+    /// A connection whose options cannot be set.
     pub(super) fn add(
         self: &Arc<Self>,
         rank: u32,
@@ -527,8 +532,11 @@ impl Peers {
 
     /// So many bytes more are to be collected in this run, from each process.
     pub(crate) fn allow(&self, bytes: usize) {
-        let add = |allowed: usize| Some(allowed.saturating_add(bytes));
-        let _ = self.core.allowed.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        let _ = self.core.allowed.fetch_update(
+            Ordering::AcqRel,
+            Ordering::Acquire,
+            |allowed: usize| Some(allowed.saturating_add(bytes)),
+        );
     }
 
     /// Sends a message of a step; its number.
@@ -589,8 +597,7 @@ impl Peers {
     pub(crate) fn is_told(&self, rank: u32, why: &str) -> bool {
         let why = wire::cut(why);
         let told = |state: &State| {
-            let same = |error: &ExchangeError| matches!(error, ExchangeError::Failed { rank: other, why: words } if *other == rank && words == why);
-            state.told.iter().any(same)
+            state.told.iter().any(|error: &ExchangeError| matches!(error, ExchangeError::Failed { rank: other, why: words } if *other == rank && words == why))
         };
         let state = lock(&self.core.state);
         let waited = self

@@ -24,6 +24,10 @@ macro_rules! either {
 }
 
 impl Stream {
+    /// Another handle of the connection.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn try_clone(&self) -> Result<Self> {
         Ok(match self {
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
@@ -32,6 +36,9 @@ impl Stream {
     }
 
     /// Sends small messages at once.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn set_prompt(&self) -> Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_nodelay(true),
@@ -39,18 +46,34 @@ impl Stream {
         }
     }
 
+    /// Lets reads and writes wait, or not.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn set_nonblocking(&self, nonblocking: bool) -> Result<()> {
         either!(self, stream => stream.set_nonblocking(nonblocking))
     }
 
+    /// Limits the time of a read.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn set_read_timeout(&self, timeout: Option<Duration>) -> Result<()> {
         either!(self, stream => stream.set_read_timeout(timeout))
     }
 
+    /// Limits the time of a write.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn set_write_timeout(&self, timeout: Option<Duration>) -> Result<()> {
         either!(self, stream => stream.set_write_timeout(timeout))
     }
 
+    /// Closes one or both directions.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn shutdown(&self, how: Shutdown) -> Result<()> {
         either!(self, stream => stream.shutdown(how))
     }
@@ -85,17 +108,28 @@ pub(super) enum Listener {
 }
 
 impl Listener {
+    /// A TCP listener whose `accept` does not wait.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn tcp(listener: TcpListener) -> Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Listener::Tcp(listener))
     }
 
+    /// A listener at a Unix socket whose `accept` does not wait.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn unix(listener: UnixListener) -> Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Listener::Unix(listener))
     }
 
     /// The next connection. On Unix sockets those of other users are closed at once, and are errors.
+    ///
+    /// # Errors
+    /// No connection that waits, and one of another user.
     pub(super) fn accept(&self) -> Result<Stream> {
         let stream = match self {
             Listener::Tcp(listener) => Stream::Tcp(listener.accept()?.0),

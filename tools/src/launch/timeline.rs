@@ -18,6 +18,9 @@ const PIECE: usize = super::peers::SMALL;
 const PER_INSTRUCTION: usize = 64 << 10;
 
 /// On rank 0 the timeline of all ranks; the others hand over their parts.
+///
+/// # Errors
+/// Another process's failure, and a part that is none of the rank's plan.
 pub(super) fn collect(
     peers: &Peers,
     prepared: &Prepared,
@@ -44,13 +47,19 @@ pub(super) fn collect(
     if peers.rank() != 0 {
         return Ok(None);
     }
-    let part = |(plan, message): (&Plan, &Vec<u8>)| {
-        let broken = || ExchangeError::Broken {
-            why: format!("rank {} handed over a timeline that is none of its plan's", plan.rank),
-        };
-        unpack(plan, message).ok_or_else(broken)
-    };
-    let parts: Vec<Part> = prepared.plans.iter().zip(&all).map(part).collect::<Result<_, _>>()?;
+    let parts: Vec<Part> = prepared
+        .plans
+        .iter()
+        .zip(&all)
+        .map(|(plan, message): (&Plan, &Vec<u8>)| {
+            unpack(plan, message).ok_or_else(|| ExchangeError::Broken {
+                why: format!(
+                    "rank {} handed over a timeline that is none of its plan's",
+                    plan.rank
+                ),
+            })
+        })
+        .collect::<Result<_, _>>()?;
     Ok(Some(Trace { apart_ns: trace.apart_ns, ..Trace::join(trace.clock, parts) }))
 }
 
@@ -66,16 +75,22 @@ fn origin(put: Put, origin: &Origin) -> Put {
 
 /// Slices, then arrows; tracks are those of the plan.
 fn pack(part: &Part) -> Vec<u8> {
-    let slice = |put: Put, slice: &Slice| {
-        let put = put.number(u64::from(slice.track)).number(slice.start_ns).number(slice.end_ns);
-        let put = put.number(slice.kind as u64).number(slice.bytes).number(slice.flop);
-        let put = origin(put, &slice.origin).number(slice.more.len() as u64);
-        slice.more.iter().fold(put, origin)
-    };
     let put = Put::default().number(part.slices.len() as u64);
-    let put = part.slices.iter().fold(put, slice).number(part.arrows.len() as u64);
-    let arrow = |put: Put, arrow: &Arrow| put.number(arrow.from as u64).number(arrow.to as u64);
-    part.arrows.iter().fold(put, arrow).0
+    let put = part
+        .slices
+        .iter()
+        .fold(put, |put: Put, slice: &Slice| {
+            let put =
+                put.number(u64::from(slice.track)).number(slice.start_ns).number(slice.end_ns);
+            let put = put.number(slice.kind as u64).number(slice.bytes).number(slice.flop);
+            let put = origin(put, &slice.origin).number(slice.more.len() as u64);
+            slice.more.iter().fold(put, origin)
+        })
+        .number(part.arrows.len() as u64);
+    part.arrows
+        .iter()
+        .fold(put, |put: Put, arrow: &Arrow| put.number(arrow.from as u64).number(arrow.to as u64))
+        .0
 }
 
 /// `None` for what is no timeline of the plan.

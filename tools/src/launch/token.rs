@@ -5,9 +5,9 @@
 //! itself is never sent, but whoever talks to rank 0 once can try guesses for it at home, so it has to be
 //! random: `openssl rand -hex 16` makes one of 128 bits.
 
-use super::detect::{Env, Source};
+use super::launcher::{Env, Launcher};
+use crate::errors;
 use crate::os_text;
-use crate::run::errors;
 use hostir::diag::Diag;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
@@ -120,14 +120,14 @@ fn of_file(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// That there has to be a token and none is.
-pub(super) fn missing(source: Source, why: &str) -> Diag {
-    let how = match source {
-        Source::Torchrun => {
+pub(super) fn missing(launcher: Launcher, why: &str) -> Diag {
+    let how = match launcher {
+        Launcher::Torchrun => {
             "on each host set it before torchrun, which hands it on: `HIR_TOKEN=... torchrun ...`"
         }
-        Source::Mpirun => "let mpirun hand it on: `HIR_TOKEN=... mpirun -x HIR_TOKEN ...`",
-        Source::Srun => "set it before srun, which hands it on: `HIR_TOKEN=... srun ...`",
-        Source::Processes | Source::Explicit | Source::Pmix => {
+        Launcher::Mpirun => "let mpirun hand it on: `HIR_TOKEN=... mpirun -x HIR_TOKEN ...`",
+        Launcher::Srun => "set it before srun, which hands it on: `HIR_TOKEN=... srun ...`",
+        Launcher::Processes | Launcher::Explicit | Launcher::Pmix => {
             "set it where each rank is started: `HIR_TOKEN=... hir-run ...`"
         }
     };
@@ -144,6 +144,9 @@ pub(super) fn argument() -> Diag {
 }
 
 /// A random text: a token for a run that has none, or a name.
+///
+/// # Errors
+/// A system without random numbers.
 pub(super) fn random() -> std::io::Result<String> {
     let mut bytes = [0; NONCE];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;

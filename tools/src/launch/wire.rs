@@ -28,7 +28,7 @@ pub(super) const PART: usize = MOST - TAG - 1;
 /// Bytes before what is sealed.
 const CLEAR: usize = 12;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A sign of life.
@@ -89,6 +89,9 @@ pub(super) struct Sealer {
 
 impl Sealer {
     /// The next frame, as it is sent.
+    ///
+    /// # Errors
+    /// A payload that is longer than [`PART`].
     pub(super) fn seal(&mut self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>> {
         let text = [&[kind as u8], payload].concat();
         let mut frame = vec![0; CLEAR + text.len() + TAG];
@@ -102,6 +105,9 @@ impl Sealer {
     }
 
     /// Writes a frame.
+    ///
+    /// # Errors
+    /// A connection that does not take it.
     pub(super) fn write(&mut self, out: &mut impl Write, kind: Kind, payload: &[u8]) -> Result<()> {
         out.write_all(&self.seal(kind, payload)?)
     }
@@ -130,6 +136,9 @@ pub(super) struct Opener {
 
 impl Opener {
     /// Reads a frame; `None` where the connection ends between two.
+    ///
+    /// # Errors
+    /// A connection that broke, and a frame that is not the one that was sent.
     pub(super) fn read(
         &mut self,
         from: &mut impl Read,
@@ -177,6 +186,9 @@ impl Opener {
     }
 
     /// The frame that bytes begin with, of so long a payload; `None` if more of it has to come.
+    ///
+    /// # Errors
+    /// A frame that is not the one that was sent, or of another length.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],

@@ -10,7 +10,7 @@ pub(super) struct Chunk<'a> {
     pub(super) text: Cow<'a, str>,
     /// The part of the input it was made from.
     part: &'a str,
-    /// Where that part starts.
+    /// The start of that part.
     start: usize,
 }
 
@@ -54,19 +54,23 @@ impl Chunk<'_> {
         diags
     }
 
-    fn in_log(&self, span: Span, here: &[u32], there: &[u32]) -> Span {
-        let place = |offset: usize| {
-            let line = here.partition_point(|start| *start as usize <= offset).saturating_sub(1);
-            let (Some(&from), Some(&to)) = (here.get(line), there.get(line)) else { return offset };
-            let (from, to) = (from as usize, to as usize);
-            let line_of =
-                |text: &str, start: usize| text[start..].lines().next().unwrap_or("").len();
-            let prefix = line_of(self.part, to).saturating_sub(line_of(&self.text, from));
-            to + prefix + (offset - from)
-        };
-        let start = place(span.start as usize);
-        Span::new(start, place(span.end as usize).max(start))
+    fn place_in_log(&self, offset: usize, here: &[u32], there: &[u32]) -> usize {
+        let line = here.partition_point(|start| *start as usize <= offset).saturating_sub(1);
+        let (Some(&from), Some(&to)) = (here.get(line), there.get(line)) else { return offset };
+        let (from, to) = (from as usize, to as usize);
+        let prefix = line_length(self.part, to).saturating_sub(line_length(&self.text, from));
+        to + prefix + (offset - from)
     }
+
+    fn in_log(&self, span: Span, here: &[u32], there: &[u32]) -> Span {
+        let start = self.place_in_log(span.start as usize, here, there);
+        Span::new(start, self.place_in_log(span.end as usize, here, there).max(start))
+    }
+}
+
+/// The length of the line that begins there.
+fn line_length(text: &str, start: usize) -> usize {
+    text[start..].lines().next().unwrap_or("").len()
 }
 
 fn shift(span: Span, by: usize) -> Span {

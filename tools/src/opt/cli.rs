@@ -1,14 +1,15 @@
 //! The command line of hir-opt, and answers to what other tools call its flags.
 
 use super::dump::Dumps;
-use super::faults::Origin;
-use crate::io::{Io, Status};
-use crate::render::{Format, report};
+use crate::command_line::{ColorArgument, format_parser, match_arguments};
+use crate::io::Io;
+use crate::render::Format;
 use crate::source::Source;
-use crate::terminal::{Coloring, color_arg, help_width, shown_error};
+use crate::status::Status;
+use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use hostir::diag::{Diag, Diags, Span, visible};
+use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
+use hostir::diag::{Diag, Diags, Span};
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};
 use hostir::print::Form;
@@ -16,13 +17,22 @@ use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
 use std::ffi::OsString;
 
-/// What the command line asks for.
+/// The text of the command line that a step of the pipeline was read from.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    /// `pass` or `pass-pipeline`.
+    pub(super) flag: &'static str,
+    /// Its value.
+    pub(super) text: String,
+}
+
+/// The request of a command line.
 #[derive(Debug)]
 pub(super) struct Cli {
     pub(super) file: String,
     pub(super) output: String,
     pub(super) pipeline: Pipeline,
-    /// Where each step of the pipeline stands.
+    /// The text of each step of the pipeline.
     pub(super) origins: Vec<Origin>,
     pub(super) list_passes: bool,
     /// All ops, or the one of this name.
@@ -66,144 +76,129 @@ to standard error; nothing is printed when something is wrong.";
 
 /// Reads the arguments, the program's name first. An error was reported and is given as the exit status;
 /// so are `--help` and `--version`.
+///
+/// # Errors
+/// The exit status of an error, which was reported; so are `--help` and `--version`.
 pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
     if let Some(text) = args.iter().skip(1).find_map(|arg| single_dash(&arg.to_string_lossy())) {
         io.say(&format!("error: {text}"));
         return Err(Status::Usage);
     }
-    match command().term_width(help_width(io)).try_get_matches_from(args) {
-        Ok(matches) => read(&matches, io),
-        Err(error)
-            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
-        {
-            Err(io.print(&visible::block(&error.render().to_string())))
-        }
-        Err(error) => {
-            let error = shown_error(error, args, command().term_width(help_width(io)));
-            io.say(&match other_spelling(&error) {
-                Some(answer) => format!("error: {answer}"),
-                None => error.render().to_string(),
-            });
-            Err(Status::Usage)
-        }
-    }
+    let (arguments, matches) = match_arguments::<Arguments>(args, io, other_spelling)?;
+    read_values(arguments, &matches, io)
 }
 
-fn command() -> Command {
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
-    };
-    let value = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
-    let many = |arg: Arg| arg.action(ArgAction::Append);
-    let named = |name: &'static str, help: &'static str| {
-        many(value(name, "PASS", help))
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("")
-    };
-    Command::new("hir-opt")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about(ABOUT)
-        .after_help(AFTER)
-        .arg(Arg::new("FILE").default_value("-").help("The program or log; - is standard input"))
-        .args([
-            many(value(
-                "pass",
-                "NAME[{key=val,...}]",
-                "Runs a pass; passes run in the order given",
-            )),
-            many(value("pass-pipeline", "a,b{k=v}", "Runs several passes")),
-            value("output", "FILE", "Where the result goes").short('o').default_value("-"),
-            flag("list-passes", "Lists all passes with their options"),
-            value("list-ops", "OP", "Lists how ops are written, or all about one of them")
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value(""),
-            value(
-                "form",
-                "full|short",
-                "How tensors are written after their definition: in full, or `T3`",
-            ),
-            value(
-                "style",
-                "ERA",
-                "Spells everything as nvFuser of that time did: 2024-12 to 2026-04",
-            ),
-            flag("renumber", "Numbers tensors, scalars and communications in order of appearance"),
-            value("container", "N", "Takes only the N-th program of the input, from 1")
-                .value_parser(clap::value_parser!(u32).range(1..)),
-            flag("split-input-file", "Runs the parts between lines `// -----` on their own"),
-            flag(
-                "verify-diagnostics",
-                "Compares diagnostics with `// expected-error@+1 {{text}}` comments",
-            ),
-            named_bool("verify-each", "Verifies after each pass (default true)"),
-            named("print-ir-before", "Shows the program before a pass, or before all"),
-            named("print-ir-after", "Shows the program after a pass, or after all"),
-            flag("print-ir-after-all", "Shows the program after every pass"),
-            flag("print-ir-after-change", "Shows the program after passes that changed it"),
-            many(value("disable-pass", "PASS", "Skips a pass wherever it stands")),
-            flag("remarks", "Says what passes did and why not more"),
-            flag("timing", "Shows what each step took"),
-            flag("statistics", "Shows what passes counted"),
-            value("reproducer", "FILE", "Writes a test case there when a pass fails"),
-            value("error-format", "human|json", "How diagnostics are written")
-                .value_parser(["human", "json"])
-                .default_value("human"),
-            color_arg(),
-        ])
+/// The arguments, in the order of the help.
+#[derive(Parser)]
+#[command(name = "hir-opt", version = crate::VERSION, about = ABOUT, after_help = AFTER)]
+struct Arguments {
+    #[arg(
+        value_name = "FILE",
+        default_value = "-",
+        help = "The program or log; - is standard input"
+    )]
+    file: String,
+    #[arg(
+        long,
+        value_name = "NAME[{key=val,...}]",
+        help = "Runs a pass; passes run in the order given"
+    )]
+    pass: Vec<String>,
+    #[arg(long, value_name = "a,b{k=v}", help = "Runs several passes")]
+    pass_pipeline: Vec<String>,
+    #[arg(short, long, value_name = "FILE", default_value = "-", help = "Where the result goes")]
+    output: String,
+    #[arg(long, help = "Lists all passes with their options")]
+    list_passes: bool,
+    #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        help = "Lists how ops are written, or all about one of them")]
+    list_ops: Option<String>,
+    #[arg(
+        long,
+        value_name = "full|short",
+        help = "How tensors are written after their definition: in full, or `T3`"
+    )]
+    form: Option<String>,
+    #[arg(
+        long,
+        value_name = "ERA",
+        help = "Spells everything as nvFuser of that time did: 2024-12 to 2026-04"
+    )]
+    style: Option<String>,
+    #[arg(long, help = "Numbers tensors, scalars and communications in order of appearance")]
+    renumber: bool,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        help = "Takes only the N-th program of the input, from 1")]
+    container: Option<u32>,
+    #[arg(long, help = "Runs the parts between lines `// -----` on their own")]
+    split_input_file: bool,
+    #[arg(long, help = "Compares diagnostics with `// expected-error@+1 {{text}}` comments")]
+    verify_diagnostics: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", value_parser = BoolishValueParser::new(),
+        action = ArgAction::Set, help = "Verifies after each pass (default true)")]
+    verify_each: bool,
+    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        help = "Shows the program before a pass, or before all")]
+    print_ir_before: Vec<String>,
+    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        help = "Shows the program after a pass, or after all")]
+    print_ir_after: Vec<String>,
+    #[arg(long, help = "Shows the program after every pass")]
+    print_ir_after_all: bool,
+    #[arg(long, help = "Shows the program after passes that changed it")]
+    print_ir_after_change: bool,
+    #[arg(long, value_name = "PASS", help = "Skips a pass wherever it stands")]
+    disable_pass: Vec<String>,
+    #[arg(long, help = "Says what passes did and why not more")]
+    remarks: bool,
+    #[arg(long, help = "Shows what each step took")]
+    timing: bool,
+    #[arg(long, help = "Shows what passes counted")]
+    statistics: bool,
+    #[arg(long, value_name = "FILE", help = "Writes a test case there when a pass fails")]
+    reproducer: Option<String>,
+    #[arg(long, value_name = "human|json", default_value = "human",
+        value_parser = format_parser(), help = "How diagnostics are written")]
+    error_format: Format,
+    #[command(flatten)]
+    color: ColorArgument,
 }
 
-fn named_bool(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name)
-        .long(name)
-        .help(help)
-        .value_name("BOOL")
-        .num_args(0..=1)
-        .require_equals(true)
-        .default_value("true")
-        .default_missing_value("true")
-        .value_parser(clap::builder::BoolishValueParser::new())
-}
-
-fn read(matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
-    Coloring::apply(matches, io);
-    let text = |name: &str| matches.get_one::<String>(name).cloned();
-    let format =
-        if text("error-format").as_deref() == Some("json") { Format::Json } else { Format::Human };
-    let mut usage = Usage { io, format, failed: false };
-    let (before_all, before) = usage.passes(matches, "print-ir-before");
-    let (after_all, after) = usage.passes(matches, "print-ir-after");
-    let (pipeline, origins) = usage.pipeline(matches);
+/// Reads the values that clap does not know about.
+fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
+    io.apply_coloring(arguments.color.when);
+    let mut usage = Usage { io, format: arguments.error_format, failed: false };
+    let (before_all, before) = usage.find_passes("print-ir-before", &arguments.print_ir_before);
+    let (after_all, after) = usage.find_passes("print-ir-after", &arguments.print_ir_after);
+    let (pipeline, origins) = usage.read_pipeline(&arguments, matches);
     let cli = Cli {
-        file: text("FILE").unwrap_or_default(),
-        output: text("output").unwrap_or_default(),
         pipeline,
         origins,
-        list_passes: matches.get_flag("list-passes"),
-        list_ops: text("list-ops"),
-        renumber: matches.get_flag("renumber"),
-        form: usage.form(text("form")),
-        style: usage.style(text("style")),
-        container: matches.get_one::<u32>("container").map(|n| *n as usize),
-        split_input_file: matches.get_flag("split-input-file"),
-        verify_diagnostics: matches.get_flag("verify-diagnostics"),
-        verify_each: matches.get_one::<bool>("verify-each").copied().unwrap_or(true),
+        form: usage.read_form(arguments.form.as_deref()),
+        style: usage.read_style(arguments.style.as_deref()),
         dumps: Dumps {
             before_all,
             before,
-            after_all: after_all || matches.get_flag("print-ir-after-all"),
+            after_all: after_all || arguments.print_ir_after_all,
             after,
-            only_changes: matches.get_flag("print-ir-after-change"),
+            only_changes: arguments.print_ir_after_change,
         },
-        disabled: usage.passes(matches, "disable-pass").1,
-        remarks: matches.get_flag("remarks"),
-        timing: matches.get_flag("timing"),
-        statistics: matches.get_flag("statistics"),
-        reproducer: text("reproducer"),
-        format,
+        disabled: usage.find_passes("disable-pass", &arguments.disable_pass).1,
+        file: arguments.file,
+        output: arguments.output,
+        list_passes: arguments.list_passes,
+        list_ops: arguments.list_ops,
+        renumber: arguments.renumber,
+        container: arguments.container.map(|number| number as usize),
+        split_input_file: arguments.split_input_file,
+        verify_diagnostics: arguments.verify_diagnostics,
+        verify_each: arguments.verify_each,
+        remarks: arguments.remarks,
+        timing: arguments.timing,
+        statistics: arguments.statistics,
+        reproducer: arguments.reproducer,
+        format: arguments.error_format,
     };
     if usage.failed { Err(Status::Usage) } else { Ok(cli) }
 }
@@ -219,7 +214,7 @@ impl Usage<'_, '_> {
     fn report(&mut self, flag: &str, text: &str, diags: &[Diag]) {
         self.failed = true;
         let source = Source { name: flag.to_owned(), bytes: text.as_bytes().to_vec() };
-        report(self.io, self.format, &source, diags);
+        self.io.report(self.format, &source, diags);
     }
     fn error(&mut self, message: impl std::fmt::Display) {
         self.failed = true;
@@ -227,11 +222,17 @@ impl Usage<'_, '_> {
     }
 
     /// All `--pass` and `--pass-pipeline` in the order given, and for each step where it stands.
-    fn pipeline(&mut self, matches: &ArgMatches) -> (Pipeline, Vec<Origin>) {
+    fn read_pipeline(
+        &mut self,
+        arguments: &Arguments,
+        matches: &ArgMatches,
+    ) -> (Pipeline, Vec<Origin>) {
         let mut texts: Vec<(usize, &'static str, &String)> = Vec::new();
-        for flag in ["pass", "pass-pipeline"] {
-            let indices = matches.indices_of(flag).into_iter().flatten();
-            let values = matches.get_many::<String>(flag).into_iter().flatten();
+        for (flag, id, values) in [
+            ("pass", "pass", &arguments.pass),
+            ("pass-pipeline", "pass_pipeline", &arguments.pass_pipeline),
+        ] {
+            let indices = matches.indices_of(id).into_iter().flatten();
             texts.extend(indices.zip(values).map(|(index, text)| (index, flag, text)));
         }
         texts.sort_by_key(|(index, ..)| *index);
@@ -251,10 +252,10 @@ impl Usage<'_, '_> {
     }
 
     /// The passes that a flag names, and whether it stands without a name.
-    fn passes(&mut self, matches: &ArgMatches, flag: &str) -> (bool, Vec<&'static PassInfo>) {
+    fn find_passes(&mut self, flag: &str, texts: &[String]) -> (bool, Vec<&'static PassInfo>) {
         let mut all = false;
         let mut passes = Vec::new();
-        for text in matches.get_many::<String>(flag).into_iter().flatten() {
+        for text in texts {
             if text.is_empty() {
                 all = true;
                 continue;
@@ -275,9 +276,9 @@ impl Usage<'_, '_> {
         (all, passes)
     }
 
-    fn style(&mut self, text: Option<String>) -> Option<Era> {
+    fn read_style(&mut self, text: Option<&str>) -> Option<Era> {
         let text = text?;
-        let era = Era::parse(&text);
+        let era = Era::parse(text);
         if era.is_none() {
             let names: Vec<&str> = Era::ALL.iter().map(|(_, name)| *name).collect();
             self.error(format!("there is no style `{text}`: the styles are {}", names.join(", ")));
@@ -285,8 +286,8 @@ impl Usage<'_, '_> {
         era
     }
 
-    fn form(&mut self, text: Option<String>) -> Form {
-        match text.as_deref() {
+    fn read_form(&mut self, text: Option<&str>) -> Form {
+        match text {
             None | Some("full") => {}
             Some("short") => return Form::Short,
             Some(other) => {
@@ -342,9 +343,8 @@ fn other_spelling(error: &clap::Error) -> Option<String> {
     if let Some(pass) = PASSES.iter().find(|pass| pass.is_named(name)) {
         return Some(format!("there is no flag `--{name}`: write `--pass={}`", pass.name));
     }
-    let flag =
-        |name: &str| OTHER_FLAGS.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
-    flag(name).map(|ours| format!("there is no flag `--{name}`: write `--{ours}`"))
+    let (_, ours) = OTHER_FLAGS.iter().find(|(other, _)| *other == name)?;
+    Some(format!("there is no flag `--{name}`: write `--{ours}`"))
 }
 
 /// The answer to a long flag with one dash.
@@ -354,7 +354,7 @@ fn single_dash(arg: &str) -> Option<String> {
         return None;
     }
     let word = name.split('=').next().unwrap_or("");
-    let known = command().get_arguments().any(|known| known.get_long() == Some(word));
+    let known = Arguments::command().get_arguments().any(|known| known.get_long() == Some(word));
     if known {
         return Some(format!("long flags have two dashes: write `--{name}`"));
     }

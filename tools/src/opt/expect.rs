@@ -58,7 +58,7 @@ struct Expectation {
     /// Line from 0; `None` for `@unknown`.
     line: Option<usize>,
     pattern: Pattern,
-    /// Where it stands.
+    /// Its place in the text.
     span: Span,
     met: bool,
 }
@@ -114,11 +114,18 @@ fn not_expected(kind: Kind, diag: &Diag) -> Diag {
     }
 }
 
+/// The line that a span begins on.
+fn line_of(span: Span, starts: &[u32]) -> usize {
+    starts.partition_point(|start| *start <= span.start).saturating_sub(1)
+}
+
+fn said_note<'a>(text: &str) -> Said<'a> {
+    Said { kind: Kind::Note, text: text.to_owned(), diag: None }
+}
+
 /// A diagnostic and its notes, with their lines.
 fn said<'a>(diag: &'a Diag, starts: &[u32]) -> Vec<(Option<usize>, Said<'a>)> {
-    let line_of =
-        |span: Span| starts.partition_point(|start| *start <= span.start).saturating_sub(1);
-    let line = diag.primary.as_ref().map(|label| line_of(label.span));
+    let line = diag.primary.as_ref().map(|label| line_of(label.span, starts));
     let kind = match diag.severity {
         Severity::Error => Kind::Error,
         Severity::Warning => Kind::Warning,
@@ -127,9 +134,10 @@ fn said<'a>(diag: &'a Diag, starts: &[u32]) -> Vec<(Option<usize>, Said<'a>)> {
     let here = diag.primary.as_ref().map_or("", |label| &label.text);
     let text = format!("[{}] {}\n{here}", diag.code, diag.message);
     let mut all = vec![(line, Said { kind, text, diag: Some(diag) })];
-    let note = |text: &String| Said { kind: Kind::Note, text: text.clone(), diag: None };
-    all.extend(diag.labels.iter().map(|label| (Some(line_of(label.span)), note(&label.text))));
-    all.extend(diag.notes.iter().map(|text| (line, note(text))));
+    all.extend(
+        diag.labels.iter().map(|label| (Some(line_of(label.span, starts)), said_note(&label.text))),
+    );
+    all.extend(diag.notes.iter().map(|text| (line, said_note(text))));
     all
 }
 
@@ -174,17 +182,19 @@ fn expectation(line: &str, number: usize, start: usize, above: Option<usize>) ->
     let open = rest.find("{{")?;
     let close = rest.rfind("}}").filter(|close| *close >= open + 2);
     let span = Span::new(start + at, start + line.trim_end().len());
-    let wrong = |what: String| Some(Err(Diag::error(codes::BAD_EXPECTATION, span, what)));
-    let Some(close) = close else { return wrong("an expectation without `}}`".to_owned()) };
+    let Some(close) = close else { return wrong_expectation(span, "an expectation without `}}`") };
     let place = rest[..open].trim();
     let Some((line, below)) = target(place, number, above) else {
-        return wrong(format!("`{place}` is no place: write @+1, @-1, @below, @above or @unknown"));
+        let what = format!("`{place}` is no place: write @+1, @-1, @below, @above or @unknown");
+        return wrong_expectation(span, what);
     };
     let text = &rest[open + 2..close];
     let pattern = if is_regex {
         match Regex::new(&regex_text(text)) {
             Ok(regex) => Pattern::Regex(regex),
-            Err(_) => return wrong("a regular expression that is not well formed".to_owned()),
+            Err(_) => {
+                return wrong_expectation(span, "a regular expression that is not well formed");
+            }
         }
     } else {
         Pattern::Text(text.to_owned())
@@ -192,9 +202,12 @@ fn expectation(line: &str, number: usize, start: usize, above: Option<usize>) ->
     Some(Ok((Expectation { kind: *kind, line, pattern, span, met: false }, below)))
 }
 
+fn wrong_expectation<T>(span: Span, what: impl Into<String>) -> Option<Result<T, Diag>> {
+    Some(Err(Diag::error(codes::BAD_EXPECTATION, span, what.into())))
+}
+
 /// The line that a place means: `None` inside for no place. The flag is whether the next line is meant.
 fn target(place: &str, number: usize, above: Option<usize>) -> Option<(Option<usize>, bool)> {
-    let offset = |text: &str| text.parse::<usize>().ok();
     match place {
         "" => Some((Some(number), false)),
         "@unknown" => Some((None, false)),
@@ -202,9 +215,9 @@ fn target(place: &str, number: usize, above: Option<usize>) -> Option<(Option<us
         "@above" => Some((Some(above.unwrap_or(usize::MAX)), false)),
         _ => {
             if let Some(text) = place.strip_prefix("@+") {
-                return Some((number.checked_add(offset(text)?), false));
+                return Some((number.checked_add(text.parse().ok()?), false));
             }
-            let lines = offset(place.strip_prefix("@-")?)?;
+            let lines = place.strip_prefix("@-")?.parse().ok()?;
             Some((Some(number.checked_sub(lines).unwrap_or(usize::MAX)), false))
         }
     }

@@ -1,24 +1,14 @@
 //! Errors of passes that are the fault of an option's value: shown where the option stands on the command
 //! line, and answered with the status of a wrong command line.
 
-use super::cli::Cli;
+use super::cli::{Cli, Origin};
 use crate::io::Io;
-use crate::render::report;
 use crate::source::Source;
 use hostir::diag::{Diag, Label};
 use hostir_passes::OptionFault;
 use hostir_passes::manager::Failure;
 
-/// The text of the command line that a step of the pipeline was read from.
-#[derive(Clone, Debug)]
-pub(super) struct Origin {
-    /// `pass` or `pass-pipeline`.
-    pub(super) flag: &'static str,
-    /// Its value.
-    pub(super) text: String,
-}
-
-/// What was found wrong with the command line while passes ran.
+/// Errors of the command line that were found while passes ran.
 #[derive(Default)]
 pub(super) struct Faults {
     found: Vec<(Origin, Diag)>,
@@ -45,7 +35,7 @@ impl Faults {
         for (origin, diag) in &self.found {
             let name = format!("--{}", origin.flag);
             let source = Source { name, bytes: origin.text.as_bytes().to_vec() };
-            report(io, cli.format, &source, std::slice::from_ref(diag));
+            io.report(cli.format, &source, std::slice::from_ref(diag));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What there is: `--list-passes`, `--list-ops`.
+//! Lists of passes and ops: `--list-passes`, `--list-ops`.
 
 use crate::terminal::wrap;
 use hostir::diag::nearest;
@@ -36,7 +36,7 @@ fn one_option(option: &OptionSpec, width: usize) -> String {
     format!("  {}\n      {}\n", wrap(&head, 2, 6, width), wrap(option.help, 6, 6, width))
 }
 
-/// How every op is written, each from the start of a line.
+/// The forms of all ops, each from the start of a line.
 pub(super) fn ops(width: usize) -> String {
     let forms = OpKind::ALL.iter().map(|kind| form_within(*kind, width) + "\n");
     forms.collect::<String>()
@@ -46,6 +46,9 @@ pub(super) fn ops(width: usize) -> String {
 
 /// All about the op that a name, a function's name or a spelling of another month belongs to; else what is
 /// wrong with the name.
+///
+/// # Errors
+/// A name that no op has.
 pub(super) fn op(name: &str, width: usize) -> Result<String, String> {
     let kinds: Vec<OpKind> =
         OpKind::ALL.iter().copied().filter(|kind| is_named(*kind, name)).collect();
@@ -55,10 +58,10 @@ pub(super) fn op(name: &str, width: usize) -> Result<String, String> {
     if let Some(text) = function(name) {
         return Ok(text);
     }
-    let names = || OpKind::ALL.iter().map(|kind| kind.spec().name);
+    let names = OpKind::ALL.iter().map(|kind| kind.spec().name);
     let named = FUNCTIONS.iter().filter(|function| !function.operator);
     let functions = named.map(|function| function.name);
-    Err(match nearest(name, names().chain(ops::head_words()).chain(functions)) {
+    Err(match nearest(name, names.chain(ops::head_words()).chain(functions)) {
         Some(near) => format!("there is no op `{name}`; did you mean `{near}`?"),
         None => format!("there is no op `{name}`: `--list-ops` lists all"),
     })
@@ -108,13 +111,13 @@ fn function(name: &str) -> Option<String> {
         .then(|| format!("{}\n  {}\n", forms.join("\n"), OpKind::Pointwise.spec().summary))
 }
 
-/// How an op is written, on several lines where one would be wider than `width`.
+/// The form of an op, on several lines where one would be wider than `width`.
 fn form_within(kind: OpKind, width: usize) -> String {
     let form = form(kind);
     if form.chars().count() <= width { form } else { wrap(&form, 0, 4, width) }
 }
 
-/// How an op is written, on one line.
+/// The form of an op, on one line.
 fn form(kind: OpKind) -> String {
     let spec = kind.spec();
     match (kind, spec.layout) {
@@ -176,7 +179,7 @@ fn title(arg: &ArgSpec) -> String {
     }
 }
 
-/// What an argument may be.
+/// The values that an argument may have.
 fn contents(arg: &ArgSpec) -> String {
     let what = match arg.kind {
         ArgKind::Word(words) => format!("one of {}", words.join(", ")),

@@ -1,7 +1,7 @@
 //! Writes results: all of a file or nothing.
 
+use crate::errors;
 use crate::io::Io;
-use crate::run::errors;
 use crate::staged::write_whole;
 use hostir::diag::Diag;
 use std::io;

@@ -3,10 +3,10 @@
 use hostir_passes::manager::{PassRun, Report};
 use std::fmt::Write;
 
-/// What parsing, each pass, its verification and printing took.
+/// The table of the times of parsing, each pass, its verification and printing.
 pub(super) fn timing(phases: &[f64; 4], reports: &[Report]) -> String {
-    let runs = || reports.iter().flat_map(|report| &report.runs).filter(|run| !run.skipped);
-    let top = runs().filter(|run| run.depth == 0);
+    let runs = reports.iter().flat_map(|report| &report.runs).filter(|run| !run.skipped);
+    let top = runs.clone().filter(|run| run.depth == 0);
     let total: f64 = phases.iter().sum::<f64>()
         + top.map(|run| run.time.as_secs_f64() + run.verify_time.as_secs_f64()).sum::<f64>();
     let mut out = "      ms      %  what\n".to_owned();
@@ -17,7 +17,7 @@ pub(super) fn timing(phases: &[f64; 4], reports: &[Report]) -> String {
     row(phases[0], "parse");
     row(phases[1], "resolve");
     row(phases[2], "verify");
-    for run in runs() {
+    for run in runs {
         let indent = "  ".repeat(run.depth);
         row(run.time.as_secs_f64(), &format!("{indent}{} ({})", run.pass.name, ops(run)));
         if !run.verify_time.is_zero() {
@@ -29,7 +29,7 @@ pub(super) fn timing(phases: &[f64; 4], reports: &[Report]) -> String {
     out
 }
 
-/// What each pass counted.
+/// The table of the counters of each pass.
 pub(super) fn statistics(reports: &[Report]) -> String {
     let mut out = String::new();
     for run in reports.iter().flat_map(|report| &report.runs) {

@@ -23,7 +23,7 @@ fn run(text: &str, args: &[&str]) -> (i32, String, String) {
         columns: None,
         error_columns: None,
         exe: None,
-        gpus: std::sync::Arc::default(),
+        gpus: crate::SharedState::default(),
         env: |_| None,
     };
     let status = super::main_with(&words, &mut io);

@@ -1,6 +1,5 @@
 //! Excerpts that fit the terminal.
 
-use super::view::Part;
 use hostir::diag::Diag;
 use hostir::diag::visible::is_hidden;
 use std::ops::Range;
@@ -12,6 +11,13 @@ const LEAST: usize = 24;
 const TAB: usize = 4;
 /// Columns shown before a label, however much there is to say behind it.
 const BEFORE: usize = 8;
+
+/// The part of one line that a label marks.
+pub(super) struct Part {
+    pub(super) range: Range<usize>,
+    /// Columns of the text that stands behind the mark.
+    pub(super) words: usize,
+}
 
 /// Columns of a character, at least one: a heap of marks on one letter is no reason to show it without end.
 fn columns(c: char) -> usize {
@@ -54,7 +60,7 @@ pub(super) fn windows(
     join(labels.iter().map(|label| around(text, line, label, share)).collect())
 }
 
-/// What is shown of a line around a label in so many columns: half of what the label leaves on either side, less
+/// The part of a line around a label that fits so many columns: half of what the label leaves on either side, less
 /// before it where its words need the room, and more behind it then.
 fn around(text: &str, line: &Range<usize>, label: &Part, room: usize) -> Range<usize> {
     let marked = head(&text[label.range.clone()], room);

@@ -8,6 +8,9 @@ use std::io::{self, Write};
 
 /// Writes all diagnostics. Lines and columns count from 1 (columns in characters); `start` and `end`
 /// are byte offsets. `line`, `column` and `end` are null where there is no place in the text.
+///
+/// # Errors
+/// Those of the writer.
 pub(super) fn write(out: &mut dyn Write, name: &str, text: &str, diags: &[Diag]) -> io::Result<()> {
     let lines = Lines::new(text);
     for diag in diags {

@@ -4,7 +4,7 @@
 //! the positions each piece has in the whole text. Its line and column numbers are the whole text's. Characters that
 //! would act on the terminal are pieces of their own, which stand there by their numbers.
 
-use super::fit;
+use super::fit::{self, Part};
 use codespan_reporting::files::{Error, Files};
 use hostir::diag::visible::{self, is_hidden};
 use hostir::diag::{Diag, Label, Span};
@@ -21,16 +21,16 @@ const LABEL: usize = 100;
 /// Lines shown at the start of a label of several lines, and at its end.
 const HEAD: usize = 3;
 const TAIL: usize = 1;
-/// What stands for what was cut.
+/// The sign for text that was cut.
 pub(super) const CUT: &str = "…";
 
-/// Where the lines of a text start.
+/// The starts of the lines of a text.
 pub(crate) fn line_starts(text: &str) -> Vec<u32> {
-    let breaks = || memchr::memchr_iter(b'\n', text.as_bytes());
+    let breaks = memchr::memchr_iter(b'\n', text.as_bytes());
     // Texts are shorter than 4 GiB; one of line ends alone has as many starts as bytes.
-    let mut starts = Vec::with_capacity(breaks().count() + 1);
+    let mut starts = Vec::with_capacity(breaks.clone().count() + 1);
     starts.push(0);
-    starts.extend(breaks().map(|at| at as u32 + 1));
+    starts.extend(breaks.map(|at| at as u32 + 1));
     starts
 }
 
@@ -92,20 +92,13 @@ impl Piece {
     }
 }
 
-/// The part of one line that a label marks.
-pub(super) struct Part {
-    pub(super) range: Range<usize>,
-    /// Columns of the text that stands behind the mark.
-    pub(super) words: usize,
-}
-
 /// One line of the view.
 struct Line {
     number: usize,
     start: usize,
 }
 
-/// What is shown.
+/// The visible text.
 pub(super) struct View<'a> {
     name: Cow<'a, str>,
     whole: &'a Lines<'a>,

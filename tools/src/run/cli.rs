@@ -1,26 +1,26 @@
 //! The command line of hir-run: what was typed, without looking at the program.
 
-use super::backends::other_backend;
-use super::errors;
+use super::backend_names::other_backend;
+use super::data_files::DataFile;
 use super::failure::Failure;
-use super::files::DataFile;
-use super::traced::Wanted;
-pub(super) use super::typed::{Content, Number};
-use super::typed::{bytes, content, data_file, lacking, number, shape};
-use crate::cuda::{Route, Routes};
+pub(super) use super::option_values::{Content, Number, TimelineForms};
+use super::option_values::{bytes, content, data_file, lacking, number, shape};
+use crate::command_line::{ColorArgument, format_parser, match_arguments};
 use crate::data::compare::Given;
-use crate::io::{Io, Status};
+use crate::errors;
+use crate::io::Io;
 use crate::launch::Flags;
-use crate::render::{self, Format};
-use crate::terminal::{Coloring, color_arg, help_width, shown_error};
-use clap::error::ErrorKind;
+use crate::render::Format;
+use crate::status::Status;
+use crate::terminal::Coloring;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use hostir::diag::{Diag, visible};
+use clap::{ArgMatches, Args, Parser, value_parser};
+use hostir::diag::Diag;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Where a program runs.
+/// The backend that a program runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Backend {
     #[default]
@@ -30,16 +30,35 @@ pub(super) enum Backend {
     Null,
 }
 
-/// How programs run on GPUs.
+/// A carrier of communications.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Transport {
+    /// NCCL.
+    #[default]
+    Nccl,
+    /// Copies between devices.
+    Copies,
+}
+
+/// The transports of communications whose backend is not CUDA.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Transports {
+    /// The transport of NCCL's communications.
+    pub(super) nccl: Transport,
+    /// The transport of UCC's communications, if there is one.
+    pub(super) ucc: Option<Transport>,
+}
+
+/// The options of runs on GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Gpu {
-    pub(super) routes: Routes,
+    pub(super) transports: Transports,
     pub(super) tf32: bool,
     pub(super) graph: bool,
     pub(super) timeout_ms: Option<u64>,
 }
 
-/// How often programs are timed, and where the figures go.
+/// The numbers of timed runs, and the file of the figures.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Bench {
     pub(super) iterations: u32,
@@ -89,8 +108,8 @@ pub(super) struct Options {
     /// Timed runs, if asked for.
     pub(super) bench: Option<Bench>,
     /// Timelines that are asked for.
-    pub(super) traced: Wanted,
-    /// Whether a profiler is told what the host does.
+    pub(super) traced: TimelineForms,
+    /// A profiler is told the calls of the host.
     pub(super) nvtx: bool,
     pub(super) summary: bool,
     pub(super) quiet: bool,
@@ -99,7 +118,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// How long connecting, or one run, may take.
+    /// The time that connecting, or one run, may take.
     pub(super) fn timeout(&self) -> Duration {
         self.gpu.timeout_ms.map_or(Duration::from_secs(60), Duration::from_millis)
     }
@@ -113,18 +132,15 @@ impl Options {
         ];
         asked.into_iter().find_map(|(flag, given)| given.then_some(flag))
     }
-    /// Whether the command line says with what outputs are compared.
+    /// True if outputs are compared with something.
     pub(super) fn compares(&self) -> bool {
         self.reference.is_some() || !self.expects.is_empty()
     }
-    /// What has to be the same on all processes of a run, beside the program: options and their values.
+    /// Options that have to be the same on all processes of a run, with their values.
     pub(super) fn shared(&self) -> Vec<(&'static str, String)> {
-        let names = |keyed: &Keyed<DataFile>| {
-            keyed.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
-        };
         let Options { container, streams, shapes, set, every, inputs, seed, gpu, .. } = self;
         // How long one waits is its own affair.
-        let Gpu { routes, tf32, graph, timeout_ms: _ } = gpu;
+        let Gpu { transports, tf32, graph, timeout_ms: _ } = gpu;
         let bench = self.bench.as_ref().map(|bench| (bench.iterations, bench.warmup));
         vec![
             ("list of files", format!("{:?}", self.others)),
@@ -135,17 +151,21 @@ impl Options {
             ("`--set`", format!("{set:?} {every:?}")),
             ("`--input`", format!("{inputs:?}")),
             ("`--seed`", seed.to_string()),
-            ("`--map-backend`", format!("{routes:?}")),
+            ("`--map-backend`", format!("{transports:?}")),
             ("`--tf32`", tf32.to_string()),
             ("`--graph`", graph.to_string()),
-            ("`--output`", format!("{:?}", names(&self.outputs))),
-            ("`--expect`", format!("{:?}", names(&self.expects))),
+            ("`--output`", format!("{:?}", key_names(&self.outputs))),
+            ("`--expect`", format!("{:?}", key_names(&self.expects))),
             ("`--check-only`", self.check_only.to_string()),
             ("`--print-plan`", self.print_plan.to_string()),
-            ("`--trace` or `--timeline`", self.traced.any().to_string()),
+            ("`--trace` or `--timeline`", self.traced.is_any().to_string()),
             ("`--bench`, `--iters` or `--warmup`", format!("{bench:?}")),
         ]
     }
+}
+
+fn key_names(keyed: &Keyed<DataFile>) -> Vec<&String> {
+    keyed.iter().map(|(name, _)| name).collect()
 }
 
 const ABOUT: &str = "Runs a host program on all its ranks and checks what it computes";
@@ -182,360 +202,375 @@ file or device is missing or unfit, 4 a comparison differs, or replicas of what
 is compared do, 5 deadlock or timeout. Results go to standard output, everything
 else to standard error; a run that fails writes no file.";
 
-/// Reads the arguments, the program's name first. An error was reported and is given as the exit
-/// status; so are `--help` and `--version`.
+/// Reads the arguments, the program's name first.
+///
+/// # Errors
+/// The exit status of an error, which was reported; so are `--help` and `--version`.
 pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Status> {
-    match command().term_width(help_width(io)).try_get_matches_from(args) {
-        Ok(matches) => {
-            let coloring = Coloring::apply(&matches, io);
-            let options = options(&matches).map(|options| Options { coloring, ..options });
-            options.map_err(|(format, diags)| {
-                let failure = Failure::from(diags);
-                render::report(io, format, &failure.source, &failure.diags);
-                Status::Usage
-            })
-        }
-        Err(error)
-            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
-        {
-            Err(io.print(&visible::block(&error.render().to_string())))
-        }
-        Err(error) => {
-            let error = shown_error(error, args, command().term_width(help_width(io)));
-            io.say(&match other_backend(&error) {
-                Some(answer) => format!("error: {answer}"),
-                None => error.render().to_string(),
-            });
-            Err(Status::Usage)
-        }
-    }
+    let (arguments, matches) = match_arguments::<Arguments>(args, io, other_backend)?;
+    io.apply_coloring(arguments.print.color.when);
+    let format = arguments.print.error_format;
+    read_options(arguments, &matches).map_err(|diags| {
+        let failure = Failure::from(diags);
+        io.report(format, &failure.source, &failure.diags);
+        Status::Usage
+    })
 }
 
-fn command() -> Command {
-    let groups = [
-        program_args(),
-        size_args(),
-        data_args(),
-        check_args(),
-        gpu_args(),
-        launch_args(),
-        bench_args(),
-        trace_args(),
-        print_args(),
-    ];
-    Command::new("hir-run")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about(ABOUT)
-        .after_help(AFTER)
-        .args(groups.into_iter().flatten())
+/// The arguments, in the order of the help.
+#[derive(Parser)]
+#[command(name = "hir-run", version = crate::VERSION, about = ABOUT, after_help = AFTER)]
+struct Arguments {
+    #[command(flatten)]
+    program: ProgramArguments,
+    #[command(flatten)]
+    sizes: SizeArguments,
+    #[command(flatten)]
+    data: DataArguments,
+    #[command(flatten)]
+    checks: CheckArguments,
+    #[command(flatten)]
+    gpus: GpuArguments,
+    #[command(flatten)]
+    launch: LaunchArguments,
+    #[command(flatten)]
+    bench: BenchArguments,
+    #[command(flatten)]
+    timelines: TimelineArguments,
+    #[command(flatten)]
+    print: PrintArguments,
 }
 
-fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
+#[derive(Args)]
+struct ProgramArguments {
+    #[arg(value_name = "FILE", required = true, num_args = 1..,
+        help = "The program or a log that holds it; - is standard input")]
+    files: Vec<String>,
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..),
+        help = "Takes the N-th program of the file, from 1")]
+    container: Option<u32>,
+    #[arg(short = 'n', long, value_name = "N", value_parser = value_parser!(u32).range(1..),
+        help = "Number of ranks; without it, as many as the meshes name")]
+    devices: Option<u32>,
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = backend_parser(),
+        help = "Where it runs")]
+    backend: Backend,
+    #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u32).range(1..),
+        help = "What numberOfStreams is")]
+    streams: u32,
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..),
+        help = "How long connecting to other ranks, or one run, may take [default: 60000]; on the CPU \
+                planning, or one run [default: no limit]")]
+    timeout_ms: Option<u64>,
+    #[arg(
+        long,
+        value_name = "SIZE",
+        help = "How much the plans of all ranks may take [default: 4G]"
+    )]
+    plan_memory: Option<String>,
 }
 
-fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
+#[derive(Args)]
+#[command(next_help_heading = "Sizes")]
+struct SizeArguments {
+    #[arg(long, value_name = "T0=4x8", help = "The whole shape of an input")]
+    shape: Vec<String>,
+    #[arg(
+        long,
+        value_name = "i0=8,...",
+        help = "Values of extents and scalar inputs; *=8 is one for each extent that nothing else gives"
+    )]
+    set: Vec<String>,
 }
 
-fn many(name: &'static str, text: &'static str, help: &'static str) -> Arg {
-    value(name, text, help).action(ArgAction::Append)
+#[derive(Args)]
+#[command(next_help_heading = "Data")]
+struct DataArguments {
+    #[arg(
+        long,
+        value_name = "T0=WHAT",
+        help = "What an input holds: randn (the default: mean 0, deviation 1), uniform (0 to 1), ones, zeros, \
+                iota, FILE.npy, FILE.safetensors[:NAME]; %r in a file's name stands for the rank"
+    )]
+    input: Vec<String>,
+    #[arg(long, value_name = "N", default_value = "0", help = "Seed of generated inputs")]
+    seed: u64,
+    #[arg(
+        long,
+        value_name = "T2=FILE",
+        help = "Writes an output or any tensor that has memory at the end, whole, or with %r one part a rank"
+    )]
+    output: Vec<String>,
+    #[arg(long, value_name = "DIR", help = "Writes there all outputs that no --output names")]
+    out_dir: Option<String>,
 }
 
-fn program_args() -> Vec<Arg> {
-    let file = Arg::new("FILE").required(true).num_args(1..);
-    let backends = ["auto", "cpu", "cuda", "null"];
-    vec![
-        file.help("The program or a log that holds it; - is standard input"),
-        value("container", "N", "Takes the N-th program of the file, from 1")
-            .value_parser(value_parser!(u32).range(1..)),
-        value("devices", "N", "Number of ranks; without it, as many as the meshes name")
-            .short('n')
-            .value_parser(value_parser!(u32).range(1..)),
-        value("backend", "NAME", "Where it runs").value_parser(backends).default_value("auto"),
-        value("streams", "N", "What numberOfStreams is")
-            .value_parser(value_parser!(u32).range(1..))
-            .default_value("4"),
-        value(
-            "timeout-ms",
-            "N",
-            "How long connecting to other ranks, or one run, may take [default: 60000]; on the CPU \
-             planning, or one run [default: no limit]",
-        )
-        .value_parser(value_parser!(u64).range(1..)),
-        value("plan-memory", "SIZE", "How much the plans of all ranks may take [default: 4G]"),
-    ]
+#[derive(Args)]
+#[command(next_help_heading = "Checks")]
+struct CheckArguments {
+    #[arg(
+        long,
+        value_name = "T2=FILE",
+        help = "Compares an output or any such tensor with a file"
+    )]
+    expect: Vec<String>,
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Runs this program on the same inputs and compares all outputs by position"
+    )]
+    reference: Option<String>,
+    #[arg(
+        long,
+        value_name = "X",
+        allow_negative_numbers = true,
+        help = "Tolerance relative to the reference's element; the default depends on the type"
+    )]
+    rtol: Option<f64>,
+    #[arg(
+        long,
+        value_name = "X",
+        allow_negative_numbers = true,
+        help = "Absolute tolerance; the default follows the reference's root mean square"
+    )]
+    atol: Option<f64>,
+    #[arg(long, help = "Checks the program, plans it and looks for deadlocks, without data")]
+    check_only: bool,
 }
 
-fn size_args() -> Vec<Arg> {
-    let group = |arg: Arg| arg.help_heading("Sizes");
-    vec![
-        group(many("shape", "T0=4x8", "The whole shape of an input")),
-        group(many(
-            "set",
-            "i0=8,...",
-            "Values of extents and scalar inputs; *=8 is one for each extent that nothing else gives",
-        )),
-    ]
+#[derive(Args)]
+#[command(next_help_heading = "GPUs")]
+struct GpuArguments {
+    #[arg(long, value_name = "FROM=TO", value_parser = ["UCC=NCCL", "UCC=CUDA", "NCCL=CUDA"],
+        help = "Runs communications of one backend over another")]
+    map_backend: Vec<String>,
+    #[arg(long, help = "Lets products of floats round their factors to TF32")]
+    tf32: bool,
+    #[arg(long, help = "Records the run as a CUDA graph and replays it")]
+    graph: bool,
 }
 
-fn data_args() -> Vec<Arg> {
-    let group = |arg: Arg| arg.help_heading("Data");
-    let input = "What an input holds: randn (the default: mean 0, deviation 1), uniform (0 to 1), ones, zeros, \
-                 iota, FILE.npy, FILE.safetensors[:NAME]; %r in a file's name stands for the rank";
-    vec![
-        group(many("input", "T0=WHAT", input)),
-        group(
-            value("seed", "N", "Seed of generated inputs")
-                .value_parser(value_parser!(u64))
-                .default_value("0"),
-        ),
-        group(many(
-            "output",
-            "T2=FILE",
-            "Writes an output or any tensor that has memory at the end, whole, or with %r one part a rank",
-        )),
-        group(value("out-dir", "DIR", "Writes there all outputs that no --output names")),
-    ]
+#[derive(Args)]
+#[command(next_help_heading = "Several processes")]
+struct LaunchArguments {
+    #[arg(long, conflicts_with_all = ["rank", "world", "coordinator"],
+        help = "Starts one process a rank on this machine")]
+    processes: bool,
+    #[arg(long, value_name = "R", help = "This process is rank R of --world, without a launcher")]
+    rank: Option<u32>,
+    #[arg(long, value_name = "N", help = "Number of processes")]
+    world: Option<u32>,
+    #[arg(long, value_name = "HOST:PORT", help = "Where rank 0 listens")]
+    coordinator: Option<String>,
+    // Everybody can read arguments: it is known so that its error can say what to do.
+    #[arg(long, value_name = "TEXT", hide = true, help = "Refused: set HIR_TOKEN")]
+    token: Option<String>,
 }
 
-fn check_args() -> Vec<Arg> {
-    let group = |arg: Arg| arg.help_heading("Checks");
-    let reals = |arg: Arg| arg.value_parser(value_parser!(f64)).allow_negative_numbers(true);
-    vec![
-        group(many("expect", "T2=FILE", "Compares an output or any such tensor with a file")),
-        group(value(
-            "reference",
-            "FILE",
-            "Runs this program on the same inputs and compares all outputs by position",
-        )),
-        group(reals(value(
-            "rtol",
-            "X",
-            "Tolerance relative to the reference's element; the default depends on the type",
-        ))),
-        group(reals(value(
-            "atol",
-            "X",
-            "Absolute tolerance; the default follows the reference's root mean square",
-        ))),
-        group(flag(
-            "check-only",
-            "Checks the program, plans it and looks for deadlocks, without data",
-        )),
-    ]
+#[derive(Args)]
+#[command(next_help_heading = "Benchmarks")]
+struct BenchArguments {
+    #[arg(
+        long,
+        help = "Times the program; several FILEs run in turn and are compared with the first"
+    )]
+    bench: bool,
+    #[arg(long, value_name = "N", default_value = "50", help = "Timed runs of each program")]
+    iters: u32,
+    #[arg(long, value_name = "N", default_value = "5", help = "Runs before them")]
+    warmup: u32,
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Writes the figures; - is standard output, and lines go to standard error"
+    )]
+    json: Option<String>,
 }
 
-fn gpu_args() -> Vec<Arg> {
-    let group = |arg: Arg| arg.help_heading("GPUs");
-    vec![
-        group(value("map-backend", "FROM=TO", "Runs communications of one backend over another"))
-            .action(ArgAction::Append)
-            .value_parser(["UCC=NCCL", "UCC=CUDA", "NCCL=CUDA"]),
-        group(flag("tf32", "Lets products of floats round their factors to TF32")),
-        group(flag("graph", "Records the run as a CUDA graph and replays it")),
-    ]
+#[derive(Args)]
+#[command(next_help_heading = "Timelines")]
+struct TimelineArguments {
+    #[arg(
+        long,
+        value_name = "FILE.json",
+        help = "Writes what each stream did when, for ui.perfetto.dev"
+    )]
+    trace: Option<String>,
+    #[arg(long, help = "Tells a profiler such as Nsight Systems which calls are of which op")]
+    nvtx: bool,
+    #[arg(long, value_name = "FILE.svg", num_args = 0..=1, require_equals = true,
+        help = "Draws what each stream did when, in the terminal or as a picture; with --check-only, what a model says")]
+    timeline: Vec<String>,
 }
 
-fn launch_args() -> Vec<Arg> {
-    let group = |arg: Arg| arg.help_heading("Several processes");
-    let rank = || value_parser!(u32);
-    vec![
-        group(flag("processes", "Starts one process a rank on this machine")).conflicts_with_all([
-            "rank",
-            "world",
-            "coordinator",
-        ]),
-        group(value("rank", "R", "This process is rank R of --world, without a launcher"))
-            .value_parser(rank()),
-        group(value("world", "N", "Number of processes")).value_parser(rank()),
-        group(value("coordinator", "HOST:PORT", "Where rank 0 listens")),
-        // Everybody can read arguments: it is known so that its error can say what to do.
-        value("token", "TEXT", "Refused: set HIR_TOKEN").hide(true),
-    ]
+#[derive(Args)]
+#[command(next_help_heading = "What is printed")]
+struct PrintArguments {
+    #[arg(long, help = "Prints each rank's plan instead of running it")]
+    print_plan: bool,
+    // For developers: tools/same-output compares what two versions print.
+    #[arg(long, value_name = "own|shared", value_parser = ["own", "shared"], hide = true,
+        conflicts_with_all = ["print_plan", "check_only", "bench"],
+        help = "Prints the CUDA backend's calls and kernels")]
+    print_calls: Option<String>,
+    #[arg(long, conflicts_with = "quiet", help = "Says more about inputs and outputs")]
+    summary: bool,
+    #[arg(short, long, help = "Says nothing unless something is wrong")]
+    quiet: bool,
+    #[arg(long, value_name = "FORMAT", default_value = "human", value_parser = format_parser(),
+        help = "How diagnostics are written")]
+    error_format: Format,
+    #[command(flatten)]
+    color: ColorArgument,
 }
 
-fn launch(matches: &ArgMatches) -> Flags {
-    Flags {
-        rank: matches.get_one("rank").copied(),
-        world: matches.get_one("world").copied(),
-        coordinator: matches.get_one("coordinator").cloned(),
-        token: matches.contains_id("token"),
-        processes: matches.get_flag("processes"),
-    }
+fn backend_parser() -> impl TypedValueParser<Value = Backend> {
+    PossibleValuesParser::new(["auto", "cpu", "cuda", "null"]).map(|text| match text.as_str() {
+        "cpu" => Backend::Cpu,
+        "cuda" => Backend::Cuda,
+        "null" => Backend::Null,
+        _ => Backend::Auto,
+    })
 }
 
-fn bench_args() -> Vec<Arg> {
-    let group = |arg: Arg| arg.help_heading("Benchmarks");
-    let count = |arg: Arg| arg.value_parser(value_parser!(u32));
-    vec![
-        group(flag(
-            "bench",
-            "Times the program; several FILEs run in turn and are compared with the first",
-        )),
-        group(count(value("iters", "N", "Timed runs of each program").default_value("50"))),
-        group(count(value("warmup", "N", "Runs before them").default_value("5"))),
-        group(value(
-            "json",
-            "FILE",
-            "Writes the figures; - is standard output, and lines go to standard error",
-        )),
-    ]
-}
-
-fn trace_args() -> Vec<Arg> {
-    let group = |arg: Arg| arg.help_heading("Timelines");
-    let timeline = value(
-        "timeline",
-        "FILE.svg",
-        "Draws what each stream did when, in the terminal or as a picture; with --check-only, what a model says",
-    );
-    vec![
-        group(value("trace", "FILE.json", "Writes what each stream did when, for ui.perfetto.dev")),
-        group(flag("nvtx", "Tells a profiler such as Nsight Systems which calls are of which op")),
-        group(timeline.num_args(0..=1).require_equals(true).action(ArgAction::Append)),
-    ]
-}
-
-fn print_args() -> Vec<Arg> {
-    let group = |arg: Arg| arg.help_heading("What is printed");
-    vec![
-        group(flag("print-plan", "Prints each rank's plan instead of running it")),
-        // For developers: tools/same-output compares what two versions print.
-        group(value("print-calls", "own|shared", "Prints the CUDA backend's calls and kernels"))
-            .value_parser(["own", "shared"])
-            .conflicts_with_all(["print-plan", "check-only", "bench"])
-            .hide(true),
-        group(flag("summary", "Says more about inputs and outputs").conflicts_with("quiet")),
-        group(flag("quiet", "Says nothing unless something is wrong").short('q')),
-        group(value("error-format", "FORMAT", "How diagnostics are written"))
-            .value_parser(["human", "json"])
-            .default_value("human"),
-        group(color_arg()),
-    ]
-}
-
-fn options(matches: &ArgMatches) -> Result<Options, (Format, Vec<Diag>)> {
-    let text = |name: &str| matches.get_one::<String>(name).cloned();
-    let json = text("error-format").as_deref() == Some("json");
-    let format = if json { Format::Json } else { Format::Human };
-    let mut values = Values { matches, diags: Vec::new() };
-    values.need_bench();
-    let (set, every) = values.set();
+/// Reads the values that clap does not check.
+fn read_options(arguments: Arguments, matches: &ArgMatches) -> Result<Options, Vec<Diag>> {
+    let Arguments { program, sizes, data, checks, gpus, launch, bench, timelines, print } =
+        arguments;
+    let mut values = ValueReader { matches, diags: Vec::new() };
+    values.check_bench(&bench);
+    let set = values.read_set(&sizes.set);
+    values.check_files(&program.files, bench.bench);
+    let mut files = program.files.into_iter();
     let options = Options {
-        file: values.file(),
-        others: values.others(),
-        container: matches.get_one::<u32>("container").map(|n| *n as usize),
-        devices: matches.get_one("devices").copied(),
-        backend: match text("backend").as_deref() {
-            Some("cpu") => Backend::Cpu,
-            Some("cuda") => Backend::Cuda,
-            Some("null") => Backend::Null,
-            _ => Backend::Auto,
+        file: files.next().unwrap_or_default(),
+        others: files.collect(),
+        container: program.container.map(|number| number as usize),
+        devices: program.devices,
+        backend: program.backend,
+        streams: program.streams,
+        plan_memory: values.read_size("plan-memory", program.plan_memory.as_deref()),
+        shapes: values.read_keyed("shape", &sizes.shape, shape),
+        set: set.scalars,
+        every: set.every,
+        inputs: values.read_keyed("input", &data.input, content),
+        seed: data.seed,
+        outputs: values.read_keyed("output", &data.output, data_file),
+        out_dir: data.out_dir,
+        expects: values.read_keyed("expect", &checks.expect, data_file),
+        reference: checks.reference,
+        given: Given {
+            rtol: values.check_tolerance("rtol", checks.rtol),
+            atol: values.check_tolerance("atol", checks.atol),
         },
-        streams: matches.get_one("streams").copied().unwrap_or(4),
-        plan_memory: values.size("plan-memory"),
-        shapes: values.keyed("shape", shape),
-        set,
-        every,
-        inputs: values.keyed("input", content),
-        seed: matches.get_one("seed").copied().unwrap_or(0),
-        outputs: values.keyed("output", data_file),
-        out_dir: text("out-dir"),
-        expects: values.keyed("expect", data_file),
-        reference: text("reference"),
-        given: Given { rtol: values.tolerance("rtol"), atol: values.tolerance("atol") },
-        check_only: matches.get_flag("check-only"),
-        print_plan: matches.get_flag("print-plan"),
-        print_calls: text("print-calls").map(|devices| devices == "shared"),
+        check_only: checks.check_only,
+        print_plan: print.print_plan,
+        print_calls: print.print_calls.map(|devices| devices == "shared"),
         gpu: Gpu {
-            routes: routes(matches),
-            tf32: matches.get_flag("tf32"),
-            graph: matches.get_flag("graph"),
-            timeout_ms: matches.get_one("timeout-ms").copied(),
+            transports: map_transports(&gpus.map_backend),
+            tf32: gpus.tf32,
+            graph: gpus.graph,
+            timeout_ms: program.timeout_ms,
         },
-        launch: launch(matches),
-        bench: matches.get_flag("bench").then(|| Bench {
-            iterations: matches.get_one("iters").copied().unwrap_or(50),
-            warmup: matches.get_one("warmup").copied().unwrap_or(5),
-            json: text("json"),
-        }),
-        traced: values.traced(),
-        nvtx: matches.get_flag("nvtx"),
-        summary: matches.get_flag("summary"),
-        quiet: matches.get_flag("quiet"),
-        format,
-        coloring: Coloring::default(),
+        launch: launch.into_flags(),
+        bench: bench.into_bench(),
+        traced: values.read_timelines(timelines.trace),
+        nvtx: timelines.nvtx,
+        summary: print.summary,
+        quiet: print.quiet,
+        format: print.error_format,
+        coloring: print.color.when,
     };
-    if values.diags.is_empty() { Ok(options) } else { Err((format, values.diags)) }
+    if values.diags.is_empty() { Ok(options) } else { Err(values.diags) }
 }
 
-/// What carries communications. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
-fn routes(matches: &ArgMatches) -> Routes {
-    let given = matches.get_many::<String>("map-backend");
-    let given: Vec<&str> = given.into_iter().flatten().map(String::as_str).collect();
-    let has = |text: &str| given.contains(&text);
-    let nccl = if has("NCCL=CUDA") { Route::Copies } else { Route::Nccl };
-    let ucc = match (has("UCC=CUDA"), has("UCC=NCCL")) {
-        (true, _) => Some(Route::Copies),
+impl LaunchArguments {
+    fn into_flags(self) -> Flags {
+        Flags {
+            rank: self.rank,
+            world: self.world,
+            coordinator: self.coordinator,
+            token: self.token.is_some(),
+            processes: self.processes,
+        }
+    }
+}
+
+impl BenchArguments {
+    fn into_bench(self) -> Option<Bench> {
+        let BenchArguments { bench, iters: iterations, warmup, json } = self;
+        bench.then_some(Bench { iterations, warmup, json })
+    }
+}
+
+/// The transports that `--map-backend` gives. `UCC=NCCL` beside `NCCL=CUDA` sends both over copies.
+fn map_transports(given: &[String]) -> Transports {
+    let is_given = |text: &str| given.iter().any(|other| other == text);
+    let nccl = if is_given("NCCL=CUDA") { Transport::Copies } else { Transport::Nccl };
+    let ucc = match (is_given("UCC=CUDA"), is_given("UCC=NCCL")) {
+        (true, _) => Some(Transport::Copies),
         (false, true) => Some(nccl),
         (false, false) => None,
     };
-    Routes { nccl, ucc }
+    Transports { nccl, ucc }
 }
 
-/// Values that clap does not check, with what is wrong with them.
-struct Values<'a> {
+/// The values of `--set`.
+struct SetValues {
+    scalars: Keyed<Number>,
+    /// The value of `*`.
+    every: Option<i64>,
+}
+
+/// Reads values that clap does not check, and collects what is wrong with them.
+struct ValueReader<'a> {
     matches: &'a ArgMatches,
     diags: Vec<Diag>,
 }
 
-impl Values<'_> {
-    fn file(&mut self) -> String {
-        let mut files = self.matches.get_many::<String>("FILE").into_iter().flatten();
-        let first = files.next().cloned().unwrap_or_default();
-        if let Some(second) = files.next().filter(|_| !self.matches.get_flag("bench")) {
-            let message =
-                format!("one program runs at a time, but `{first}` and `{second}` are given");
-            let note = match [&first, second].into_iter().find(|file| file.ends_with(".svg")) {
-                Some(picture) => format!("a picture is named behind `=`: `--timeline={picture}`"),
-                None => "`--reference FILE` compares a program with another one, `--bench` times several"
-                    .to_owned(),
-            };
-            self.diags.push(Diag::global(errors::CONFLICT, message).note(note));
+impl ValueReader<'_> {
+    /// Refuses several programs where one runs.
+    fn check_files(&mut self, files: &[String], bench: bool) {
+        let [first, second, ..] = files else { return };
+        if bench {
+            return;
         }
-        first
+        let message = format!("one program runs at a time, but `{first}` and `{second}` are given");
+        let note = match [first, second].into_iter().find(|file| file.ends_with(".svg")) {
+            Some(picture) => format!("a picture is named behind `=`: `--timeline={picture}`"),
+            None => {
+                "`--reference FILE` compares a program with another one, `--bench` times several"
+                    .to_owned()
+            }
+        };
+        self.diags.push(Diag::global(errors::CONFLICT, message).note(note));
     }
-    fn others(&self) -> Vec<String> {
-        self.matches.get_many::<String>("FILE").into_iter().flatten().skip(1).cloned().collect()
-    }
+
     /// Reports options about timed runs where none are.
-    fn need_bench(&mut self) {
-        if self.matches.get_one::<u32>("iters") == Some(&0) {
+    fn check_bench(&mut self, bench: &BenchArguments) {
+        if bench.iters == 0 {
             let message = "`--iters 0` times no run";
             let note =
                 "give at least 1; without `--bench` the program runs once and nothing is timed";
             self.diags.push(Diag::global(errors::VALUE, message).note(note));
         }
-        let given = |flag: &&str| self.matches.value_source(flag) == Some(ValueSource::CommandLine);
-        let flags = ["iters", "warmup", "json"].into_iter();
-        let without = flags.filter(given).filter(|_| !self.matches.get_flag("bench"));
-        let diags = without.map(|flag| {
+        for flag in ["iters", "warmup", "json"] {
+            let source = self.matches.value_source(flag);
+            if bench.bench || source != Some(ValueSource::CommandLine) {
+                continue;
+            }
             let message = format!("`--{flag}` is about timed runs, but `--bench` is not given");
-            Diag::global(errors::CONFLICT, message).note(match flag {
+            self.diags.push(Diag::global(errors::CONFLICT, message).note(match flag {
                 "json" => "add `--bench`; `--error-format=json` writes diagnostics as JSON",
                 _ => "add `--bench`",
-            })
-        });
-        let diags: Vec<Diag> = diags.collect();
-        self.diags.extend(diags);
+            }));
+        }
     }
     /// The values of `--set i0=8,d1=0.5`, and that of `--set '*=8'`.
-    fn set(&mut self) -> (Keyed<Number>, Option<i64>) {
-        let texts = self.matches.get_many::<String>("set").into_iter().flatten();
+    fn read_set(&mut self, texts: &[String]) -> SetValues {
         // A comma may stand behind the last one.
-        let texts = texts.flat_map(|text| text.strip_suffix(',').unwrap_or(text).split(','));
-        let mut all = self.pairs("set", texts, number);
+        let texts = texts.iter().flat_map(|text| text.strip_suffix(',').unwrap_or(text).split(','));
+        let mut all = self.read_pairs("set", texts, number);
         let mut every = None;
         for (_, value) in all.extract_if(.., |(name, _)| name == "*") {
             match value {
@@ -550,14 +585,18 @@ impl Values<'_> {
                 }
             }
         }
-        (all, every)
+        SetValues { scalars: all, every }
     }
     /// All `--flag key=value`.
-    fn keyed<T>(&mut self, flag: &str, read: impl Fn(&str) -> Result<T, String>) -> Keyed<T> {
-        let texts = self.matches.get_many::<String>(flag).into_iter().flatten();
-        self.pairs(flag, texts.map(String::as_str), read)
+    fn read_keyed<T>(
+        &mut self,
+        flag: &str,
+        texts: &[String],
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Keyed<T> {
+        self.read_pairs(flag, texts.iter().map(String::as_str), read)
     }
-    fn pairs<'t, T>(
+    fn read_pairs<'t, T>(
         &mut self,
         flag: &str,
         texts: impl Iterator<Item = &'t str>,
@@ -577,9 +616,8 @@ impl Values<'_> {
         found
     }
     /// `--trace FILE`, `--timeline` and `--timeline=FILE.svg`, which may both be given.
-    fn traced(&mut self) -> Wanted {
-        let mut wanted =
-            Wanted { file: self.matches.get_one::<String>("trace").cloned(), ..Wanted::default() };
+    fn read_timelines(&mut self, trace: Option<String>) -> TimelineForms {
+        let mut wanted = TimelineForms { file: trace, ..TimelineForms::default() };
         let given = self.matches.get_occurrences::<String>("timeline").into_iter().flatten();
         for mut values in given {
             match values.next() {
@@ -595,8 +633,8 @@ impl Values<'_> {
         wanted
     }
     /// A number of bytes, such as `512M`.
-    fn size(&mut self, flag: &str) -> Option<u64> {
-        let text = self.matches.get_one::<String>(flag)?;
+    fn read_size(&mut self, flag: &str, text: Option<&str>) -> Option<u64> {
+        let text = text?;
         let bytes = bytes(text);
         if bytes.is_none() {
             let message = format!("`--{flag} {text}`: `{text}` is no size");
@@ -605,8 +643,8 @@ impl Values<'_> {
         }
         bytes
     }
-    fn tolerance(&mut self, flag: &str) -> Option<f64> {
-        let value = self.matches.get_one::<f64>(flag).copied()?;
+    fn check_tolerance(&mut self, flag: &str, value: Option<f64>) -> Option<f64> {
+        let value = value?;
         if value.is_nan() || value < 0.0 {
             let message = format!("`--{flag} {value}`: a tolerance is a number from 0 up");
             self.diags.push(Diag::global(errors::VALUE, message));

@@ -1,11 +1,11 @@
-//! How a run ends that does not succeed.
+//! Failures of a run.
 
-use super::errors;
-use crate::io::Status;
+use crate::errors;
 use crate::source::Source;
+use crate::status::Status;
 use hostir::diag::{Diag, Severity};
 
-/// What was wrong, in which text, and the exit status.
+/// Errors, the text that they are about, and the exit status.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) source: Source,

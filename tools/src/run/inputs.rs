@@ -1,18 +1,18 @@
 //! Inputs: from files, whole or one a rank, or generated.
 
 use super::cli::Content;
-use super::errors;
-use super::exec::{self, Port, Prepared};
+use super::data_files::DataFile;
 use super::failure::Failure;
-use super::files::DataFile;
-use super::names::{self, Bound};
+use super::tensor_options::{self, Bound};
 use crate::data::brackets;
 use crate::data::generate::{Generator, fill};
+use crate::errors;
 use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
-use hostir::ir::Program;
+use hostir::ir::{DType, Program};
 use hostir::plan::Sizes;
+use hostir::plan::{self, Port, Prepared};
 use std::collections::btree_map::Entry;
 
 /// Whole tensors read from files, by input.
@@ -28,24 +28,32 @@ pub(super) enum Input {
 }
 
 /// Reads the files that hold whole tensors.
+///
+/// # Errors
+/// Files that cannot be read.
 pub(super) fn read_whole(bound: &Bound<'_>, io: &Io<'_>) -> Result<Whole, Failure> {
     let mut diags = Vec::new();
-    let mut read = |content: &Option<&Content>| match content {
-        Some(Content::File(file)) if !file.per_rank() => {
-            file.read(io).map_err(|diag| diags.push(diag)).ok()
-        }
-        _ => None,
-    };
-    let whole = bound.inputs.iter().map(&mut read).collect();
+    let whole = bound
+        .inputs
+        .iter()
+        .map(|content: &Option<&Content>| match content {
+            Some(Content::File(file)) if !file.per_rank() => {
+                file.read(io).map_err(|diag| diags.push(diag)).ok()
+            }
+            _ => None,
+        })
+        .collect();
     if diags.is_empty() { Ok(whole) } else { Err(diags.into()) }
 }
 
 /// Adds the shapes of files to those that flags give.
 pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, bound: &Bound<'_>, whole: &Whole) {
-    let inputs = names::tensors(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
+    let inputs =
+        tensor_options::tensors(program.inputs()).into_iter().zip(&bound.inputs).zip(whole);
     for ((tensor, content), whole) in inputs {
         if let (Some(Content::File(file)), Some(whole)) = (content, whole)
-            && let Entry::Vacant(entry) = sizes.shapes.entry(names::number(program, tensor))
+            && let Entry::Vacant(entry) =
+                sizes.shapes.entry(tensor_options::number(program, tensor))
         {
             sizes.files.insert(entry.key().clone(), file.to_string());
             entry.insert(whole.shape().to_vec());
@@ -54,7 +62,10 @@ pub(super) fn add_shapes(sizes: &mut Sizes, program: &Program, bound: &Bound<'_>
 }
 
 /// All inputs, checked against the program's shapes and types.
-pub(super) fn bind(
+///
+/// # Errors
+/// Files that cannot be read, and tensors of another type or shape.
+pub(super) fn bind_inputs(
     prepared: &Prepared,
     bound: &Bound<'_>,
     whole: Whole,
@@ -112,19 +123,20 @@ fn parts_of_files(
             Diag::global(errors::CONFLICT, message).note("hand over the whole tensor in one file")
         );
     }
-    let part = |rank| {
-        if !port.on(rank) {
-            return Ok(HostTensor::zeros(port.dtype, &[0]));
-        }
-        let file = file.of_rank(rank);
-        let tensor = file.read(io)?;
-        check(port, &port.local_shape(), &file, &tensor)?;
-        Ok(tensor)
-    };
-    (0..prepared.ranks).map(part).collect()
+    (0..prepared.ranks)
+        .map(|rank| {
+            if !port.on(rank) {
+                return Ok(HostTensor::zeros(port.dtype, &[0]));
+            }
+            let file = file.of_rank(rank);
+            let tensor = file.read(io)?;
+            check(port, &port.local_shape(), &file, &tensor)?;
+            Ok(tensor)
+        })
+        .collect()
 }
 
-/// Whether a file's tensor is what the program takes.
+/// Refuses a file's tensor that the program does not take.
 fn check(port: &Port, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> Result<(), Diag> {
     let name = &port.name;
     if tensor.dtype().name() != port.dtype.name() && !both_int64(tensor, port) {
@@ -157,9 +169,7 @@ fn check(port: &Port, shape: &[usize], file: &DataFile, tensor: &HostTensor) -> 
 }
 
 fn both_int64(tensor: &HostTensor, port: &Port) -> bool {
-    use hostir::ir::DType;
-    let wide = |dtype| matches!(dtype, DType::Int | DType::Index);
-    wide(tensor.dtype()) && wide(port.dtype)
+    is_int64(tensor.dtype()) && is_int64(port.dtype)
 }
 
 /// `8 (over deviceIdx.x), 4, 6`.
@@ -171,21 +181,33 @@ fn axes(port: &Port) -> String {
     axes.collect::<Vec<_>>().join(", ")
 }
 
-/// What each rank is handed; with `only`, that rank alone.
-pub(super) fn parts(
+/// The inputs of each rank; with `only`, of that rank alone.
+pub(super) fn rank_inputs(
     prepared: &Prepared,
     inputs: &[Input],
     only: Option<u32>,
 ) -> Vec<Vec<HostTensor>> {
-    let part = |rank: u32, index: usize, input: &Input| match input {
-        Input::Whole(whole) => exec::shard(prepared, index, rank, whole),
+    (0..prepared.ranks)
+        .map(|rank: u32| {
+            if only.is_some_and(|only| only != rank) {
+                return Vec::new();
+            }
+            inputs
+                .iter()
+                .enumerate()
+                .map(|(index, input)| shard_input(prepared, rank, index, input))
+                .collect()
+        })
+        .collect()
+}
+
+fn shard_input(prepared: &Prepared, rank: u32, index: usize, input: &Input) -> HostTensor {
+    match input {
+        Input::Whole(whole) => plan::shard(prepared, index, rank, whole),
         Input::Parts(parts) => parts[rank as usize].clone(),
-    };
-    let of_rank = |rank: u32| {
-        if only.is_some_and(|only| only != rank) {
-            return Vec::new();
-        }
-        inputs.iter().enumerate().map(|(index, input)| part(rank, index, input)).collect()
-    };
-    (0..prepared.ranks).map(of_rank).collect()
+    }
+}
+
+fn is_int64(dtype: DType) -> bool {
+    matches!(dtype, DType::Int | DType::Index)
 }

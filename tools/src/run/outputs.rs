@@ -1,20 +1,20 @@
 //! Outputs: put together, and written all or none.
 
 use super::cli::Options;
-use super::errors;
-use super::exec::{self, Prepared};
+use super::data_files::{DataFile, Kind};
 use super::failure::Failure;
-use super::files::{DataFile, Kind};
-use super::names::Bound;
+use super::tensor_options::Bound;
 use crate::data::{npy, safetensors};
+use crate::errors;
 use crate::io::Io;
 use crate::staged::{PlaceKey, Staged};
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
+use hostir::plan::{self, Prepared};
 use std::collections::BTreeMap;
 
-/// What a run computed.
+/// The outputs of a run.
 #[derive(Debug)]
 pub(super) struct Results {
     /// Whole tensors by output; `None` where only the ranks' parts are asked for.
@@ -26,6 +26,9 @@ pub(super) struct Results {
 impl Results {
     /// Puts the ranks' parts together; replicas must agree. Tensors that are no outputs of the program
     /// stay apart where `in_parts` says so.
+    ///
+    /// # Errors
+    /// Replicas that differ, and elements that no rank has.
     pub(super) fn assemble(
         prepared: &Prepared,
         run: RunResult,
@@ -43,7 +46,7 @@ impl Results {
         }
         let whole = parts.iter().enumerate().map(|(index, parts)| {
             let apart = index >= prepared.results && in_parts.get(index) == Some(&true);
-            match exec::assemble(prepared, index, parts.clone()) {
+            match plan::assemble(prepared, index, parts.clone()) {
                 _ if apart => Ok(None),
                 Err(diag) if index >= prepared.results && diag.code == codes::REPLICAS => {
                     Err(diag.note("`%r` in the file's name writes one file a rank"))
@@ -55,29 +58,36 @@ impl Results {
     }
 }
 
-/// Where each output goes; `None` for nowhere.
+/// The file of each output; `None` for outputs that are not written.
 fn targets(prepared: &Prepared, options: &Options, bound: &Bound<'_>) -> Vec<Option<DataFile>> {
-    let target = |(index, port): (usize, &exec::Port)| {
-        if let Some(file) = bound.outputs[index] {
-            return Some(file.clone());
-        }
-        if index >= prepared.results {
-            return None;
-        }
-        let (kind, extension) = if npy::can_hold(port.dtype) {
-            (Kind::Npy, "npy")
-        } else {
-            (Kind::Safetensors, "safetensors")
-        };
-        let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, port.name);
-        Some(DataFile { path, entry: None, kind })
-    };
-    prepared.outputs.iter().enumerate().map(target).collect()
+    prepared
+        .outputs
+        .iter()
+        .enumerate()
+        .map(|(index, port): (usize, &plan::Port)| {
+            if let Some(file) = bound.outputs[index] {
+                return Some(file.clone());
+            }
+            if index >= prepared.results {
+                return None;
+            }
+            let (kind, extension) = if npy::can_hold(port.dtype) {
+                (Kind::Npy, "npy")
+            } else {
+                (Kind::Safetensors, "safetensors")
+            };
+            let path = format!("{}/{}.{extension}", options.out_dir.as_ref()?, port.name);
+            Some(DataFile { path, entry: None, kind })
+        })
+        .collect()
 }
 
 /// Refuses, before anything runs, files that cannot hold their output, and two outputs in one `.npy`, however its
 /// name is spelled.
-pub(super) fn check_types(
+///
+/// # Errors
+/// All such files.
+pub(super) fn check_files(
     prepared: &Prepared,
     options: &Options,
     bound: &Bound<'_>,
@@ -115,12 +125,16 @@ pub(super) fn check_types(
 }
 
 /// Writes all files beside their places.
-pub(super) fn stage(
+///
+/// # Errors
+/// A file that cannot be written.
+pub(super) fn stage_files(
     prepared: &Prepared,
     results: &Results,
     options: &Options,
     bound: &Bound<'_>,
-    (staged, io): (&mut Staged, &Io<'_>),
+    staged: &mut Staged,
+    io: &Io<'_>,
 ) -> Result<(), Failure> {
     let targets = targets(prepared, options, bound);
     let mut files = Files::default();
@@ -158,7 +172,7 @@ fn file_key(path: &str, io: &Io<'_>) -> FileKey {
     PlaceKey::of(&io.path(path)).ok_or_else(|| path.to_owned())
 }
 
-/// What one file holds.
+/// The content of one file.
 #[derive(Default)]
 struct Content<'a> {
     /// As it was named first.

@@ -4,10 +4,12 @@
 //! person who looks on sees it: not a pipe, not a log.
 
 use super::cli::Options;
-use super::exec::Steps;
-use super::stuck::{Over, Set};
+use super::completion::{CompleteOnDrop, Completion};
+
 use crate::io::Io;
 use crate::render::Format;
+use crate::terminal::WIPE_LINE;
+use hostir::backend::cpu::Steps;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,8 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Shorter runs say nothing.
 const START: Duration = Duration::from_secs(2);
-/// Goes to the line's start and wipes it.
-pub(super) const WIPE: &str = "\r\x1b[K";
 
 /// Whether somebody looks on.
 pub(super) fn is_wanted(options: &Options, io: &Io<'_>) -> bool {
@@ -25,7 +25,7 @@ pub(super) fn is_wanted(options: &Options, io: &Io<'_>) -> bool {
 }
 
 /// Does long work, and says meanwhile how long it has taken and what `state` says.
-pub(super) fn shown<T>(
+pub(super) fn show_progress<T>(
     wanted: bool,
     state: impl Fn() -> Option<String> + Sync,
     work: impl FnOnce(&Line) -> T,
@@ -43,18 +43,19 @@ fn during<T>(
     state: impl Fn() -> Option<String> + Sync,
     work: impl FnOnce(&Line) -> T,
 ) -> T {
-    let (began, over) = (Instant::now(), Over::default());
-    let draw = |_: &mut Option<Instant>| -> Option<()> {
-        let elapsed = began.elapsed();
-        if elapsed >= start {
-            let state = state().map_or_else(String::new, |state| format!(", {state}"));
-            line.draw(&format!("hir-run: {} s{state}", elapsed.as_secs()));
-        }
-        None
-    };
+    let (began, over) = (Instant::now(), Completion::default());
     let result = std::thread::scope(|scope| {
-        scope.spawn(|| over.unless(draw));
-        let _over = Set(&over);
+        scope.spawn(|| {
+            over.poll_until(|_: &mut Option<Instant>| -> Option<()> {
+                let elapsed = began.elapsed();
+                if elapsed >= start {
+                    let state = state().map_or_else(String::new, |state| format!(", {state}"));
+                    line.draw(&format!("hir-run: {} s{state}", elapsed.as_secs()));
+                }
+                None
+            })
+        });
+        let _over = CompleteOnDrop(&over);
         work(line)
     });
     line.clear();
@@ -66,7 +67,7 @@ pub(super) fn percent(steps: &Steps) -> Option<String> {
     steps.percent().map(|percent| format!("{percent}% of the instructions done"))
 }
 
-/// How many rounds of a benchmark have begun.
+/// The number of rounds of a benchmark that have begun.
 #[derive(Default)]
 pub(super) struct Rounds(AtomicU64);
 
@@ -87,7 +88,7 @@ pub(super) struct Line(Mutex<Screen>);
 
 struct Screen {
     out: Box<dyn Write + Send>,
-    /// What is drawn now.
+    /// The text that is drawn now.
     text: String,
 }
 
@@ -105,7 +106,7 @@ impl Line {
         if screen.text == text {
             return;
         }
-        let _ = write!(screen.out, "{WIPE}{text}");
+        let _ = write!(screen.out, "{WIPE_LINE}{text}");
         let _ = screen.out.flush();
         text.clone_into(&mut screen.text);
     }

@@ -1,14 +1,14 @@
-//! What a person reads about a run.
+//! Texts about a run for people.
 
-use super::check::short;
 use super::cli::{Content, Options};
-use super::exec::{self, Prepared};
 use super::inputs::Input;
-use super::names::Bound;
 use super::outputs::Results;
+use super::quantities::{count, short, size};
+use super::tensor_options::Bound;
 use crate::data::brackets;
 use hostir::backend::Stats;
 use hostir::data::HostTensor;
+use hostir::plan::Prepared;
 use std::fmt::Write as _;
 
 /// The first line on standard error; without a backend nothing runs.
@@ -42,31 +42,24 @@ pub(super) fn idle(prepared: &Prepared, options: &Options) -> Option<String> {
     })
 }
 
-/// `1 rank`, `4 ranks`, `2 copies`.
-pub(super) fn count(n: usize, what: &str) -> String {
-    match (n, what.strip_suffix('y')) {
-        (1, _) => format!("1 {what}"),
-        (_, Some(stem)) => format!("{n} {stem}ies"),
-        (_, None) => format!("{n} {what}s"),
-    }
-}
-
-/// What `--check-only` prints.
+/// The text that `--check-only` prints.
 pub(super) fn checked(prepared: &Prepared, options: &Options) -> String {
     if options.quiet {
         return String::new();
     }
-    let (ranks, instructions) =
-        (count(prepared.ranks as usize, "rank"), exec::instructions(prepared));
+    let (ranks, instructions) = (
+        count(prepared.ranks as usize, "rank"),
+        prepared.plans.iter().map(|plan| plan.insts.len()).sum::<usize>(),
+    );
     let peak = prepared.plans.iter().map(|plan| plan.peak_bytes).max().unwrap_or(0);
     let instructions = count(instructions, "instruction");
     format!(
         "checked: {ranks}, {instructions}, at most {} a rank, no deadlock; races between streams are not looked for\n",
-        super::ran::size(peak)
+        size(peak)
     )
 }
 
-/// What a run on the null backend prints.
+/// The text that a run on the null backend prints.
 pub(super) fn followed(prepared: &Prepared, stats: Stats, options: &Options) -> String {
     if options.quiet {
         return String::new();
@@ -76,7 +69,7 @@ pub(super) fn followed(prepared: &Prepared, stats: Stats, options: &Options) -> 
     format!("followed: {ranks}, {instructions}; nothing was computed\n")
 }
 
-/// What a run prints: outputs, and a line for each comparison.
+/// The text that a run prints: outputs, and a line for each comparison.
 pub(super) fn done(
     prepared: &Prepared,
     inputs: &[Input],
@@ -126,13 +119,13 @@ fn origin(content: Option<&Content>, input: &Input, seed: u64) -> String {
 /// Least, greatest and mean of the finite elements, and how many are not.
 fn statistics(tensor: &HostTensor) -> String {
     let values =
-        || (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
-    let finite = values().count();
+        (0..tensor.len()).map(|index| tensor.get_f64(index)).filter(|value| value.is_finite());
+    let finite = values.clone().count();
     let mut text = String::new();
     if finite > 0 {
-        let least = values().fold(f64::INFINITY, f64::min);
-        let greatest = values().fold(f64::NEG_INFINITY, f64::max);
-        let mean = values().sum::<f64>() / finite as f64;
+        let least = values.clone().fold(f64::INFINITY, f64::min);
+        let greatest = values.clone().fold(f64::NEG_INFINITY, f64::max);
+        let mean = values.sum::<f64>() / finite as f64;
         let _ =
             write!(text, ", from {} to {}, mean {}", short(least), short(greatest), short(mean));
     }

@@ -36,7 +36,7 @@ fn run_file(text: &str, file: &str, args: &[&str]) -> (i32, String, String, usiz
         error_columns: None,
         env: |_| None,
         exe: None,
-        gpus: std::sync::Arc::default(),
+        gpus: crate::SharedState::default(),
     };
     let status = super::main_with(&words, &mut io);
     let files = std::fs::read_dir(folder.path()).unwrap().count();
@@ -228,7 +228,7 @@ fn said(
         error_columns: None,
         env,
         exe: None,
-        gpus: std::sync::Arc::default(),
+        gpus: crate::SharedState::default(),
     };
     assert_eq!(tool(&words, &mut io), 0);
     String::from_utf8(out).unwrap()

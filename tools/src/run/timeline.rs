@@ -1,253 +1,76 @@
-//! `--timeline`: a run's timeline as a chart in the terminal, with what it adds up to below.
+//! Timelines that were asked for: a chart in the terminal, a picture, a file for Perfetto.
 
-pub(super) mod svg;
+mod chart;
+mod perfetto;
+pub(super) mod span_names;
+mod svg;
 
-use super::summary::count;
-use super::traced::Names;
-use hostir::backend::trace::{Clock, Slice, SliceKind, Trace};
-use hostir::backend::usage::{self, OpUsage, RankUsage};
-use hostir::diag::visible;
-use std::fmt::Write as _;
+use super::cli::Options;
+use super::failure::Failure;
+use super::program::Loaded;
+use crate::errors;
+use crate::io::Io;
+use crate::staged::Staged;
+use hostir::backend::trace::Trace;
+use hostir::diag::Diag;
+use hostir::plan::Prepared;
+use span_names::Names;
 
-/// Columns where there is no terminal.
-pub(super) const WIDTH: usize = 100;
-/// Columns that a chart has at least, however narrow the terminal.
-const LEAST: usize = 20;
-/// How many ops are listed.
-const LONGEST: usize = 8;
-
-/// The chart and its sums.
-pub(super) fn chart(trace: &Trace, names: &Names<'_>, width: usize, color: bool) -> String {
-    let usage = usage::usage(trace);
-    let mut text = heading(trace);
-    lanes(&mut text, trace, width, color);
-    sums(&mut text, trace, &usage);
-    ops(&mut text, trace, names, width);
-    text
+/// Refuses, before anything runs, what a timeline does not go with.
+///
+/// # Errors
+/// An option that a timeline does not go with.
+pub(super) fn check_options(options: &Options) -> Result<(), Failure> {
+    let wanted = &options.traced;
+    if !wanted.is_any() {
+        return Ok(());
+    }
+    let others = [
+        (options.bench.is_some(), "`--bench`", "the events of a traced run would be timed too"),
+        (options.print_plan, "`--print-plan`", "nothing runs that could be traced"),
+        (
+            options.gpu.graph,
+            "`--graph`",
+            "a replayed graph has no room for events between its calls",
+        ),
+    ];
+    if let Some((_, other, why)) = others.iter().find(|(given, ..)| *given) {
+        let message = format!("`{}` does not go with {other}: {why}", wanted.flag_name());
+        return Err(Diag::global(errors::CONFLICT, message).note("leave one of them out").into());
+    }
+    Ok(())
 }
 
-/// `timeline of 4 ranks, 123.4 us, by the model's clock`.
-fn heading(trace: &Trace) -> String {
-    let clock = match trace.clock {
-        Clock::Host => "measured on the host".to_owned(),
-        Clock::Device if trace.ranks.len() > 1 => {
-            format!("measured on the devices, whose clocks agree within {}", time(trace.apart_ns))
-        }
-        Clock::Device => "measured on the device".to_owned(),
-        Clock::Model => "worked out by a model, not measured".to_owned(),
-    };
-    format!("timeline of {}, {}, {clock}\n", count(trace.ranks.len(), "rank"), time(trace.end_ns()))
-}
-
-// ---- the chart ----
-
-/// What a kind of slices is drawn as: a character and a colour of the terminal.
-fn mark(kind: SliceKind) -> (char, u8) {
-    match kind {
-        SliceKind::Compute => ('#', 34),
-        SliceKind::Copy => ('+', 36),
-        SliceKind::Communication => ('=', 33),
-        SliceKind::Wait => ('.', 90),
-        SliceKind::Mark => ('|', 90),
+/// Draws all that is wanted: the files are ready to be moved into place, the chart comes back.
+///
+/// # Errors
+/// A file that cannot be written.
+pub(super) fn draw_timelines(
+    trace: &Trace,
+    loaded: &Loaded,
+    prepared: &Prepared,
+    options: &Options,
+    staged: &mut Staged,
+    io: &Io<'_>,
+) -> Result<String, Failure> {
+    let origins =
+        trace.slices.iter().flat_map(|slice| std::iter::once(&slice.origin).chain(&slice.more));
+    let names = Names::new(origins.map(|origin| origin.op), loaded, prepared);
+    let wanted = &options.traced;
+    if let Some(path) = &wanted.file {
+        staged.write(path, &io.path(path), |out| perfetto::write(trace, &names, out))?;
     }
-}
-
-/// A lane for each track that has slices.
-fn lanes(text: &mut String, trace: &Trace, width: usize, color: bool) {
-    let tracks = by_track(trace);
-    let label =
-        |rank: usize, track: usize| format!("rank {rank} {}", trace.ranks[rank][track].name);
-    let widest = tracks.iter().map(|(rank, track, _)| label(*rank, *track).chars().count()).max();
-    let widest = widest.unwrap_or(0).min(width / 3);
-    let columns = width.saturating_sub(widest + 3).max(LEAST);
-    let end = trace.end_ns();
-    let right = time(end);
-    let _ = writeln!(text, "{:widest$}  0{right:>1$}", "", columns.saturating_sub(1));
-    for (rank, track, slices) in tracks {
-        let name = cut(&label(rank, track), widest);
-        let _ = write!(text, "{name:<widest$} |");
-        let kinds = dominant(&slices, end, columns);
-        for run in kinds.chunk_by(|a, b| a == b) {
-            let (character, code) = run[0].map_or((' ', 0), mark);
-            let run: String = run.iter().map(|_| character).collect();
-            if color && code > 0 {
-                let _ = write!(text, "\x1b[{code}m{run}\x1b[0m");
-            } else {
-                text.push_str(&run);
-            }
-        }
-        text.push_str("|\n");
+    if let Some(path) = &wanted.picture {
+        let picture = svg::picture(trace, &names);
+        staged.add(path, &io.path(path), picture.as_bytes())?;
     }
-    let legend = SliceKind::ALL.iter().filter(|kind| **kind != SliceKind::Mark);
-    let legend: Vec<String> =
-        legend.map(|kind| format!("{} {}", mark(*kind).0, kind.name())).collect();
-    let _ = writeln!(text, "{:widest$}  {}", "", legend.join("   "));
-}
-
-/// The slices of each track that has some that take time: rank, track, slices in order.
-fn by_track(trace: &Trace) -> Vec<(usize, usize, Vec<&Slice>)> {
-    let mut tracks: Vec<Vec<Vec<&Slice>>> =
-        trace.ranks.iter().map(|tracks| vec![Vec::new(); tracks.len()]).collect();
-    for slice in trace.slices.iter().filter(|slice| slice.kind != SliceKind::Mark) {
-        let rank = tracks.get_mut(slice.rank as usize);
-        if let Some(track) = rank.and_then(|rank| rank.get_mut(slice.track as usize)) {
-            track.push(slice);
-        }
+    let mut drawn = String::new();
+    if wanted.chart {
+        let width = io.columns.unwrap_or(chart::WIDTH);
+        let colored = options.coloring.colors(io.columns.is_some(), io.env);
+        drawn = chart::chart(trace, &names, width, colored);
     }
-    let mut found = Vec::new();
-    for (rank, tracks) in tracks.into_iter().enumerate() {
-        let used = tracks.into_iter().enumerate().filter(|(_, slices)| !slices.is_empty());
-        found.extend(used.map(|(track, slices)| (rank, track, slices)));
-    }
-    found
-}
-
-/// For each of `columns` equal parts of the time until `end`: the kind that takes most of it; `None`
-/// where there is nothing. Work goes before waiting however short it is, so that none is lost.
-fn dominant(slices: &[&Slice], end: u64, columns: usize) -> Vec<Option<SliceKind>> {
-    let scale = columns as f64 / end.max(1) as f64;
-    let mut times = vec![[0.0f64; SliceKind::ALL.len()]; columns];
-    for slice in slices {
-        let (from, to) = (slice.start_ns as f64 * scale, slice.end_ns as f64 * scale);
-        let first = (from as usize).min(columns - 1);
-        let last = (to.ceil() as usize).clamp(first + 1, columns);
-        for (column, times) in times.iter_mut().enumerate().take(last).skip(first) {
-            let part = to.min((column + 1) as f64) - from.max(column as f64);
-            times[slice.kind as usize] += part.max(f64::MIN_POSITIVE);
-        }
-    }
-    let most = |times: &[f64; SliceKind::ALL.len()]| {
-        let works = SliceKind::ALL.iter().filter(|kind| **kind < SliceKind::Wait);
-        let used = works.filter(|kind| times[**kind as usize] > 0.0);
-        let most = used.max_by(|a, b| times[**a as usize].total_cmp(&times[**b as usize]));
-        most.copied().or((times[SliceKind::Wait as usize] > 0.0).then_some(SliceKind::Wait))
-    };
-    times.iter().map(most).collect()
-}
-
-// ---- the sums ----
-
-const KINDS: [SliceKind; 4] =
-    [SliceKind::Compute, SliceKind::Copy, SliceKind::Communication, SliceKind::Wait];
-
-fn sums(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
-    let end = trace.end_ns().max(1);
-    let mut rows = vec![vec!["".to_owned()]];
-    rows[0].extend(KINDS.iter().map(|kind| kind.name().to_owned()));
-    rows[0].push("idle".to_owned());
-    for (rank, track, _) in by_track(trace) {
-        let sums = usage[rank].tracks[track];
-        let mut row = vec![format!("rank {rank} {}", trace.ranks[rank][track].name)];
-        row.extend(KINDS.iter().map(|kind| match sums.kinds[*kind as usize] {
-            0 => "-".to_owned(),
-            ns => time(ns),
-        }));
-        row.push(format!("{} ({})", time(sums.idle), percent(sums.idle, end)));
-        rows.push(row);
-    }
-    text.push('\n');
-    table(text, &rows);
-    text.push('\n');
-    for (rank, usage) in usage.iter().enumerate() {
-        let _ = writeln!(text, "rank {rank}: {}", words(usage));
-    }
-    if usage.len() > 1 {
-        let sum = |of: fn(&RankUsage) -> u64| usage.iter().map(of).sum();
-        let all = RankUsage {
-            tracks: Vec::new(),
-            compute: sum(|usage| usage.compute),
-            communication: sum(|usage| usage.communication),
-            exposed: sum(|usage| usage.exposed),
-        };
-        let _ = writeln!(text, "all ranks together: {}", words(&all));
-    }
-}
-
-/// `computing 40 us; communicating 50 us, 10 us of it exposed; 80% hidden`.
-fn words(usage: &RankUsage) -> String {
-    let mut text = format!("computing {}", time(usage.compute));
-    if let Some(hidden) = usage.hidden() {
-        let (all, exposed) = (time(usage.communication), time(usage.exposed));
-        let hidden = (hidden * 100.0).floor();
-        let _ = write!(text, "; communicating {all}, {exposed} of it exposed; {hidden}% hidden");
-    }
-    text
-}
-
-/// Rows of equal length: the first column to the left, the others to the right.
-fn table(text: &mut String, rows: &[Vec<String>]) {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for row in rows {
-        let _ = write!(text, "{:<1$}", row[0], widths[0]);
-        for (cell, width) in row.iter().zip(&widths).skip(1) {
-            let _ = write!(text, "  {cell:>width$}");
-        }
-        text.push('\n');
-    }
-}
-
-fn ops(text: &mut String, trace: &Trace, names: &Names<'_>, width: usize) {
-    let ops = usage::longest_ops(trace);
-    if ops.is_empty() {
-        return;
-    }
-    let _ = writeln!(text, "\nlongest ops, over all ranks and iterations:");
-    let mut rows = Vec::new();
-    for usage in ops.iter().take(LONGEST) {
-        let OpUsage { count, total, longest, .. } = *usage;
-        rows.push([
-            time(total),
-            format!("{count} x"),
-            format!("at most {}", time(longest)),
-            name(usage, names),
-        ]);
-    }
-    let wide = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let (a, b, c) = (wide(0), wide(1), wide(2));
-    for [total, times, longest, name] in &rows {
-        let line = format!("  {total:>a$}  {times:>b$}  {longest:>c$}  {name}");
-        let _ = writeln!(text, "{}", cut(&visible::line(&line), width.max(LEAST)));
-    }
-}
-
-/// `line 12: T5 = matmul(T1, T2)`.
-fn name(usage: &OpUsage, names: &Names<'_>) -> String {
-    format!("line {}: {}", names.line(usage.op), names.op(usage.op))
-}
-
-/// As much of a text as goes into so many columns, with a sign that there is more.
-fn cut(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
-        return text.to_owned();
-    }
-    text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
-}
-
-// ---- figures ----
-
-/// Four digits and a unit: `12.34 us`.
-pub(super) fn time(ns: u64) -> String {
-    let (value, unit) = match ns {
-        0..=999 => return format!("{ns} ns"),
-        1_000..=999_999 => (ns as f64 / 1e3, "us"),
-        1_000_000..=999_999_999 => (ns as f64 / 1e6, "ms"),
-        _ => (ns as f64 / 1e9, "s"),
-    };
-    let digits = if value < 10.0 {
-        3
-    } else if value < 100.0 {
-        2
-    } else {
-        1
-    };
-    format!("{value:.digits$} {unit}")
-}
-
-fn percent(part: u64, whole: u64) -> String {
-    format!("{}%", (part as f64 * 100.0 / whole as f64).round())
+    Ok(drawn)
 }
 
 #[cfg(test)]

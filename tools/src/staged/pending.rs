@@ -1,6 +1,6 @@
-//! What is not in its place yet, for a signal that ends the process: Ctrl-C leaves no temporary files.
+//! Temporary files and folders, removed by a signal that ends the process: Ctrl-C leaves none.
 
-use crate::launch::children::ignored;
+use crate::signals::ignored_signals;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Temporary files and new folders, in the order in which they were made.
 static PENDING: Mutex<Vec<Arc<Name>>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
-/// How long the exit of a process may take.
+/// The time that the exit of a process may take.
 const EXIT: Duration = Duration::from_secs(2);
 
 /// A name in an open folder: whatever becomes of the folder's path, nothing else is removed.
@@ -39,6 +39,9 @@ pub(super) struct Temporary(Arc<Name>);
 
 impl Temporary {
     /// Makes a file.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn file(
         folder: &Arc<OwnedFd>,
         name: &OsStr,
@@ -51,9 +54,14 @@ impl Temporary {
     }
 
     /// Makes a folder.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn folder(folder: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Self> {
-        let make = || Ok(rustix::fs::mkdirat(&**folder, name, Mode::from_raw_mode(0o777))?);
-        Ok(Self::make(folder, name, true, make)?.0)
+        let (made, ()) = Self::make(folder, name, true, || {
+            Ok(rustix::fs::mkdirat(&**folder, name, Mode::from_raw_mode(0o777))?)
+        })?;
+        Ok(made)
     }
 
     /// No signal comes between making and noting.
@@ -72,6 +80,9 @@ impl Temporary {
     }
 
     /// Moves it to another name in its folder, whatever has that.
+    ///
+    /// # Errors
+    /// Those of the system.
     pub(super) fn rename(&self, name: &OsStr) -> io::Result<()> {
         rustix::fs::renameat(&*self.0.folder, &self.0.name, &*self.0.folder, name)?;
         self.forget();
@@ -110,12 +121,11 @@ pub(crate) fn end_process(status: i32) -> ! {
 /// Sees to it that a process that is about to exit does. What libraries do at its end has a moment (the driver and
 /// NCCL write what they have to say), but may wait for work that never ends.
 pub(crate) fn end_soon(status: i32) {
-    let end = move || {
+    // Without a thread for it the exit is not watched.
+    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(move || {
         std::thread::sleep(EXIT);
         signal_hook::low_level::exit(status)
-    };
-    // Without a thread for it the exit is not watched.
-    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(end);
+    });
 }
 
 fn remove(pending: &[Arc<Name>]) {
@@ -129,7 +139,7 @@ fn pending() -> MutexGuard<'static, Vec<Arc<Name>>> {
 /// Signals that would end the process remove what is pending first. Those that were ignored when the process
 /// began stay so. Without a thread for it there is no watch: then signals do what they always do.
 fn watch() {
-    let ignored = ignored();
+    let ignored = ignored_signals();
     let numbers = [SIGINT, SIGTERM, SIGHUP];
     let numbers = numbers.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);
     let Ok(mut signals) = Signals::new(numbers.collect::<Vec<_>>()) else { return };

@@ -56,8 +56,7 @@ impl From<Errno> for Refusal {
 /// to the place: in a folder that all may write to, it has to be sticky.
 ///
 /// This is the rule of Linux's `protected_symlinks`, but for all folders and for root too.
-pub(super) fn is_trusted(owner: u32, folder: (u32, u32), user: u32) -> bool {
-    let (folder_owner, mode) = folder;
+pub(super) fn is_trusted(owner: u32, folder_owner: u32, mode: u32, user: u32) -> bool {
     let may_be_moved = mode & (WRITABLE_BY_ALL | STICKY) == WRITABLE_BY_ALL;
     owner == user || owner == 0 || (owner == folder_owner && !may_be_moved)
 }
@@ -94,13 +93,16 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Opens it. That of a pipe waits for its reader.
+    ///
+    /// # Errors
+    /// Those of the system, and a file that took its place since it was found.
     pub(super) fn open(&self) -> io::Result<File> {
         let mut flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
         flags.set(OFlags::NOFOLLOW, self.seen.is_some());
         let file = rustix::fs::openat(&*self.folder, &self.name, flags, Mode::empty())?;
         let opened = rustix::fs::fstat(&file)?;
-        let same = |seen: &Stat| (seen.st_dev, seen.st_ino) == (opened.st_dev, opened.st_ino);
-        if !self.seen.as_ref().is_none_or(same) {
+        let opened = (opened.st_dev, opened.st_ino);
+        if self.seen.as_ref().is_some_and(|seen| (seen.st_dev, seen.st_ino) != opened) {
             return Err(io::Error::other("something else was put in its place"));
         }
         Ok(File::from(file))
@@ -111,13 +113,16 @@ impl Stream {
 #[derive(Debug)]
 pub(super) struct Old {
     pub(super) stat: Stat,
-    /// Whether it is of somebody whose word on who may read it counts.
+    /// True if it is of somebody whose word on its readers counts.
     pub(super) trusted: bool,
     /// The file, only to look at.
     pub(super) node: OwnedFd,
 }
 
 /// Finds what a path leads to. `make` makes a folder that is not there, or does not.
+///
+/// # Errors
+/// A path that leads through a link that is not trusted, and those of the system.
 pub(super) fn find(path: &Path, make: Make<'_>) -> Result<Found, Refusal> {
     let mut walk = Walk::new(path)?;
     loop {
@@ -218,7 +223,7 @@ impl Walk {
         let user = rustix::process::geteuid().as_raw();
         // Where everybody may write, somebody else may have given a link of the user's a second name there.
         let placed = stat.st_nlink <= 1 || folder.st_mode & WRITABLE_BY_ALL == 0;
-        Ok(placed && is_trusted(stat.st_uid, (folder.st_uid, folder.st_mode), user))
+        Ok(placed && is_trusted(stat.st_uid, folder.st_uid, folder.st_mode, user))
     }
 
     fn link(
@@ -276,17 +281,18 @@ pub(crate) struct PlaceKey {
 impl PlaceKey {
     /// The key of a path; `None` for what is no plain file, which may take more than one.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        let key = |folder: &OwnedFd, rest: PathBuf| {
-            let stat = rustix::fs::fstat(folder).ok()?;
-            Some(Self { device: stat.st_dev, inode: stat.st_ino, rest })
-        };
         match find(path, &|_, _| Ok(false)) {
-            Ok(Found::File(Spot { folder, name, .. })) => key(&folder, name.into()),
-            Ok(Found::Missing(folder, rest)) => key(&folder, rest),
-            Ok(Found::Folder(folder)) => key(&folder, PathBuf::new()),
+            Ok(Found::File(Spot { folder, name, .. })) => Self::in_folder(&folder, name.into()),
+            Ok(Found::Missing(folder, rest)) => Self::in_folder(&folder, rest),
+            Ok(Found::Folder(folder)) => Self::in_folder(&folder, PathBuf::new()),
             Ok(Found::Stream(_)) => None,
             // Writing there says what is wrong.
             Err(_) => Some(Self { device: 0, inode: 0, rest: path.to_path_buf() }),
         }
+    }
+
+    fn in_folder(folder: &OwnedFd, rest: PathBuf) -> Option<Self> {
+        let stat = rustix::fs::fstat(folder).ok()?;
+        Some(Self { device: stat.st_dev, inode: stat.st_ino, rest })
     }
 }

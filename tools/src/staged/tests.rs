@@ -1,4 +1,4 @@
-//! What stands in the place of a file: files, links, pipes, devices and folders, of the user's and of others.
+//! Everything that may stand in the place of a file: files, links, pipes, devices and folders, of the user's and of others.
 
 use super::place::is_trusted;
 use super::*;
@@ -176,14 +176,14 @@ fn owners_are_kept_as_far_as_they_are_trusted() {
 fn whose_links_are_followed() {
     let user = 7;
     for mode in [0o700, 0o755, 0o775, 0o777, 0o1777] {
-        assert!(is_trusted(7, (5, mode), user), "his own, {mode:o}");
-        assert!(is_trusted(0, (5, mode), user), "root's, {mode:o}");
-        assert!(!is_trusted(6, (5, mode), user), "a stranger's, {mode:o}");
-        assert!(!is_trusted(6, (7, mode), user), "a stranger's in his own folder, {mode:o}");
-        assert!(!is_trusted(6, (0, mode), user), "a stranger's in root's folder, {mode:o}");
-        assert!(!is_trusted(6, (5, mode), 0), "root follows no stranger's, {mode:o}");
+        assert!(is_trusted(7, 5, mode, user), "his own, {mode:o}");
+        assert!(is_trusted(0, 5, mode, user), "root's, {mode:o}");
+        assert!(!is_trusted(6, 5, mode, user), "a stranger's, {mode:o}");
+        assert!(!is_trusted(6, 7, mode, user), "a stranger's in his own folder, {mode:o}");
+        assert!(!is_trusted(6, 0, mode, user), "a stranger's in root's folder, {mode:o}");
+        assert!(!is_trusted(6, 5, mode, 0), "root follows no stranger's, {mode:o}");
         // Where all may rename what is in the folder, anybody may have put its owner's link there.
-        assert_eq!(is_trusted(5, (5, mode), user), mode != 0o777, "the folder's owner's, {mode:o}");
+        assert_eq!(is_trusted(5, 5, mode, user), mode != 0o777, "the folder's owner's, {mode:o}");
     }
 }
 

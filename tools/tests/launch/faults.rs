@@ -1,4 +1,4 @@
-//! What goes wrong while ranks find each other, and a full disk.
+//! Faults while ranks find each other, and a full disk.
 
 use super::*;
 use std::os::unix::process::ExitStatusExt as _;

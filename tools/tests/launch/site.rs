@@ -1,4 +1,4 @@
-//! What tests with processes of hir-run share: a folder, a port and a token of their own, processes that see nothing
+//! Shared by tests with processes of hir-run: a folder, a port and a token of their own, processes that see nothing
 //! of the environment and the signals under which the tests were started, and an end to all waiting.
 #![allow(dead_code, reason = "each test program uses a part")]
 

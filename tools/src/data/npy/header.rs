@@ -27,6 +27,9 @@ pub(super) struct Header {
 
 impl Header {
     /// Reads a header and nothing behind it.
+    ///
+    /// # Errors
+    /// A stream that cannot be read, and a header that is damaged or too long.
     pub(super) fn read(input: &mut dyn Read) -> Result<Self, ReadError> {
         let start = up_to(input, MAGIC.len() + 2)?;
         let [major, _] = *start.strip_prefix(MAGIC).unwrap_or_default() else {
@@ -97,13 +100,16 @@ fn parse(text: &[u8]) -> Result<Header, DataError> {
     if scan.peek().is_some() {
         return Err(scan.unexpected("the end of the header"));
     }
-    let lacks = |key: &str| DataError::new(format!("its header lacks `{key}`"));
     Ok(Header {
-        descr: descr.ok_or_else(|| lacks("descr"))?,
-        fortran: fortran.ok_or_else(|| lacks("fortran_order"))?,
-        shape: shape.ok_or_else(|| lacks("shape"))?,
+        descr: descr.ok_or_else(|| missing_key("descr"))?,
+        fortran: fortran.ok_or_else(|| missing_key("fortran_order"))?,
+        shape: shape.ok_or_else(|| missing_key("shape"))?,
         bytes: 0,
     })
+}
+
+fn missing_key(key: &str) -> DataError {
+    DataError::new(format!("its header lacks `{key}`"))
 }
 
 /// A text as a message quotes it.
@@ -125,9 +131,11 @@ struct Scan<'a> {
 impl<'a> Scan<'a> {
     /// The next byte that is no blank.
     fn peek(&mut self) -> Option<u8> {
-        let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c');
         let rest = self.text.get(self.at..).unwrap_or_default();
-        self.at += rest.iter().take_while(|byte| blank(byte)).count();
+        self.at += rest
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c'))
+            .count();
         self.text.get(self.at).copied()
     }
 

@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 type Pair = (&'static str, &'static str);
 type Pairs = [Pair];
 
-fn ask(pairs: &Pairs, flags: &Flags, devices: Option<u32>) -> Result<Option<Place>, Diag> {
+fn ask(pairs: &Pairs, flags: &Flags, devices: Option<u32>) -> Result<Option<RankAssignment>, Diag> {
     let map: BTreeMap<&str, &str> = pairs.iter().copied().collect();
     detect(flags, devices, &|name| map.get(name).map(|value| (*value).to_owned()))
 }
 
-/// Source, rank, world, local rank of a place, and where the ranks meet.
+/// Launcher, rank, world, local rank of a place, and where the ranks meet.
 type Parts = (&'static str, u32, u32, Option<u32>, String);
 
 fn found(pairs: &Pairs) -> Option<Parts> {
     let place = ask(pairs, &Flags::default(), None).unwrap()?;
-    let Place { source, rank, world, local_rank, meeting, token } = place;
+    let RankAssignment { launcher, rank, world, local_rank, meeting, token } = place;
     assert_eq!(token.is_some(), matches!(meeting, Meeting::Network(..)), "{meeting}");
-    Some((source.name(), rank, world, local_rank, meeting.to_string()))
+    Some((launcher.name(), rank, world, local_rank, meeting.to_string()))
 }
 
 /// The same with a token.
@@ -185,7 +185,7 @@ fn explicit_flags_override_all() {
         ..Flags::default()
     };
     let place = ask(TORCHRUN, &flags, None).unwrap().unwrap();
-    assert_eq!((place.source, place.rank, place.world), (Source::Explicit, 1, 2));
+    assert_eq!((place.launcher, place.rank, place.world), (Launcher::Explicit, 1, 2));
     assert_eq!(place.meeting.to_string(), socket("port 7000"));
     let place = ask(&with(TORCHRUN, TOKEN), &flags, None).unwrap().unwrap();
     assert_eq!(place.meeting, Meeting::Network("127.0.0.1".to_owned(), 7000));
@@ -193,7 +193,7 @@ fn explicit_flags_override_all() {
     assert_eq!(ask(TORCHRUN, &flags, Some(4)).unwrap_err().code, "H0614");
     let by_env = [("HIR_RANK", "0"), ("HIR_WORLD", "2"), ("HIR_COORDINATOR", "localhost:7000")];
     let place = ask(&by_env, &Flags::default(), None).unwrap().unwrap();
-    assert_eq!((place.source, place.rank), (Source::Explicit, 0));
+    assert_eq!((place.launcher, place.rank), (Launcher::Explicit, 0));
     assert_eq!(ask(&by_env, &Flags::default(), Some(2)).unwrap(), None);
 }
 

@@ -4,8 +4,8 @@
 //! more slices than dots are drawn by what takes most of each dot, so the size of a picture does not
 //! grow with the run.
 
-use super::super::traced::Names;
-use super::{by_track, cut, dominant, time};
+use super::chart::{by_track, cut, dominant, heading, time};
+use super::span_names::Names;
 use hostir::backend::trace::{Arrow, Slice, SliceKind, Trace};
 use hostir::backend::usage::{self, RankUsage};
 use hostir::diag::visible;
@@ -34,7 +34,7 @@ fn color(kind: SliceKind) -> &'static str {
     }
 }
 
-/// Where things are.
+/// The positions of lanes and times.
 struct Layout {
     end: u64,
     /// By rank and track: the top of the lane.
@@ -97,7 +97,7 @@ pub(in super::super) fn picture(trace: &Trace, names: &Names<'_>) -> String {
 pub(super) fn lane_name(out: &mut String, top: f64, name: &str) {
     let short = fit(name, LABELS - 8.0);
     if short == name {
-        return words(out, (4.0, top + 14.0), "#333333", name);
+        return draw_words(out, 4.0, top + 14.0, "#333333", name);
     }
     let (name, short, y) = (escaped(name), escaped(&short), top + 14.0);
     let _ = writeln!(
@@ -108,12 +108,12 @@ pub(super) fn lane_name(out: &mut String, top: f64, name: &str) {
 
 fn head(out: &mut String, trace: &Trace, names: &Names<'_>) {
     let program = names.file();
-    let heading = super::heading(trace);
-    words(out, (4.0, 16.0), "#000000", &format!("{program}: {}", heading.trim_end()));
+    let heading = heading(trace);
+    draw_words(out, 4.0, 16.0, "#000000", &format!("{program}: {}", heading.trim_end()));
     let mut x = LABELS;
     for kind in SliceKind::ALL.into_iter().filter(|kind| *kind != SliceKind::Mark) {
-        rect(out, (x, 24.0, 10.0, 10.0), color(kind), "");
-        words(out, (x + 14.0, 33.0), "#333333", kind.name());
+        draw_rectangle(out, Rectangle { x, y: 24.0, width: 10.0, height: 10.0 }, color(kind), "");
+        draw_words(out, x + 14.0, 33.0, "#333333", kind.name());
         x += 14.0 + LETTER * (kind.name().len() + 3) as f64;
     }
 }
@@ -135,7 +135,7 @@ fn axis(out: &mut String, layout: &Layout) {
             layout.bottom
         );
         if x < WIDTH - 50.0 {
-            words(out, (x, TOP - 8.0), "#777777", &round(at, step));
+            draw_words(out, x, TOP - 8.0, "#777777", &round(at, step));
         }
         at += step;
     }
@@ -164,10 +164,11 @@ fn one(out: &mut String, slice: &Slice, top: f64, layout: &Layout, names: &Names
     );
     let (inset, height) =
         if slice.kind == SliceKind::Wait { (7.0, LANE - 14.0) } else { (2.0, LANE - 4.0) };
-    rect(out, (x, top + inset, width.max(0.5), height), color(slice.kind), &title);
+    let rectangle = Rectangle { x, y: top + inset, width: width.max(0.5), height };
+    draw_rectangle(out, rectangle, color(slice.kind), &title);
     let label = fit(&name, width - 6.0);
     if slice.kind != SliceKind::Wait && label.chars().count() > 3 {
-        words(out, (x + 3.0, top + 14.0), "#ffffff", &label);
+        draw_words(out, x + 3.0, top + 14.0, "#ffffff", &label);
     }
 }
 
@@ -178,7 +179,9 @@ fn coarse(out: &mut String, slices: &[&Slice], top: f64, layout: &Layout) {
     let mut x = LABELS;
     for run in kinds.chunk_by(|a, b| a == b) {
         if let Some(kind) = run[0] {
-            rect(out, (x, top + 2.0, run.len() as f64, LANE - 4.0), color(kind), "");
+            let width = run.len() as f64;
+            let rectangle = Rectangle { x, y: top + 2.0, width, height: LANE - 4.0 };
+            draw_rectangle(out, rectangle, color(kind), "");
         }
         x += run.len() as f64;
     }
@@ -186,13 +189,16 @@ fn coarse(out: &mut String, slices: &[&Slice], top: f64, layout: &Layout) {
 
 /// From the end of what is waited for to the end of the wait, or where the wait begins if that is later.
 fn arrows(out: &mut String, trace: &Trace, layout: &Layout) {
-    let ends = |arrow: &Arrow| {
-        let (from, to) = (trace.slices.get(arrow.from)?, trace.slices.get(arrow.to)?);
-        let (y1, y2) = (layout.top(from)? + LANE / 2.0, layout.top(to)? + LANE / 2.0);
-        let x2 = to.end_ns.min(to.start_ns.max(from.end_ns));
-        Some((layout.x(from.end_ns), y1, layout.x(x2), y2))
-    };
-    let drawn: Vec<_> = trace.arrows.iter().filter_map(ends).collect();
+    let drawn: Vec<_> = trace
+        .arrows
+        .iter()
+        .filter_map(|arrow: &Arrow| {
+            let (from, to) = (trace.slices.get(arrow.from)?, trace.slices.get(arrow.to)?);
+            let (y1, y2) = (layout.top(from)? + LANE / 2.0, layout.top(to)? + LANE / 2.0);
+            let x2 = to.end_ns.min(to.start_ns.max(from.end_ns));
+            Some((layout.x(from.end_ns), y1, layout.x(x2), y2))
+        })
+        .collect();
     if drawn.len() > ARROWS {
         return;
     }
@@ -216,11 +222,21 @@ fn foot(out: &mut String, usage: &[RankUsage], y: f64) {
             time(exposed),
             (hidden * 100.0).floor()
         );
-        words(out, (LABELS, y), "#333333", &text);
+        draw_words(out, LABELS, y, "#333333", &text);
     }
 }
 
-fn rect(out: &mut String, (x, y, width, height): (f64, f64, f64, f64), fill: &str, title: &str) {
+/// A rectangle: its upper left corner and its size.
+#[derive(Clone, Copy)]
+struct Rectangle {
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+}
+
+fn draw_rectangle(out: &mut String, rectangle: Rectangle, fill: &str, title: &str) {
+    let Rectangle { x, y, width, height } = rectangle;
     let _ = write!(
         out,
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{fill}\""
@@ -235,7 +251,7 @@ fn rect(out: &mut String, (x, y, width, height): (f64, f64, f64, f64), fill: &st
     }
 }
 
-fn words(out: &mut String, (x, y): (f64, f64), fill: &str, text: &str) {
+fn draw_words(out: &mut String, x: f64, y: f64, fill: &str, text: &str) {
     let text = escaped(text);
     let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{fill}\">{text}</text>");
 }
@@ -249,4 +265,20 @@ fn fit(text: &str, width: f64) -> String {
 fn escaped(text: &str) -> String {
     let text = visible::line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lane_names_that_are_cut_say_so() {
+        let mut out = String::new();
+        lane_name(&mut out, 0.0, "rank 0  NCCL 0-15");
+        lane_name(&mut out, 0.0, "rank 0  NCCL 0 3 4 9 11 12 & 14");
+        let expected = "<text x=\"4.0\" y=\"14.0\" fill=\"#333333\">rank 0  NCCL 0-15</text>\n\
+            <text x=\"4.0\" y=\"14.0\" fill=\"#333333\">rank 0  NCCL 0 3 4 9 …\
+            <title>rank 0  NCCL 0 3 4 9 11 12 &amp; 14</title></text>\n";
+        assert_eq!(out, expected);
+    }
 }

@@ -1,0 +1,36 @@
+//! Adds the commit to the version of release builds from a checkout.
+//!
+//! Other builds would be repeated after each commit.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    match is_release.then(read_commit).flatten() {
+        Some(commit) => println!("cargo::rustc-env=HIR_VERSION={version} ({commit})"),
+        None => println!("cargo::rustc-env=HIR_VERSION={version}"),
+    }
+}
+
+/// The commit of the checkout; `None` outside of one.
+fn read_commit() -> Option<String> {
+    // Packages that are unpacked below another project's checkout are not of its commit.
+    let file = ask_git(&["ls-files", "--error-unmatch", "build.rs"])?;
+    let commit = ask_git(&["rev-parse", "--short=12", "HEAD"])?;
+    for name in ["HEAD", "logs/HEAD"] {
+        let path = ask_git(&["rev-parse", "--git-path", name])?;
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    (file == "build.rs").then_some(commit)
+}
+
+fn ask_git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}

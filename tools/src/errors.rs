@@ -1,0 +1,150 @@
+//! Errors of the environment, of files and of the command line (`H06`), and exit statuses.
+
+use crate::status::Status;
+use hostir::diag::{Diag, codes};
+use std::fmt::Display;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Declares codes by the exit status that they end with.
+macro_rules! codes {
+    ($($status:ident { $($(#[doc = $doc:literal])+ $name:ident = $code:literal;)* })*) => {
+        $($($(#[doc = $doc])+ pub const $name: &str = $code;)*)*
+
+        /// The exit status of a code of this table.
+        fn own_status(code: &str) -> Option<Status> {
+            match code {
+                $($($code)|* => Some(Status::$status),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+codes! {
+    Environment {
+        /// A file cannot be read.
+        READ = "H0601";
+        /// A file cannot be written.
+        WRITE = "H0602";
+        /// A link, pipe or device of somebody else in the place of a file that is to be written.
+        FOREIGN = "H0660";
+        /// A data file of an unknown kind, or unfit for a type.
+        KIND = "H0603";
+        /// A data file that is damaged.
+        DAMAGED = "H0604";
+        /// A data file of another shape.
+        SHAPE = "H0605";
+        /// A data file of another element type.
+        DTYPE = "H0606";
+        /// A tensor that a safetensors file does not hold.
+        ENTRY = "H0607";
+        /// A program or log that is longer than any text that is read.
+        LARGE = "H0650";
+        /// Something that this build cannot do yet.
+        NOT_YET = "H0621";
+        /// The coordinator's address cannot be listened on.
+        LISTEN = "H0643";
+        /// The coordinator cannot be reached, or something else answers there.
+        UNREACHABLE = "H0644";
+        /// A process of `--processes` that ended with a failure.
+        ENDED = "H0645";
+        /// The coordinator refused a process: its token, version, rank or world.
+        REFUSED = "H0646";
+        /// A file of `HIR_TOKEN_FILE` that cannot be read, or that is not this user's alone.
+        TOKEN_FILE = "H0672";
+        /// A Unix socket of a run on one host that belongs to another user.
+        SQUATTED = "H0673";
+        /// A compiled kernel on disk that cannot be used (warning).
+        KERNEL_CACHE = "H0657";
+        /// A process of `--processes` that cannot be started.
+        START = "H0649";
+    }
+    Usage {
+        /// An option's value that is not well formed.
+        VALUE = "H0610";
+        /// An option that names no tensor of the program.
+        TENSOR = "H0611";
+        /// An option that names no scalar of the program.
+        SCALAR = "H0612";
+        /// An option given twice for one thing.
+        TWICE = "H0613";
+        /// Options that do not go together.
+        CONFLICT = "H0614";
+        /// An option that has no effect on this backend (warning).
+        UNUSED = "H0619";
+        /// A launcher's environment, or options in its place, with a part that is missing or not well formed.
+        LAUNCH = "H0640";
+        /// Two launchers that disagree.
+        LAUNCHERS = "H0641";
+        /// The CPU backend, which runs all ranks in one process, under a launcher.
+        ONE_PROCESS = "H0642";
+        /// A token that is missing, too short, or given where everybody can read it.
+        TOKEN = "H0671";
+        /// Processes of one run with different programs, options or versions.
+        UNLIKE = "H0648";
+        /// A reference program that does not fit the program.
+        REFERENCE = "H0631";
+        /// A file that holds no or several programs.
+        CONTAINER = "H0632";
+    }
+    Differs {
+        /// An output that differs from what was expected.
+        DIFFERS = "H0630";
+    }
+}
+
+/// The exit status of an error, by its code. Sizes come from the command line.
+pub fn status(code: &str) -> Status {
+    match code {
+        codes::SIZE_UNKNOWN
+        | codes::SIZE_CONFLICT
+        | codes::SIZE
+        | codes::TOO_FEW_DEVICES
+        | codes::WORLD => Status::Usage,
+        codes::NO_MEMORY
+        | codes::DEVICE
+        | codes::DEVICE_MEMORY
+        | codes::DEVICE_CALL
+        | codes::PROCESS
+        | codes::EXCHANGE
+        | codes::ALTERED
+        | codes::SHARED_DEVICE => Status::Environment,
+        codes::DEADLOCK | codes::TIMEOUT | codes::PROCESS_LATE => Status::Deadlock,
+        _ => own_status(code).unwrap_or(Status::Program),
+    }
+}
+
+/// `path` cannot be read.
+pub fn cannot_read(path: &str, error: &std::io::Error) -> Diag {
+    Diag::global(READ, format!("cannot read `{path}`: {}", plain(error)))
+}
+
+/// `path` cannot be written.
+pub fn cannot_write(path: impl Display, error: &std::io::Error) -> Diag {
+    let path = path.to_string();
+    let folder = Path::new(&path).parent().filter(|folder| !folder.as_os_str().is_empty());
+    let note = match (error.kind(), folder) {
+        // A file to be written need not exist: it is the folder that is missing.
+        (ErrorKind::NotFound, Some(folder)) => format!(
+            "nothing was written; there is no folder `{0}`: make it first, as with `mkdir -p {0}`",
+            folder.display()
+        ),
+        _ => "nothing was written".to_owned(),
+    };
+    Diag::global(WRITE, format!("cannot write `{path}`: {}", plain(error))).note(note)
+}
+
+/// The system's words without `(os error 2)`, in lower case like our own. Where an error is a kind alone,
+/// the words that the system has for it.
+fn plain(error: &std::io::Error) -> String {
+    match (error.raw_os_error(), error.kind()) {
+        (None, ErrorKind::NotFound) => return "no such file or directory".to_owned(),
+        (None, ErrorKind::IsADirectory) => return "is a directory".to_owned(),
+        _ => {}
+    }
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}

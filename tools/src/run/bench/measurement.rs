@@ -1,0 +1,72 @@
+//! Programs of a benchmark and their measured times.
+
+use crate::run::cli::Options;
+use crate::run::comparison::Checks;
+use crate::run::failure::Failure;
+use crate::run::outputs::Results;
+use crate::run::program::Loaded;
+use hostir::backend::RunResult;
+use hostir::data::HostTensor;
+use hostir::plan::Prepared;
+
+/// A program with its inputs, as far as the command line goes.
+pub(in crate::run) struct BenchEntry {
+    /// The file.
+    pub(in crate::run) file: String,
+    /// The program.
+    pub(in crate::run) loaded: Loaded,
+    /// Its plans.
+    pub(in crate::run) prepared: Prepared,
+    /// Inputs by rank and position; none where nothing is computed.
+    pub(in crate::run) inputs: Vec<Vec<HostTensor>>,
+}
+
+/// The measured times of a program.
+pub(in crate::run) struct Measurement {
+    /// Times of whole runs.
+    pub(in crate::run) times: Times,
+    /// Microseconds that the host spends on issuing a run.
+    pub(in crate::run) issue: Option<f64>,
+}
+
+/// Times in milliseconds, sorted.
+pub(in crate::run) struct Times(Vec<f64>);
+
+impl Times {
+    /// Sorts times.
+    pub(in crate::run) fn from_unsorted(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        Self(times)
+    }
+    /// The smallest time that `percent` of all do not exceed.
+    pub(in crate::run) fn percentile(&self, percent: usize) -> f64 {
+        let at = (self.0.len() * percent).div_ceil(100).max(1) - 1;
+        self.0.get(at).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Compares the outputs of a program with those of the first one.
+///
+/// # Errors
+/// Outputs that differ.
+pub(in crate::run) fn check_agreement(
+    entry: &BenchEntry,
+    run: RunResult,
+    first: &mut Option<Results>,
+    options: &Options,
+) -> Result<(), Failure> {
+    let results = Results::assemble(&entry.prepared, run, &[])
+        .map_err(|diag| entry.loaded.fail(vec![diag]))?;
+    let Some(first) = first else {
+        *first = Some(results);
+        return Ok(());
+    };
+    let mut checks = Checks::new(options);
+    let pairs = entry.prepared.outputs.iter().zip(&results.whole).zip(&first.whole);
+    for ((port, found), expected) in pairs {
+        if let (Some(found), Some(expected)) = (found, expected) {
+            checks.pair(&port.name, found, &format!("`{}`", options.file), expected);
+        }
+    }
+    checks.finish().map(|_| ())
+}

@@ -1,0 +1,178 @@
+//! The CUDA backend as hir-run uses it. No other part of hir-run needs CUDA.
+
+mod kernel_cache;
+mod nvtx_ranges;
+mod timing;
+mod watchdog;
+
+pub(super) use nvtx_ranges::{Profiler, open_profiler};
+pub(super) use timing::GpuTiming;
+pub(super) use watchdog::WatchedRun;
+
+use super::cli::{Gpu, Options};
+use super::command_listing;
+use super::program::Loaded;
+use crate::io::Io;
+use crate::launch::Here;
+use hostir::backend::RunResult;
+use hostir::backend::exchange::Exchange;
+use hostir::backend::trace::Trace;
+use hostir::data::HostTensor;
+use hostir::diag::{Diag, codes};
+use hostir::plan::Prepared;
+use hostir_cuda::{Cuda, ImageStore, Loaded as LoadedProgram, NcclFile};
+use kernel_cache::KernelCache;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// GPUs, and the place where their kernels are kept.
+#[derive(Debug)]
+pub(super) struct CudaBackend {
+    cuda: Cuda,
+    cache: Option<Arc<KernelCache>>,
+}
+
+/// A program that runs on GPUs.
+pub(super) struct GpuRun<'a> {
+    /// The program.
+    pub(super) loaded: &'a Loaded,
+    /// Its plans.
+    pub(super) prepared: &'a Prepared,
+    /// Inputs by rank and position.
+    pub(super) inputs: &'a [Vec<HostTensor>],
+    /// The profiler that is told the ranges of instructions.
+    pub(super) profiler: Option<&'a Profiler>,
+    /// A timeline is wanted.
+    pub(super) traced: bool,
+}
+
+impl CudaBackend {
+    /// The backend with these options, of this process among several.
+    pub(super) fn new(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
+        let cache = KernelCache::locate(io.env).map(Arc::new);
+        let store = cache.clone().map(|cache| cache as Arc<dyn ImageStore>);
+        let options = hostir_cuda::Options {
+            timeout: options.timeout(),
+            nccl: (io.env)("HIR_NCCL_LIB").map(nccl_file),
+            store,
+            devices: Vec::new(),
+            exchange: here.map(|here| here.peers.clone() as Arc<dyn Exchange>),
+            device: here.and_then(|here| here.place.local_rank).map(|rank| rank as usize),
+            pool: io.gpus.get_or_default(),
+            watch: Arc::default(),
+            ..program_options(&options.gpu)
+        };
+        Self { cuda: Cuda { options }, cache }
+    }
+
+    /// Returns the warnings about the kernel cache that came up since the last call.
+    pub(super) fn take_warnings(&self) -> Vec<Diag> {
+        self.cache.as_ref().map_or_else(Vec::new, |cache| cache.take_warnings())
+    }
+
+    /// Runs all ranks, with a timeline if one is wanted. `announce` gets a line about the program when it is ready.
+    ///
+    /// # Errors
+    /// Those of loading and of running.
+    pub(super) fn run_program(
+        &self,
+        run: &GpuRun<'_>,
+        announce: &mut dyn FnMut(&str),
+    ) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
+        let mut program = self.cuda.load(run.prepared)?;
+        nvtx_ranges::name_ranges(&mut program, run.profiler, run.loaded, run.prepared);
+        announce(&describe_program(&program));
+        let result = if run.traced {
+            program.run_traced(run.inputs).map(|(result, trace)| (result, Some(trace)))
+        } else {
+            program.run(run.inputs).map(|result| (result, None))
+        };
+        keep_after_failure(program, result)
+    }
+}
+
+/// Whether there is a driver.
+pub(super) fn has_driver() -> bool {
+    hostir_cuda::has_driver()
+}
+
+/// The number of devices.
+///
+/// # Errors
+/// A driver that does not answer.
+pub(super) fn count_devices() -> Result<usize, Diag> {
+    match hostir_cuda::devices() {
+        Ok(count) => Ok(count),
+        Err(error) => Err(device_failure(&error)),
+    }
+}
+
+/// The options that decide on what a program does.
+fn program_options(gpu: &Gpu) -> hostir_cuda::Options {
+    let routes = command_listing::gpu_routes(&gpu.transports);
+    hostir_cuda::Options { routes, tf32: gpu.tf32, graph: gpu.graph, ..Default::default() }
+}
+
+/// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each
+/// other, and a stream that waits for a flag would keep the stream that raises it from going on.
+///
+/// Does nothing once the process has several threads: to be called first of all.
+#[allow(unsafe_code, reason = "the driver reads this from the environment when it starts")]
+pub fn request_hardware_queues() {
+    const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
+    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    if threads == 1 && std::env::var_os(QUEUES).is_none() {
+        // SAFETY: the process has one thread, this one: nobody reads the environment meanwhile.
+        unsafe { std::env::set_var(QUEUES, "32") };
+    }
+}
+
+/// NCCL's library, as the user names it.
+#[allow(unsafe_code, reason = "the user says what the file is")]
+fn nccl_file(path: OsString) -> NcclFile {
+    // SAFETY: whoever sets the environment of this process says that it is NCCL, as of LD_LIBRARY_PATH.
+    unsafe { NcclFile::new(path) }
+}
+
+fn device_failure(error: &hostir_cuda::Error) -> Diag {
+    Diag::global(codes::DEVICE, error.to_string())
+        .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+}
+
+/// The devices of a program, and the time that it took until it could run.
+fn describe_program(program: &LoadedProgram<'_>) -> String {
+    format!("{}; {}", program.about(), preparation_text(program.phases()))
+}
+
+/// `ready in 1.34 s: compile 0.41, tune 0.32, connect 0.55 s`, without what took less than 10 ms.
+fn preparation_text(phases: &[(&'static str, f64)]) -> String {
+    let all: f64 = phases.iter().map(|(_, seconds)| seconds).sum();
+    let long = phases.iter().filter(|(_, seconds)| *seconds >= 0.01);
+    let long: Vec<String> = long.map(|(name, seconds)| format!("{name} {seconds:.2}")).collect();
+    let parts = if long.is_empty() { String::new() } else { format!(": {} s", long.join(", ")) };
+    format!("ready in {all:.2} s{parts}")
+}
+
+/// A result of a program. What a device still does after a failure is not known, and to free what it uses can
+/// wait for it without end: the process's own end frees it.
+fn keep_after_failure<T>(
+    program: LoadedProgram<'_>,
+    result: Result<T, Vec<Diag>>,
+) -> Result<T, Vec<Diag>> {
+    if result.is_err() {
+        std::mem::forget(program);
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::preparation_text;
+
+    #[test]
+    fn where_the_time_went() {
+        let phases = [("plan", 0.001), ("compile", 0.41), ("tune", 0.009), ("connect", 0.55)];
+        assert_eq!(preparation_text(&phases), "ready in 0.97 s: compile 0.41, connect 0.55 s");
+        assert_eq!(preparation_text(&phases[..1]), "ready in 0.00 s");
+    }
+}

@@ -1,0 +1,129 @@
+//! Programs timed in turn on GPUs.
+
+use super::{CudaBackend, Profiler, describe_program, nvtx_ranges};
+use crate::io::Io;
+use crate::launch::Here;
+use crate::run::bench::measurement::{BenchEntry, Measurement, Times, check_agreement};
+use crate::run::cli::{Bench, Options};
+use crate::run::failure::Failure;
+use crate::run::progress::{Line, Rounds};
+use std::fmt::Write as _;
+
+/// Programs to time, and the line on the terminal that says how far that is.
+pub(in crate::run) struct GpuTiming<'a> {
+    /// The programs.
+    pub(in crate::run) entries: &'a [BenchEntry],
+    /// The number of runs.
+    pub(in crate::run) bench: &'a Bench,
+    /// All options.
+    pub(in crate::run) options: &'a Options,
+    /// The profiler that is told the ranges of instructions.
+    pub(in crate::run) profiler: Option<&'a Profiler>,
+    /// This process among several.
+    pub(in crate::run) here: Option<&'a Here>,
+    /// The line on the terminal.
+    pub(in crate::run) line: &'a Line,
+    /// Rounds that have begun.
+    pub(in crate::run) rounds: &'a Rounds,
+}
+
+impl CudaBackend {
+    /// Loads programs, runs each once, and times them in turn. A line about the devices is added to `text`.
+    ///
+    /// # Errors
+    /// Those of loading and of running, and outputs that differ.
+    pub(in crate::run) fn time_programs(
+        &self,
+        timing: &GpuTiming<'_>,
+        text: &mut String,
+        io: &mut Io<'_>,
+    ) -> Result<Vec<Measurement>, Failure> {
+        let mut programs = Vec::new();
+        let result = self
+            .load_and_run(timing, &mut programs)
+            .and_then(|()| timing.announce_device(&programs, text, io))
+            .and_then(|()| timing.time_in_turn(&mut programs));
+        if result.is_err() {
+            // As `keep_after_failure`: to free what a device may still use can wait without end.
+            std::mem::forget(programs);
+        }
+        result
+    }
+
+    fn load_and_run<'e>(
+        &self,
+        timing: &GpuTiming<'e>,
+        programs: &mut Vec<hostir_cuda::Loaded<'e>>,
+    ) -> Result<(), Failure> {
+        let mut first = None;
+        for entry in timing.entries {
+            let mut program =
+                self.cuda.load(&entry.prepared).map_err(|diags| entry.loaded.fail(diags))?;
+            nvtx_ranges::name_ranges(&mut program, timing.profiler, &entry.loaded, &entry.prepared);
+            let run = program.run(&entry.inputs);
+            programs.push(program);
+            let run = run.map_err(|diags| entry.loaded.fail(diags))?;
+            let run = match timing.here {
+                Some(here) => {
+                    here.collect(&entry.prepared, run).map_err(|diags| entry.loaded.fail(diags))?
+                }
+                None => Some(run),
+            };
+            if let Some(run) = run {
+                check_agreement(entry, run, &mut first, timing.options)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl GpuTiming<'_> {
+    fn announce_device(
+        &self,
+        programs: &[hostir_cuda::Loaded<'_>],
+        text: &mut String,
+        io: &mut Io<'_>,
+    ) -> Result<(), Failure> {
+        if let Some(program) = programs.first() {
+            if !self.options.quiet {
+                self.line.clear();
+                io.say(&format!("hir-run: {}", describe_program(program)));
+            }
+            let _ = writeln!(text, "on {}", program.about());
+        }
+        Ok(())
+    }
+
+    fn time_in_turn(
+        &self,
+        programs: &mut [hostir_cuda::Loaded<'_>],
+    ) -> Result<Vec<Measurement>, Failure> {
+        let GpuTiming { entries, bench, rounds, .. } = *self;
+        rounds.next(bench.warmup);
+        for (program, entry) in programs.iter_mut().zip(entries) {
+            program.samples(bench.warmup as usize).map_err(|diags| entry.loaded.fail(diags))?;
+        }
+        let mut times = vec![Vec::new(); entries.len()];
+        let mut left = bench.iterations as usize;
+        while left > 0 {
+            let count = left.min(IN_A_ROW);
+            rounds.next(count as u32);
+            for ((program, entry), times) in programs.iter_mut().zip(entries).zip(&mut times) {
+                times.extend(program.samples(count).map_err(|diags| entry.loaded.fail(diags))?);
+            }
+            left -= count;
+        }
+        let mut all = Vec::new();
+        for ((program, entry), times) in programs.iter_mut().zip(entries).zip(times) {
+            let issues = program.issue_times(ISSUES).map_err(|diags| entry.loaded.fail(diags))?;
+            let issue = Some(Times::from_unsorted(issues).percentile(50) * 1e6);
+            all.push(Measurement { times: Times::from_unsorted(times), issue });
+        }
+        Ok(all)
+    }
+}
+
+/// Runs of one program before it is another one's turn.
+const IN_A_ROW: usize = 5;
+/// Timed runs of the host's part alone.
+const ISSUES: usize = 11;

@@ -1,0 +1,172 @@
+//! Runs on GPUs that do not end by themselves.
+//!
+//! A rank that fails, or hears of another one that did, clears away what it has under way and comes back with an
+//! error. A call of the CUDA driver or of NCCL that does not return keeps it from that: the queue of a
+//! stream is full, or a library waits for a process that is gone. Then a thread beside the run says what is
+//! known and ends the process.
+
+use super::CudaBackend;
+use crate::io::Io;
+use crate::launch::Here;
+use crate::render::Format;
+use crate::run::completion::{CompleteOnDrop, Completion};
+use crate::run::ending::{RunEnd, Verbosity, process_ending};
+use crate::run::failure::Failure;
+use crate::source::Source;
+use crate::staged::end_process;
+use crate::terminal::WIPE_LINE;
+use hostir::backend::exchange::ExchangeError;
+use hostir::diag::{Diag, codes};
+use hostir::plan::Prepared;
+use hostir_cuda::Watch;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+/// The time that a rank may take to come back after another process failed: what it does for that is limited to less.
+/// The guard of the connections, which knows less, waits longer.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The time that a run may take longer to end after its deadline.
+const GRACE: Duration = Duration::from_millis(1800);
+const CALL: &str =
+    "a call of the CUDA driver or of NCCL does not return, and the process is ended without it";
+
+/// Work that runs programs, in the order in which they are loaded.
+pub(in crate::run) struct WatchedRun<'a> {
+    /// The programs and their plans.
+    pub(in crate::run) programs: Vec<(&'a Source, &'a Prepared)>,
+    /// The form of diagnostics.
+    pub(in crate::run) format: Format,
+    /// This process among several.
+    pub(in crate::run) here: Option<&'a Here>,
+}
+
+impl CudaBackend {
+    /// Does work that runs programs, and ends the process if the work does not end.
+    pub(in crate::run) fn run_watched<T>(
+        &self,
+        watched: WatchedRun<'_>,
+        io: &mut Io<'_>,
+        work: impl FnOnce(&mut Io<'_>) -> T,
+    ) -> T {
+        // Somebody else's process is not ended.
+        if io.exe.is_none() {
+            return work(io);
+        }
+        let WatchedRun { programs, format, here } = watched;
+        let options = &self.cuda.options;
+        let run = Run {
+            programs,
+            watch: &options.watch,
+            timeout: options.timeout,
+            alone: here.is_none(),
+        };
+        let (look, terminal, over) = (io.look(), io.terminal, Completion::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let found = over.poll_until(|since| run.cause(remote_failure(here), since));
+                let Some(failure) = found else { return };
+                let status = failure.status.code();
+                let (verbosity, status) =
+                    here.map_or((Verbosity::Full, status), |here| process_ending(here, &failure));
+                // In one piece: other processes may write to the same place. Nobody is left to tell if this fails.
+                let mut text = Vec::new();
+                if terminal {
+                    text.extend_from_slice(WIPE_LINE.as_bytes());
+                }
+                RunEnd::Failed(failure, verbosity, status).write(format, look, &mut text);
+                let _ = std::io::stderr().write_all(&text);
+                end_process(status);
+            });
+            let _over = CompleteOnDrop(&over);
+            work(io)
+        })
+    }
+}
+
+/// The failure of another process. What failed here the work itself comes back with.
+fn remote_failure(here: Option<&Here>) -> Option<ExchangeError> {
+    let error = here?.failed()?;
+    let own = matches!(error, ExchangeError::Failed { rank, .. } if here?.place.rank == rank);
+    (!own).then_some(error)
+}
+
+/// The programs that are watched.
+struct Run<'a> {
+    programs: Vec<(&'a Source, &'a Prepared)>,
+    watch: &'a Watch,
+    timeout: Duration,
+    /// This process has all ranks.
+    alone: bool,
+}
+
+impl Run<'_> {
+    /// The reason to end the process now. `since` is when the failure of another process was seen first.
+    fn cause(&self, lost: Option<ExchangeError>, since: &mut Option<Instant>) -> Option<Failure> {
+        if let Some(error) = lost
+            && since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
+        {
+            return Some(self.located(error.diag()));
+        }
+        self.watch.is_stuck(self.timeout + GRACE).then(|| self.located(timeout_diag(self.timeout)))
+    }
+
+    /// A failure of the program that runs, with where the ranks are.
+    fn located(&self, cause: Diag) -> Failure {
+        let ended = |diag: Diag| match (self.watch.is_open(), self.alone) {
+            (true, false) => diag.note(CALL),
+            (true, true) => {
+                diag.note(CALL).note("`--processes` gives each rank a driver of its own")
+            }
+            (false, _) => {
+                diag.note("this process did not come back from what it was at, and is ended")
+            }
+        };
+        let places = self.watch.places();
+        let number = places.first().map_or(0, |place| place.program);
+        let known = !places.is_empty() || self.programs.len() == 1;
+        let program = self.programs.get(number).filter(|_| known);
+        let Some((source, prepared)) = program else { return ended(cause).into() };
+        let places = places.into_iter().filter(|place| place.program == number);
+        let located = places.fold(cause, |located, place| place.add_to(located, prepared));
+        Failure::of((*source).clone(), vec![ended(located)])
+    }
+}
+
+fn timeout_diag(timeout: Duration) -> Diag {
+    let message = format!("the run did not end within {} ms", timeout.as_millis());
+    Diag::global(codes::TIMEOUT, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostir::plan::{Sizes, prepare};
+
+    const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
+  T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
+} // %HostIrContainer
+";
+
+    fn lost() -> Option<ExchangeError> {
+        Some(ExchangeError::Lost { rank: 1, how: "it broke".to_owned() })
+    }
+
+    /// After a moment, in the words of the failure, with a note that says why the process ends.
+    #[test]
+    fn another_process_failed() {
+        let (programs, _) = hostir::load(COPY);
+        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let source = Source { name: "copy.hir".to_owned(), bytes: COPY.into() };
+        let watch = Watch::default();
+        let programs = vec![(&source, &prepared)];
+        let run = Run { programs, watch: &watch, timeout: Duration::ZERO, alone: false };
+        let mut since = None;
+        assert!(run.cause(lost(), &mut since).is_none(), "the rank may still come back");
+        since = Instant::now().checked_sub(PATIENCE);
+        let failure = run.cause(lost(), &mut since).unwrap();
+        let diag = &failure.diags[0];
+        assert_eq!((diag.code, failure.source.name.as_str()), (codes::PROCESS, "copy.hir"));
+        assert!(diag.notes[1].starts_with("this process did not come back"), "{:?}", diag.notes);
+        assert!(run.cause(None, &mut None).is_none(), "no run is under way");
+    }
+}

@@ -1,0 +1,105 @@
+//! Data files of the command line: `x.npy`, `x.%r.npy`, `w.safetensors:name`.
+
+use crate::data::{DataError, ReadError, npy, safetensors};
+use crate::errors;
+use crate::io::Io;
+use hostir::data::HostTensor;
+use hostir::diag::{Diag, visible};
+use hostir::ir::DType;
+use std::path::Path;
+
+/// Kinds of data files, by extension.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Npy,
+    Safetensors,
+}
+
+impl Kind {
+    /// True if the kind has this element type.
+    pub(super) fn can_hold(self, dtype: DType) -> bool {
+        match self {
+            Kind::Npy => npy::can_hold(dtype),
+            Kind::Safetensors => safetensors::can_hold(dtype),
+        }
+    }
+}
+
+/// A data file as named on the command line; displayed, as a terminal may show it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct DataFile {
+    /// The path, perhaps with `%r` for the rank.
+    pub(super) path: String,
+    /// Entry of a safetensors file.
+    pub(super) entry: Option<String>,
+    pub(super) kind: Kind,
+}
+
+impl DataFile {
+    /// The file of an option's value; `None` if its extension is no data file's.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if text.ends_with(".npy") {
+            return Some(Self { path: text.to_owned(), entry: None, kind: Kind::Npy });
+        }
+        let (path, entry) = match text.rsplit_once(".safetensors:") {
+            Some((stem, entry)) => (format!("{stem}.safetensors"), Some(entry.to_owned())),
+            None => (text.to_owned(), None),
+        };
+        let named =
+            path.ends_with(".safetensors") && entry.as_ref().is_none_or(|entry| !entry.is_empty());
+        named.then_some(Self { path, entry, kind: Kind::Safetensors })
+    }
+    /// True if each rank has a file of its own.
+    pub(super) fn per_rank(&self) -> bool {
+        self.path.contains("%r")
+    }
+    /// The file of a rank.
+    pub(super) fn of_rank(&self, rank: u32) -> Self {
+        Self { path: self.path.replace("%r", &rank.to_string()), ..self.clone() }
+    }
+    /// Reads the tensor.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is damaged or lacks the entry.
+    pub(super) fn read(&self, io: &Io<'_>) -> Result<HostTensor, Diag> {
+        let (mut file, size) =
+            open(&io.path(&self.path)).map_err(|error| errors::cannot_read(&self.path, &error))?;
+        let tensor = match self.kind {
+            Kind::Npy => npy::read(&mut file, size),
+            Kind::Safetensors => safetensors::read(&mut file, size, self.entry.as_deref()),
+        };
+        tensor.map_err(|error| match error {
+            ReadError::Io(error) => errors::cannot_read(&self.path, &error),
+            ReadError::Damaged(error) => self.error(errors::DAMAGED, error),
+            ReadError::Entry(error) => self.error(errors::ENTRY, error),
+        })
+    }
+    fn error(&self, code: &'static str, error: DataError) -> Diag {
+        let diag = Diag::global(code, format!("`{}`: {}", self.path, error.message));
+        match error.note {
+            Some(note) => diag.note(note),
+            None => diag,
+        }
+    }
+}
+
+/// Opens a file to read; its length if it is a plain file. Others, such as pipes and devices, say how much they have
+/// by ending.
+fn open(path: &Path) -> std::io::Result<(std::fs::File, Option<u64>)> {
+    let file = std::fs::File::open(path)?;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(std::io::ErrorKind::IsADirectory.into());
+    }
+    Ok((file, found.is_file().then_some(found.len())))
+}
+
+impl std::fmt::Display for DataFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = visible::line(&self.path);
+        match &self.entry {
+            Some(entry) => write!(f, "{path}:{}", visible::line(entry)),
+            None => f.write_str(&path),
+        }
+    }
+}

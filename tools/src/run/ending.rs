@@ -1,0 +1,88 @@
+//! The end of a run that does not succeed, of one process or of several.
+
+use super::cli::Options;
+use super::failure::Failure;
+use crate::io::Io;
+use crate::launch::{Here, Launcher};
+use crate::render::{self, Format, Look};
+use crate::status::{FOLLOWED, Status};
+use hostir::backend::exchange::is_known_to_all;
+use hostir::diag::{Diag, visible};
+use std::io::Write;
+
+/// The end of a run that does not succeed.
+pub(super) enum RunEnd {
+    /// With a failure, and how much this process says of it.
+    Failed(Failure, Verbosity, i32),
+    /// The processes that this one started have said it.
+    Reported(i32),
+}
+
+/// The part of a failure that a process reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verbosity {
+    /// All of it.
+    Full,
+    /// One line: it happened elsewhere.
+    Line,
+    /// Nothing: rank 0 says the same.
+    Silent,
+}
+
+impl From<Failure> for RunEnd {
+    fn from(failure: Failure) -> Self {
+        let status = failure.status.code();
+        RunEnd::Failed(failure, Verbosity::Full, status)
+    }
+}
+
+impl RunEnd {
+    /// Says it, and what to exit with.
+    pub(super) fn report(self, options: &Options, io: &mut Io<'_>) -> i32 {
+        let look = io.look();
+        self.write(options.format, look, io.stderr)
+    }
+
+    /// Says it there, and what to exit with. A writer that fails has no one to be told to.
+    pub(super) fn write(self, format: Format, look: Look, out: &mut dyn Write) -> i32 {
+        match self {
+            RunEnd::Reported(status) => status,
+            RunEnd::Failed(failure, verbosity, status) => {
+                match verbosity {
+                    Verbosity::Full => {
+                        render::write(out, look, format, &failure.source, &failure.diags);
+                    }
+                    Verbosity::Line => write_line(&failure.diags, out),
+                    Verbosity::Silent => {}
+                }
+                status
+            }
+        }
+    }
+}
+
+/// Somebody else's failure in one line, with where this rank was.
+fn write_line(diags: &[Diag], out: &mut dyn Write) {
+    let Some(diag) = diags.first() else { return };
+    let own = diag.notes.iter().find(|note| note.contains(" gave up in "));
+    let own = own.map_or_else(String::new, |note| format!("; {note}"));
+    let _ = writeln!(out, "{}", visible::line(&format!("hir-run: ends: {}{own}", diag.message)));
+}
+
+/// The part of its failure that a process of several reports, and its exit status.
+pub(super) fn process_ending(here: &Here, failure: &Failure) -> (Verbosity, i32) {
+    let followed = failure.diags.first().is_some_and(is_known_to_all);
+    let child = here.place.launcher == Launcher::Processes;
+    let verbosity = match () {
+        () if here.is_first() => Verbosity::Full,
+        () if followed => Verbosity::Line,
+        () if here.is_reported_by_first(&failure.diags) => Verbosity::Silent,
+        () => Verbosity::Full,
+    };
+    let status = match failure.status.code() {
+        _ if followed && child => FOLLOWED,
+        0 => Status::Environment.code(),
+        status => status,
+    };
+    (verbosity, status)
+}

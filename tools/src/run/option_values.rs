@@ -1,0 +1,139 @@
+//! Values of options: from what was typed to what is meant.
+
+use super::data_files::DataFile;
+use crate::data::generate::Generator;
+use hostir::diag::nearest;
+
+/// The contents of an input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Content {
+    Generate(Generator),
+    File(DataFile),
+}
+
+/// The value of a scalar.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Number {
+    Int(i64),
+    Real(f64),
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Number::Int(value) => value.fmt(f),
+            Number::Real(value) => value.fmt(f),
+        }
+    }
+}
+
+/// The forms in which a run's timeline is asked for.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct TimelineForms {
+    /// A file for Perfetto.
+    pub(super) file: Option<String>,
+    /// A chart on standard output.
+    pub(super) chart: bool,
+    /// A picture.
+    pub(super) picture: Option<String>,
+}
+
+impl TimelineForms {
+    /// Whether there is one.
+    pub(super) fn is_any(&self) -> bool {
+        self.file.is_some() || self.chart || self.picture.is_some()
+    }
+
+    /// The flag that asks for it, for messages.
+    pub(super) fn flag_name(&self) -> &'static str {
+        if self.file.is_some() { "--trace" } else { "--timeline" }
+    }
+}
+
+/// `4096`, `512M`, `8G`: powers of 1024.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
+    let unit = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << unit)
+}
+
+/// `4x8`, or `scalar` for a tensor without axes.
+///
+/// # Errors
+/// A text that is no shape.
+pub(super) fn shape(text: &str) -> Result<Vec<usize>, String> {
+    if text == "scalar" {
+        return Ok(Vec::new());
+    }
+    text.split(['x', ','])
+        .map(|word: &str| {
+            word.trim()
+                .parse()
+                .map_err(|_| format!("`{word}` is no extent; a shape is written 4x8"))
+        })
+        .collect()
+}
+
+/// An integer or a real number.
+///
+/// # Errors
+/// A text that is no number.
+pub(super) fn number(text: &str) -> Result<Number, String> {
+    let whole = text.parse().map(Number::Int);
+    whole.or_else(|_| text.parse().map(Number::Real)).map_err(|_| format!("`{text}` is no number"))
+}
+
+/// A generator or a data file.
+///
+/// # Errors
+/// A text that is neither.
+pub(super) fn content(text: &str) -> Result<Content, String> {
+    if let Some(generator) = Generator::parse(text) {
+        return Ok(Content::Generate(generator));
+    }
+    if let Some(file) = DataFile::parse(text) {
+        return Ok(Content::File(file));
+    }
+    let words: Vec<&str> = Generator::ALL.iter().map(|(_, word)| *word).collect();
+    Err(match nearest(text, words.iter().copied()) {
+        Some(near) => format!("there is no generator `{text}`; did you mean `{near}`?"),
+        None => format!("expected {}, a .npy or a .safetensors file", words.join(", ")),
+    })
+}
+
+/// A file of an extension that is known.
+///
+/// # Errors
+/// Another extension.
+pub(super) fn data_file(text: &str) -> Result<DataFile, String> {
+    DataFile::parse(text)
+        .ok_or_else(|| format!("`{text}` is neither a .npy nor a .safetensors file"))
+}
+
+/// The part that a `key=value` without a key or without a value lacks.
+pub(super) fn lacking(flag: &str, text: &str) -> String {
+    let example = match flag {
+        "set" => "i0=8",
+        "shape" => "T0=4x8",
+        "input" => "T0=randn",
+        "output" | "expect" => "T1=x.npy",
+        "map-backend" => "UCC=NCCL",
+        _ => "name=value",
+    };
+    // `T0`, `i1`: nvFuser's names are letters and a number.
+    let letters = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let digits = !letters.is_empty() && letters.bytes().all(|byte| byte.is_ascii_digit());
+    let what = match (text.starts_with('='), digits && letters.len() < text.len()) {
+        (true, _) => "the name in front of `=` is missing",
+        (false, true) => "`=` and a value are missing behind the name",
+        (false, false) => "a name and `=` are missing in front",
+    };
+    format!("{what}, as in `--{flag} {example}`")
+}

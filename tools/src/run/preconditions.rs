@@ -1,0 +1,99 @@
+//! Refusals before anything runs: options that `--bench` does not take, and files that could not be written
+//! afterwards.
+
+use super::cli::Options;
+use super::failure::Failure;
+use crate::errors;
+use crate::io::Io;
+use crate::launch::Here;
+use crate::staged::{self, PlaceKey};
+use hostir::diag::Diag;
+
+/// Refuses options that ask for what will not be. Only the process that writes looks at the places.
+///
+/// # Errors
+/// The first refusal.
+pub(super) fn check_run(
+    options: &Options,
+    here: Option<&Here>,
+    io: &Io<'_>,
+) -> Result<(), Failure> {
+    timed(options)?;
+    if here.is_none_or(Here::is_first) {
+        files(options, io)?;
+    }
+    Ok(())
+}
+
+/// Options that `--bench` would leave out without a word. `--check-only` and `--print-plan` do look at what
+/// other options name.
+fn timed(options: &Options) -> Result<(), Diag> {
+    if options.bench.is_none() {
+        return Ok(());
+    }
+    let modes = [("--check-only", options.check_only), ("--print-plan", options.print_plan)];
+    let mode = modes.into_iter().find_map(|(flag, given)| given.then_some(flag));
+    let Some(other) = options.wants_results().or(mode) else { return Ok(()) };
+    let message = format!(
+        "`{other}` does not go with `--bench`, which times runs and compares several programs with each other only"
+    );
+    Err(Diag::global(errors::CONFLICT, message)
+        .note("leave one of them out: check a program in a run of its own"))
+}
+
+/// A file that is to be written: what for, and its name on the command line.
+struct Target {
+    what: &'static str,
+    name: String,
+}
+
+/// Places that cannot be written, and two results in one place.
+fn files(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
+    let targets = targets(options);
+    for target in &targets {
+        staged::check_file(&target.name, &io.path(&target.name))?;
+    }
+    let programs = [&options.file].into_iter().chain(&options.others).chain(&options.reference);
+    let programs = programs.filter(|file| *file != "-");
+    let read = programs.map(|file| Target { what: "the program", name: file.clone() });
+    let mut places: Vec<(Result<PlaceKey, String>, Target)> = Vec::new();
+    for target in read.chain(targets) {
+        let place = PlaceKey::of(&io.path(&target.name)).ok_or_else(|| target.name.clone());
+        // Several tensors may go to one file, and a program may be run against itself.
+        let other = places.iter().find(|(other, old)| *other == place && old.what != target.what);
+        if let Some((_, old)) = other {
+            let message =
+                format!("`{}` is to hold both {} and {}", target.name, old.what, target.what);
+            return Err(Diag::global(errors::CONFLICT, message).note("name two files"));
+        }
+        places.push((place, target));
+    }
+    folder(options, io)
+}
+
+fn targets(options: &Options) -> Vec<Target> {
+    let outputs = options.outputs.iter().map(|(_, file)| file.of_rank(0).path);
+    let mut targets: Vec<Target> = outputs.map(|name| Target { what: "an output", name }).collect();
+    let traced = &options.traced;
+    let json = options.bench.as_ref().and_then(|bench| bench.json.as_ref());
+    let others = [
+        ("the trace", traced.file.as_ref()),
+        ("the picture", traced.picture.as_ref()),
+        ("the figures", json),
+    ];
+    for (what, name) in others {
+        targets.extend(name.map(|name| Target { what, name: name.clone() }));
+    }
+    targets
+}
+
+/// A folder for outputs that is something else.
+fn folder(options: &Options, io: &Io<'_>) -> Result<(), Diag> {
+    let Some(folder) = &options.out_dir else { return Ok(()) };
+    if !staged::is_folder_or_free(folder, &io.path(folder))? {
+        let message = format!("cannot write into `{folder}`: it is no folder");
+        let note = "name a folder, new or old; nothing was run or written";
+        return Err(Diag::global(errors::WRITE, message).note(note));
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! A run of one process or of several, and the start of those.
+
+use super::cli::{Backend, Options};
+use super::ending::{RunEnd, Verbosity, process_ending};
+use super::execute::execute_program;
+use super::failure::Failure;
+use super::program::Loaded;
+use crate::errors;
+use crate::io::Io;
+use crate::launch::{self, Here, children};
+use crate::status::FOLLOWED;
+use hostir::backend::exchange::is_known_to_all;
+use hostir::diag::Diag;
+use hostir::plan::needed_ranks;
+use std::ffi::OsString;
+
+/// Runs, alone or as one of several processes, or starts those.
+///
+/// # Errors
+/// The end of a run that does not succeed.
+pub(super) fn run_processes(
+    args: &[OsString],
+    options: &Options,
+    io: &mut Io<'_>,
+) -> Result<String, RunEnd> {
+    launch::check(&options.launch).map_err(Failure::from)?;
+    let child = (io.env)("HIR_PARENT").is_some();
+    if options.launch.processes && !child {
+        check_children(options).map_err(Failure::from)?;
+        let world = children_needed(options, io).map_err(RunEnd::from)?;
+        return match children::run(args, world, io) {
+            Ok(0) => Ok(String::new()),
+            Ok(status) => Err(RunEnd::Reported(status)),
+            Err(diag) => Err(Failure::from(diag).into()),
+        };
+    }
+    let (launch, timeout) = (&options.launch, options.timeout());
+    let here = launch::start(launch, options.devices, timeout, options.quiet, io);
+    let here = here.map_err(|apart| not_joined(apart, child))?;
+    let Some(here) = here else { return Ok(execute_program(options, None, io)?) };
+    let quiet = options.quiet || !here.is_first();
+    let world = Some(here.place.world);
+    let launch = launch::Flags { world, ..launch.clone() };
+    let own = Options { devices: world, launch, quiet, ..options.clone() };
+    let result = execute_program(&own, Some(&here), io);
+    end_run(&here, result)
+}
+
+/// The end of a process that did not get as far as joining, perhaps since another one failed.
+fn not_joined(apart: launch::Apart, child: bool) -> RunEnd {
+    let followed = is_known_to_all(&apart.diag);
+    let failure = Failure::from(apart.diag);
+    let status = if followed && child { FOLLOWED } else { failure.status.code() };
+    // Rank 0 says all of it, whomever it is about.
+    let verbosity = if followed && !apart.is_first { Verbosity::Line } else { Verbosity::Full };
+    RunEnd::Failed(failure, verbosity, status)
+}
+
+/// The number of ranks to start processes for: as many as were asked for, else as any of the programs needs.
+fn children_needed(options: &Options, io: &mut Io<'_>) -> Result<u32, Failure> {
+    if let Some(devices) = options.devices {
+        return Ok(devices);
+    }
+    let mut most = 1;
+    for file in std::iter::once(&options.file).chain(&options.others) {
+        let loaded = Loaded::read(file, options.container, io)?;
+        most = most.max(needed_ranks(&loaded.program));
+    }
+    Ok(most)
+}
+
+/// Refuses options that `--processes` cannot hand to children.
+fn check_children(options: &Options) -> Result<(), Diag> {
+    let files = std::iter::once(&options.file).chain(&options.others).chain(&options.reference);
+    if files.into_iter().any(|file| file == "-") {
+        return conflict(
+            "`--processes` cannot hand standard input to several processes",
+            "name a file",
+        );
+    }
+    if options.backend == Backend::Cpu {
+        return conflict(
+            "`--processes` starts one process a rank, but the CPU backend runs all ranks in one",
+            "leave out `--processes`; `--backend=null` goes through a launch without GPUs",
+        );
+    }
+    Ok(())
+}
+
+/// Ends the run of this process on all: its failure is everybody's, and the other way round.
+fn end_run(here: &Here, result: Result<String, Failure>) -> Result<String, RunEnd> {
+    let failure = match result {
+        Ok(text) => match here.end(None) {
+            Ok(()) if here.is_first() => return Ok(text),
+            Ok(()) => return Ok(String::new()),
+            Err(diag) => Failure::from(diag),
+        },
+        Err(failure) => {
+            // How it ended here is what counts, also if the others could not be told.
+            let _ = here.end(Some(&failure.diags));
+            failure
+        }
+    };
+    let (verbosity, status) = process_ending(here, &failure);
+    Err(RunEnd::Failed(failure, verbosity, status))
+}
+
+fn conflict(message: &str, note: &str) -> Result<(), Diag> {
+    Err(Diag::global(errors::CONFLICT, message).note(note))
+}

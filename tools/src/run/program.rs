@@ -1,0 +1,80 @@
+//! From a file to one verified program.
+
+use super::failure::Failure;
+use crate::errors;
+use crate::io::Io;
+use crate::source::Source;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::Program;
+
+/// A program with the text that messages about it quote.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) source: Source,
+    pub(super) program: Program,
+    /// Warnings of the verifier.
+    pub(super) warnings: Vec<Diag>,
+}
+
+impl Loaded {
+    /// Reads, resolves and verifies the program in `path`, or its `container`-th (from 1).
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no such program, and a program with errors.
+    pub(super) fn read(
+        path: &str,
+        container: Option<usize>,
+        io: &mut Io<'_>,
+    ) -> Result<Self, Failure> {
+        if path.contains("%r") && !io.path(path).exists() {
+            let message = format!("`{path}`: one program a rank cannot run yet");
+            let note = "write one program for all ranks: `rank` and meshes tell them apart";
+            return Err(Diag::global(errors::NOT_YET, message).note(note).into());
+        }
+        let raw = io.read_source(path)?;
+        let (text, parsed) = match std::str::from_utf8(&raw.bytes) {
+            Ok(text) => {
+                let text = hostir_grammar::containers_in_log(text).into_owned();
+                let parsed = hostir_grammar::parse(&text);
+                (text, parsed)
+            }
+            Err(_) => hostir_grammar::parse_bytes(&raw.bytes),
+        };
+        let mut diags =
+            Diags { items: parsed.errors.into_iter().map(hostir::syntax_error).collect() };
+        let count = parsed.ast.containers.len();
+        let chosen = if diags.has_errors() { Ok(0) } else { choose(&raw.name, count, container) };
+        let program = hostir::resolve::resolve(&parsed.ast, chosen?, &text, &mut diags);
+        match diags.has_errors() {
+            true => {
+                let earlier = diags.places().collect::<Vec<_>>();
+                hostir::verify::verify_apart(&program, &earlier, &mut diags);
+            }
+            false => hostir::verify::verify(&program, &mut diags),
+        }
+        diags.sort();
+        let source = Source { name: raw.name, bytes: text.into_bytes() };
+        if diags.has_errors() {
+            return Err(Failure::of(source, diags.items));
+        }
+        Ok(Self { source, program, warnings: diags.items })
+    }
+    /// Diagnostics about the program.
+    pub(super) fn fail(&self, diags: Vec<Diag>) -> Failure {
+        Failure::of(self.source.clone(), diags)
+    }
+}
+
+/// Which container of a file is meant.
+fn choose(name: &str, count: usize, wanted: Option<usize>) -> Result<usize, Diag> {
+    match wanted {
+        Some(wanted) if (1..=count).contains(&wanted) => Ok(wanted - 1),
+        Some(wanted) => Err(Diag::global(
+            errors::CONTAINER,
+            format!("`{name}` holds {count} programs, none is number {wanted}"),
+        )),
+        None if count == 1 => Ok(0),
+        None => Err(Diag::global(errors::CONTAINER, format!("`{name}` holds {count} programs"))
+            .note(format!("`--container=N` picks one, from 1 to {count}"))),
+    }
+}

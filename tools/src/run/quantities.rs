@@ -1,0 +1,40 @@
+//! Counts, sizes and figures as words.
+
+/// `1 rank`, `4 ranks`, `2 copies`.
+pub(super) fn count(n: usize, what: &str) -> String {
+    match (n, what.strip_suffix('y')) {
+        (1, _) => format!("1 {what}"),
+        (_, Some(stem)) => format!("{n} {stem}ies"),
+        (_, None) => format!("{n} {what}s"),
+    }
+}
+
+/// `512 bytes`, `1.5 KiB`, `12 MiB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = None;
+    for name in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = Some(name);
+    }
+    match unit {
+        None => count(bytes as usize, "byte"),
+        Some(unit) => format!("{} {unit}", (value * 10.0).round() / 10.0),
+    }
+}
+
+/// Two digits: `1.2e-7`, `0.04`, `120`.
+pub(super) fn short(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let text = format!("{value:.1e}").replace(".0e", "e");
+    match text.parse::<f64>() {
+        Ok(rounded) if (0.01..10_000.0).contains(&value.abs()) => rounded.to_string(),
+        _ => text,
+    }
+}

@@ -1,0 +1,260 @@
+//! `--timeline`: a run's timeline as a chart in the terminal, with what it adds up to below.
+
+use super::span_names::Names;
+use crate::run::quantities::count;
+use hostir::backend::trace::{Clock, Slice, SliceKind, Trace};
+use hostir::backend::usage::{self, OpUsage, RankUsage};
+use hostir::diag::visible;
+use std::fmt::Write as _;
+
+/// Columns where there is no terminal.
+pub(super) const WIDTH: usize = 100;
+/// Columns that a chart has at least, however narrow the terminal.
+const LEAST: usize = 20;
+/// The number of ops that are listed.
+const LONGEST: usize = 8;
+
+/// The chart and its sums.
+pub(super) fn chart(trace: &Trace, names: &Names<'_>, width: usize, color: bool) -> String {
+    let usage = usage::usage(trace);
+    let mut text = heading(trace);
+    lanes(&mut text, trace, width, color);
+    sums(&mut text, trace, &usage);
+    ops(&mut text, trace, names, width);
+    text
+}
+
+/// `timeline of 4 ranks, 123.4 us, by the model's clock`.
+pub(super) fn heading(trace: &Trace) -> String {
+    let clock = match trace.clock {
+        Clock::Host => "measured on the host".to_owned(),
+        Clock::Device if trace.ranks.len() > 1 => {
+            format!("measured on the devices, whose clocks agree within {}", time(trace.apart_ns))
+        }
+        Clock::Device => "measured on the device".to_owned(),
+        Clock::Model => "worked out by a model, not measured".to_owned(),
+    };
+    format!("timeline of {}, {}, {clock}\n", count(trace.ranks.len(), "rank"), time(trace.end_ns()))
+}
+
+// ---- the chart ----
+
+/// The character and the colour of the terminal for a kind of slices.
+fn mark(kind: SliceKind) -> (char, u8) {
+    match kind {
+        SliceKind::Compute => ('#', 34),
+        SliceKind::Copy => ('+', 36),
+        SliceKind::Communication => ('=', 33),
+        SliceKind::Wait => ('.', 90),
+        SliceKind::Mark => ('|', 90),
+    }
+}
+
+/// `rank 0 NCCL 0 1`.
+fn lane_label(trace: &Trace, rank: usize, track: usize) -> String {
+    format!("rank {rank} {}", trace.ranks[rank][track].name)
+}
+
+/// A lane for each track that has slices.
+fn lanes(text: &mut String, trace: &Trace, width: usize, color: bool) {
+    let tracks = by_track(trace);
+    let widest = tracks
+        .iter()
+        .map(|(rank, track, _)| lane_label(trace, *rank, *track).chars().count())
+        .max();
+    let widest = widest.unwrap_or(0).min(width / 3);
+    let columns = width.saturating_sub(widest + 3).max(LEAST);
+    let end = trace.end_ns();
+    let right = time(end);
+    let _ = writeln!(text, "{:widest$}  0{right:>1$}", "", columns.saturating_sub(1));
+    for (rank, track, slices) in tracks {
+        let name = cut(&lane_label(trace, rank, track), widest);
+        let _ = write!(text, "{name:<widest$} |");
+        let kinds = dominant(&slices, end, columns);
+        for run in kinds.chunk_by(|a, b| a == b) {
+            let (character, code) = run[0].map_or((' ', 0), mark);
+            let run: String = run.iter().map(|_| character).collect();
+            if color && code > 0 {
+                let _ = write!(text, "\x1b[{code}m{run}\x1b[0m");
+            } else {
+                text.push_str(&run);
+            }
+        }
+        text.push_str("|\n");
+    }
+    let legend = SliceKind::ALL.iter().filter(|kind| **kind != SliceKind::Mark);
+    let legend: Vec<String> =
+        legend.map(|kind| format!("{} {}", mark(*kind).0, kind.name())).collect();
+    let _ = writeln!(text, "{:widest$}  {}", "", legend.join("   "));
+}
+
+/// The slices of each track that has some that take time: rank, track, slices in order.
+pub(super) fn by_track(trace: &Trace) -> Vec<(usize, usize, Vec<&Slice>)> {
+    let mut tracks: Vec<Vec<Vec<&Slice>>> =
+        trace.ranks.iter().map(|tracks| vec![Vec::new(); tracks.len()]).collect();
+    for slice in trace.slices.iter().filter(|slice| slice.kind != SliceKind::Mark) {
+        let rank = tracks.get_mut(slice.rank as usize);
+        if let Some(track) = rank.and_then(|rank| rank.get_mut(slice.track as usize)) {
+            track.push(slice);
+        }
+    }
+    let mut found = Vec::new();
+    for (rank, tracks) in tracks.into_iter().enumerate() {
+        let used = tracks.into_iter().enumerate().filter(|(_, slices)| !slices.is_empty());
+        found.extend(used.map(|(track, slices)| (rank, track, slices)));
+    }
+    found
+}
+
+/// For each of `columns` equal parts of the time until `end`: the kind that takes most of it; `None`
+/// where there is nothing. Work goes before waiting however short it is, so that none is lost.
+pub(super) fn dominant(slices: &[&Slice], end: u64, columns: usize) -> Vec<Option<SliceKind>> {
+    let scale = columns as f64 / end.max(1) as f64;
+    let mut times = vec![[0.0f64; SliceKind::ALL.len()]; columns];
+    for slice in slices {
+        let (from, to) = (slice.start_ns as f64 * scale, slice.end_ns as f64 * scale);
+        let first = (from as usize).min(columns - 1);
+        let last = (to.ceil() as usize).clamp(first + 1, columns);
+        for (column, times) in times.iter_mut().enumerate().take(last).skip(first) {
+            let part = to.min((column + 1) as f64) - from.max(column as f64);
+            times[slice.kind as usize] += part.max(f64::MIN_POSITIVE);
+        }
+    }
+    times
+        .iter()
+        .map(|times: &[f64; SliceKind::ALL.len()]| {
+            let works = SliceKind::ALL.iter().filter(|kind| **kind < SliceKind::Wait);
+            let used = works.filter(|kind| times[**kind as usize] > 0.0);
+            let most = used.max_by(|a, b| times[**a as usize].total_cmp(&times[**b as usize]));
+            most.copied().or((times[SliceKind::Wait as usize] > 0.0).then_some(SliceKind::Wait))
+        })
+        .collect()
+}
+
+// ---- the sums ----
+
+const KINDS: [SliceKind; 4] =
+    [SliceKind::Compute, SliceKind::Copy, SliceKind::Communication, SliceKind::Wait];
+
+fn sums(text: &mut String, trace: &Trace, usage: &[RankUsage]) {
+    let end = trace.end_ns().max(1);
+    let mut rows = vec![vec!["".to_owned()]];
+    rows[0].extend(KINDS.iter().map(|kind| kind.name().to_owned()));
+    rows[0].push("idle".to_owned());
+    for (rank, track, _) in by_track(trace) {
+        let sums = usage[rank].tracks[track];
+        let mut row = vec![format!("rank {rank} {}", trace.ranks[rank][track].name)];
+        row.extend(KINDS.iter().map(|kind| match sums.kinds[*kind as usize] {
+            0 => "-".to_owned(),
+            ns => time(ns),
+        }));
+        row.push(format!("{} ({})", time(sums.idle), percent(sums.idle, end)));
+        rows.push(row);
+    }
+    text.push('\n');
+    table(text, &rows);
+    text.push('\n');
+    for (rank, usage) in usage.iter().enumerate() {
+        let _ = writeln!(text, "rank {rank}: {}", words(usage));
+    }
+    if usage.len() > 1 {
+        let all = RankUsage {
+            tracks: Vec::new(),
+            compute: usage.iter().map(|usage| usage.compute).sum(),
+            communication: usage.iter().map(|usage| usage.communication).sum(),
+            exposed: usage.iter().map(|usage| usage.exposed).sum(),
+        };
+        let _ = writeln!(text, "all ranks together: {}", words(&all));
+    }
+}
+
+/// `computing 40 us; communicating 50 us, 10 us of it exposed; 80% hidden`.
+fn words(usage: &RankUsage) -> String {
+    let mut text = format!("computing {}", time(usage.compute));
+    if let Some(hidden) = usage.hidden() {
+        let (all, exposed) = (time(usage.communication), time(usage.exposed));
+        let hidden = (hidden * 100.0).floor();
+        let _ = write!(text, "; communicating {all}, {exposed} of it exposed; {hidden}% hidden");
+    }
+    text
+}
+
+/// Rows of equal length: the first column to the left, the others to the right.
+fn table(text: &mut String, rows: &[Vec<String>]) {
+    let columns = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    for row in rows {
+        let _ = write!(text, "{:<1$}", row[0], widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            let _ = write!(text, "  {cell:>width$}");
+        }
+        text.push('\n');
+    }
+}
+
+fn ops(text: &mut String, trace: &Trace, names: &Names<'_>, width: usize) {
+    let ops = usage::longest_ops(trace);
+    if ops.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\nlongest ops, over all ranks and iterations:");
+    let mut rows = Vec::new();
+    for usage in ops.iter().take(LONGEST) {
+        let OpUsage { count, total, longest, .. } = *usage;
+        rows.push([
+            time(total),
+            format!("{count} x"),
+            format!("at most {}", time(longest)),
+            name(usage, names),
+        ]);
+    }
+    let [a, b, c] =
+        [0, 1, 2].map(|column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0));
+    for [total, times, longest, name] in &rows {
+        let line = format!("  {total:>a$}  {times:>b$}  {longest:>c$}  {name}");
+        let _ = writeln!(text, "{}", cut(&visible::line(&line), width.max(LEAST)));
+    }
+}
+
+/// `line 12: T5 = matmul(T1, T2)`.
+fn name(usage: &OpUsage, names: &Names<'_>) -> String {
+    format!("line {}: {}", names.line(usage.op), names.op(usage.op))
+}
+
+/// As much of a text as goes into so many columns, with a sign that there is more.
+pub(super) fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
+}
+
+// ---- figures ----
+
+/// Four digits and a unit: `12.34 us`.
+pub(super) fn time(ns: u64) -> String {
+    let (value, unit) = match ns {
+        0..=999 => return format!("{ns} ns"),
+        1_000..=999_999 => (ns as f64 / 1e3, "us"),
+        1_000_000..=999_999_999 => (ns as f64 / 1e6, "ms"),
+        _ => (ns as f64 / 1e9, "s"),
+    };
+    let digits = if value < 10.0 {
+        3
+    } else if value < 100.0 {
+        2
+    } else {
+        1
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{}%", (part as f64 * 100.0 / whole as f64).round())
+}
+
+#[cfg(test)]
+#[path = "chart_tests.rs"]
+mod tests;

@@ -1,0 +1,75 @@
+//! Names of spans: their ops as text, lines and iterations.
+
+use crate::run::program::Loaded;
+use hostir::ir::OpId;
+use hostir::plan::{Origin, Prepared};
+
+/// Names of the spans of a timeline.
+pub(in crate::run) struct Names<'a> {
+    loaded: &'a Loaded,
+    prepared: &'a Prepared,
+    /// By op, for those of the trace.
+    ops: Vec<String>,
+    /// Starts of lines.
+    lines: Vec<usize>,
+}
+
+impl<'a> Names<'a> {
+    /// The names of these ops.
+    pub(in crate::run) fn new(
+        ops: impl Iterator<Item = OpId>,
+        loaded: &'a Loaded,
+        prepared: &'a Prepared,
+    ) -> Self {
+        let mut used: Vec<OpId> = ops.collect();
+        used.sort_unstable();
+        used.dedup();
+        let mut ops = vec![String::new(); used.last().map_or(0, |op| op.0 as usize + 1)];
+        let texts = hostir::print::op_lines(&loaded.program, used.iter().copied());
+        for (op, text) in used.iter().zip(texts) {
+            ops[op.0 as usize] = text;
+        }
+        let breaks = loaded.source.bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let lines = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect();
+        Self { loaded, prepared, ops, lines }
+    }
+
+    /// The program's file.
+    pub(in crate::run) fn program(&self) -> &str {
+        &self.loaded.source.name
+    }
+
+    /// Its name without folders, so that pictures do not depend on where it lies.
+    pub(in crate::run) fn file(&self) -> &str {
+        self.program().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The op on one line: `T5 = matmul(T1, T2)`.
+    pub(in crate::run) fn op(&self, op: OpId) -> &str {
+        self.ops.get(op.0 as usize).map_or("?", String::as_str)
+    }
+
+    /// `T5 = matmul(T1, T2)  StreamIdx=3`.
+    pub(in crate::run) fn slice(&self, rank: u32, origin: Origin) -> String {
+        let iteration = self.iteration(rank, origin);
+        let op = self.op(origin.op);
+        if iteration.is_empty() { op.to_owned() } else { format!("{op}  {iteration}") }
+    }
+
+    /// `StreamIdx=3`; empty outside of loops.
+    pub(in crate::run) fn iteration(&self, rank: u32, origin: Origin) -> String {
+        let plan = self.prepared.plans.get(rank as usize);
+        plan.map_or_else(String::new, |plan| self.prepared.labels.iteration(plan.iteration(origin)))
+    }
+
+    /// The op's line in the text, from 1.
+    pub(in crate::run) fn line(&self, op: OpId) -> usize {
+        let start = self.prepared.labels.span(op).start as usize;
+        self.lines.partition_point(|line| *line <= start)
+    }
+
+    /// `prog.hir:12`.
+    pub(in crate::run) fn place(&self, op: OpId) -> String {
+        format!("{}:{}", self.program(), self.line(op))
+    }
+}
