@@ -12,7 +12,7 @@
 use hostir_test::directives::{self, Directives};
 use hostir_test::exec::{self, Context};
 use hostir_test::tree;
-use hostir_tools::SharedState;
+use hostir_tool_support::SharedState;
 use libtest_mimic::{Arguments, Completion, Trial};
 use std::path::Path;
 use std::process::ExitCode;

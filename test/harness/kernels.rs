@@ -97,7 +97,7 @@ fn follow(pipeline: &Pipeline, scratch: &Path, place: &str, found: &mut Found) {
             bless: false,
             spawn: false,
             flags: Vec::new(),
-            gpus: hostir_tools::SharedState::default(),
+            gpus: hostir_tool_support::SharedState::default(),
         };
         match command.words.first().map(String::as_str) {
             Some("hir-run") => return plan(&command.words[1..], &piped, place, found),

@@ -36,12 +36,12 @@ mod tensor_options;
 mod timeline;
 mod work_summary;
 
-use crate::errors;
-use crate::io::Io;
-use crate::status::Status;
 use cli::Options;
 pub use cuda::request_hardware_queues;
 use failure::Failure;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::status::Status;
 use std::ffi::OsString;
 
 /// Runs the tool with these arguments (the program's name first) and returns its exit status.

@@ -6,15 +6,15 @@ use super::cli::{Bench, Options};
 use super::failure::Failure;
 use super::program::Loaded;
 use super::progress::{Line, Rounds};
-use crate::io::Io;
 use crate::launch::Here;
-use crate::render::Format;
-use crate::source::Source;
 use hostir::backend::RunResult;
 use hostir::backend::trace::Trace;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::plan::Prepared;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::render::Format;
+use hostir_tool_support::source::Source;
 
 /// The backend, which refuses to run.
 #[derive(Debug)]

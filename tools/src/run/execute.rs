@@ -14,10 +14,7 @@ use super::{
     bench, comparison, gather, inputs, outputs, preconditions, progress, reference, summary,
     tensor_options, timeline, work_summary,
 };
-use crate::io::Io;
 use crate::launch::Here;
-use crate::staged::Staged;
-use crate::status::Status;
 use hostir::backend::cpu::{self, Steps};
 use hostir::backend::null::Null;
 use hostir::backend::trace::Trace;
@@ -25,6 +22,9 @@ use hostir::backend::{Backend as _, RunResult};
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes, visible};
 use hostir::plan::Prepared;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::staged::Staged;
+use hostir_tool_support::status::Status;
 use std::fmt::Write as _;
 
 /// Runs a program up to the text for standard output. `here` is this process among several.

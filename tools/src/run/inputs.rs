@@ -6,13 +6,13 @@ use super::failure::Failure;
 use super::tensor_options::{self, Bound};
 use crate::data::brackets;
 use crate::data::generate::{Generator, fill};
-use crate::errors;
-use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::{DType, Program};
 use hostir::plan::Sizes;
 use hostir::plan::{self, Port, Prepared};
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
 use std::collections::btree_map::Entry;
 
 /// Whole tensors read from files, by input.

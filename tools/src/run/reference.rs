@@ -9,14 +9,14 @@ use super::preparation::plan_ranks;
 use super::program::Loaded;
 use super::{progress, tensor_options};
 use crate::data::brackets;
-use crate::errors;
-use crate::io::Io;
 use hostir::analysis::{Definitions, logical_axes};
 use hostir::backend::cpu::{self, Steps};
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};
 use hostir::ir::Program;
 use hostir::plan::{Limits, Prepared, Sizes};
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
 use std::time::Duration;
 
 /// Runs the reference and compares all outputs by position. Gives a line for each comparison.

@@ -3,11 +3,11 @@
 use super::cli::{Content, Keyed, Number, Options};
 use super::data_files::DataFile;
 use super::failure::Failure;
-use crate::errors;
 use hostir::analysis::names::{RUNTIME, parts};
 use hostir::diag::{Diag, nearest};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
 use hostir::plan::{Limits, Sizes};
+use hostir_tool_support::errors;
 use std::collections::BTreeMap;
 
 /// The options of each tensor input and output.

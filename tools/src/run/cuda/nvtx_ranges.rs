@@ -1,11 +1,11 @@
 //! `--nvtx`: the host's calls of each instruction as named ranges of a profiler.
 
-use crate::io::Io;
 use crate::run::program::Loaded;
 use crate::run::timeline::span_names::Names;
 use hostir::diag::{Diag, codes};
 use hostir::plan::Prepared;
 use hostir_cuda::nvtx::Nvtx;
+use hostir_tool_support::io::Io;
 use std::path::PathBuf;
 use std::sync::Arc;
 

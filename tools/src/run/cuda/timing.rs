@@ -1,12 +1,12 @@
 //! Programs timed in turn on GPUs.
 
 use super::{CudaBackend, Profiler, describe_program, nvtx_ranges};
-use crate::io::Io;
 use crate::launch::Here;
 use crate::run::bench::measurement::{BenchEntry, Measurement, Times, check_agreement};
 use crate::run::cli::{Bench, Options};
 use crate::run::failure::Failure;
 use crate::run::progress::{Line, Rounds};
+use hostir_tool_support::io::Io;
 use std::fmt::Write as _;
 
 /// Programs to time, and the line on the terminal that says how far that is.

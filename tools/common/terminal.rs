@@ -3,18 +3,18 @@
 use std::ffi::OsString;
 
 /// Columns of a text that no terminal shows.
-pub(crate) const PLAIN_WIDTH: usize = 80;
+pub const PLAIN_WIDTH: usize = 80;
 /// Lines that are longer are hard to read, however wide the terminal is.
 const MOST_COLUMNS: usize = 100;
 /// Below this, text that is broken between words is no easier to read than text that the terminal breaks.
 const FEWEST_COLUMNS: usize = 40;
 
 /// A look at the environment.
-pub(crate) type Env = fn(&str) -> Option<OsString>;
+pub type Env = fn(&str) -> Option<OsString>;
 
 /// When output is coloured: `--color`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Coloring {
+pub enum Coloring {
     /// As the environment and the terminal say.
     #[default]
     Auto,
@@ -27,7 +27,7 @@ pub(crate) enum Coloring {
 impl Coloring {
     /// True if a stream is coloured. The flag goes before `NO_COLOR`, that before `CLICOLOR_FORCE`, and what
     /// the stream is comes last: a terminal that knows colours.
-    pub(crate) fn colors(self, is_terminal: bool, env: Env) -> bool {
+    pub fn colors(self, is_terminal: bool, env: Env) -> bool {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
         match self {
             Coloring::Always => true,
@@ -40,12 +40,12 @@ impl Coloring {
 }
 
 /// True if the terminal can do more than write one line below the other.
-pub(crate) fn knows_colors(env: Env) -> bool {
+pub fn knows_colors(env: Env) -> bool {
     env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// Columns for help and lists: what `COLUMNS` says, else the terminal's, else 80; never more than are easy to read.
-pub(crate) fn help_width(env: Env, columns: Option<usize>) -> usize {
+pub fn help_width(env: Env, columns: Option<usize>) -> usize {
     let given = env("COLUMNS").and_then(|text| text.to_str()?.trim().parse().ok());
     let given = given.filter(|columns: &usize| *columns > 0).or(columns);
     given.unwrap_or(PLAIN_WIDTH).clamp(FEWEST_COLUMNS, MOST_COLUMNS)
@@ -53,7 +53,7 @@ pub(crate) fn help_width(env: Env, columns: Option<usize>) -> usize {
 
 /// Breaks a text between words, so that no line but one of a single long word is wider than `width`. The
 /// first line starts at column `at`, the others are indented by `indent` blanks.
-pub(crate) fn wrap(text: &str, at: usize, indent: usize, width: usize) -> String {
+pub fn wrap(text: &str, at: usize, indent: usize, width: usize) -> String {
     let mut out = String::new();
     let mut column = at;
     for (index, word) in text.split_whitespace().enumerate() {
@@ -73,7 +73,7 @@ pub(crate) fn wrap(text: &str, at: usize, indent: usize, width: usize) -> String
 }
 
 /// Goes to the start of a terminal's line and wipes it.
-pub(crate) const WIPE_LINE: &str = "\r\x1b[K";
+pub const WIPE_LINE: &str = "\r\x1b[K";
 
 #[cfg(test)]
 mod tests {

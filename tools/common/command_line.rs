@@ -12,11 +12,11 @@ use std::ffi::OsString;
 
 /// `--color`.
 #[derive(Args)]
-pub(crate) struct ColorArgument {
+pub struct ColorArgument {
     /// The time to colour.
     #[arg(id = "color", long = "color", value_name = "WHEN", default_value = "auto", value_parser = coloring_parser(),
         help = "When to colour; auto: as NO_COLOR, CLICOLOR_FORCE, TERM and the terminal say")]
-    pub(crate) when: Coloring,
+    pub when: Coloring,
 }
 
 fn coloring_parser() -> impl TypedValueParser<Value = Coloring> {
@@ -28,7 +28,7 @@ fn coloring_parser() -> impl TypedValueParser<Value = Coloring> {
 }
 
 /// Reads the value of `--error-format`.
-pub(crate) fn format_parser() -> impl TypedValueParser<Value = Format> {
+pub fn format_parser() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(["human", "json"]).map(|text| match text.as_str() {
         "json" => Format::Json,
         _ => Format::Human,
@@ -39,7 +39,7 @@ pub(crate) fn format_parser() -> impl TypedValueParser<Value = Format> {
 ///
 /// # Errors
 /// The exit status of an error, which was reported; so are `--help` and `--version`.
-pub(crate) fn match_arguments<A: Parser>(
+pub fn match_arguments<A: Parser>(
     args: &[OsString],
     io: &mut Io<'_>,
     answer: fn(&clap::Error) -> Option<String>,

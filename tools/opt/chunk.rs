@@ -1,7 +1,7 @@
 //! Cuts the input into texts that are run on their own, and moves diagnostics back.
 
-use crate::render::line_starts;
 use hostir::diag::{Diag, Diags, Span};
+use hostir_tool_support::render::line_starts;
 use std::borrow::Cow;
 
 /// One text of the input.

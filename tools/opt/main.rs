@@ -5,5 +5,5 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
-    hostir_tools::io::process_main(hostir_tools::opt::main_with)
+    hostir_tool_support::io::process_main(hostir_opt::main_with)
 }

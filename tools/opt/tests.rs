@@ -1,6 +1,6 @@
 //! Exit statuses of hir-opt.
 
-use crate::io::Io;
+use hostir_tool_support::io::Io;
 use std::ffi::OsString;
 
 const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
@@ -23,7 +23,7 @@ fn run(text: &str, args: &[&str]) -> (i32, String, String) {
         columns: None,
         error_columns: None,
         exe: None,
-        gpus: crate::SharedState::default(),
+        gpus: hostir_tool_support::SharedState::default(),
         env: |_| None,
     };
     let status = super::main_with(&words, &mut io);

@@ -28,17 +28,17 @@ extern "C" fn look() {
 }
 
 /// Whether standard output was closed.
-pub(crate) fn is_stdout_closed() -> bool {
+pub fn is_stdout_closed() -> bool {
     STDOUT.load(Ordering::Relaxed)
 }
 
 /// The error of writing to a closed stream.
-pub(crate) fn closed_error() -> io::Error {
+pub fn closed_error() -> io::Error {
     rustix::io::Errno::BADF.into()
 }
 
 /// A stream that is closed.
-pub(crate) struct Closed;
+pub struct Closed;
 
 impl Write for Closed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -53,7 +53,7 @@ impl Write for Closed {
 ///
 /// # Errors
 /// If it was closed when the process began.
-pub(crate) fn duplicate_stdout() -> io::Result<std::fs::File> {
+pub fn duplicate_stdout() -> io::Result<std::fs::File> {
     if is_stdout_closed() {
         return Err(closed_error());
     }

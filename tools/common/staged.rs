@@ -18,8 +18,8 @@ mod place;
 use crate::errors;
 use hostir::diag::Diag;
 use pending::Temporary;
-pub(crate) use pending::{end_process, end_soon};
-pub(crate) use place::PlaceKey;
+pub use pending::{end_process, end_soon};
+pub use place::PlaceKey;
 use place::{Found, Refusal, Spot, Stream};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::{OsStr, OsString};
@@ -37,7 +37,7 @@ const NAME: usize = 100;
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
-pub(crate) fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> {
+pub fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> {
     let mut staged = Staged::default();
     staged.add(name, &path, bytes)?;
     staged.commit()
@@ -45,7 +45,7 @@ pub(crate) fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(),
 
 /// Temporary files and new folders, removed unless the files were moved into place.
 #[derive(Default, Debug)]
-pub(crate) struct Staged {
+pub struct Staged {
     files: Vec<Moved>,
     folders: Vec<Temporary>,
 }
@@ -64,7 +64,7 @@ impl Staged {
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
-    pub(crate) fn add(&mut self, name: &str, path: &Path, bytes: &[u8]) -> Result<(), Diag> {
+    pub fn add(&mut self, name: &str, path: &Path, bytes: &[u8]) -> Result<(), Diag> {
         self.write(name, path, |file| file.write_all(bytes))
     }
 
@@ -72,7 +72,7 @@ impl Staged {
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
-    pub(crate) fn write(
+    pub fn write(
         &mut self,
         name: &str,
         path: &Path,
@@ -114,7 +114,7 @@ impl Staged {
     ///
     /// # Errors
     /// [`errors::WRITE`] or [`errors::FOREIGN`].
-    pub(crate) fn folder(&mut self, name: &str, path: &Path) -> Result<(), Diag> {
+    pub fn folder(&mut self, name: &str, path: &Path) -> Result<(), Diag> {
         let made = std::cell::RefCell::new(&mut self.folders);
         let make = |folder: &Arc<OwnedFd>, name: &OsStr| {
             made.borrow_mut().push(Temporary::folder(folder, name)?);
@@ -131,7 +131,7 @@ impl Staged {
     ///
     /// # Errors
     /// [`errors::WRITE`]
-    pub(crate) fn commit(mut self) -> Result<(), Diag> {
+    pub fn commit(mut self) -> Result<(), Diag> {
         let all = self.files.len();
         while let Some(file) = self.files.pop() {
             let Err(error) = file.beside.rename(&file.name) else { continue };
@@ -181,7 +181,7 @@ fn find_file(path: &Path) -> Result<Target, Refusal> {
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
-pub(crate) fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
+pub fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
     if own_stream(path).is_none() {
         find_file(path).map_err(|refusal| refused(name, refusal))?;
     }
@@ -192,7 +192,7 @@ pub(crate) fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
 ///
 /// # Errors
 /// [`errors::WRITE`] or [`errors::FOREIGN`].
-pub(crate) fn is_folder_or_free(name: &str, path: &Path) -> Result<bool, Diag> {
+pub fn is_folder_or_free(name: &str, path: &Path) -> Result<bool, Diag> {
     match place::find(path, &|_, _| Ok(false)) {
         Ok(Found::Folder(_) | Found::Missing(..)) => Ok(true),
         Ok(Found::File(spot)) => Ok(spot.old.is_none()),

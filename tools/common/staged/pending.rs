@@ -110,7 +110,7 @@ impl Drop for Temporary {
 }
 
 /// Ends the process, whatever its other threads do.
-pub(crate) fn end_process(status: i32) -> ! {
+pub fn end_process(status: i32) -> ! {
     // Nothing more is noted or moved while this ends the process.
     let pending = pending();
     remove(&pending);
@@ -120,7 +120,7 @@ pub(crate) fn end_process(status: i32) -> ! {
 
 /// Sees to it that a process that is about to exit does. What libraries do at its end has a moment (the driver and
 /// NCCL write what they have to say), but may wait for work that never ends.
-pub(crate) fn end_soon(status: i32) {
+pub fn end_soon(status: i32) {
     // Without a thread for it the exit is not watched.
     let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(move || {
         std::thread::sleep(EXIT);

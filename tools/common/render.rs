@@ -12,7 +12,7 @@ use crate::source::Source;
 use codespan_reporting::term;
 use hostir::diag::{Diag, Severity};
 use std::io::{self, Write};
-pub(crate) use view::line_starts;
+pub use view::line_starts;
 use view::{Lines, View};
 
 /// Diagnostics a person is shown of one text; the rest is counted.
@@ -38,13 +38,7 @@ pub struct Look {
 }
 
 /// Writes diagnostics about `source`. A writer that fails has no one to be told to.
-pub(crate) fn write(
-    out: &mut dyn Write,
-    look: Look,
-    format: Format,
-    source: &Source,
-    diags: &[Diag],
-) {
+pub fn write(out: &mut dyn Write, look: Look, format: Format, source: &Source, diags: &[Diag]) {
     let text = source.text();
     let _ = match format {
         Format::Human => human(out, look, &source.name, &text, diags),

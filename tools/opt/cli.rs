@@ -1,11 +1,6 @@
 //! The command line of hir-opt, and answers to what other tools call its flags.
 
 use super::dump::Dumps;
-use crate::command_line::{ColorArgument, format_parser, match_arguments};
-use crate::io::Io;
-use crate::render::Format;
-use crate::source::Source;
-use crate::status::Status;
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
@@ -15,6 +10,11 @@ use hostir::ir::{Era, Program};
 use hostir::print::Form;
 use hostir_passes::pipeline::{self, Pipeline};
 use hostir_passes::{PASSES, PassInfo};
+use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
+use hostir_tool_support::io::Io;
+use hostir_tool_support::render::Format;
+use hostir_tool_support::source::Source;
+use hostir_tool_support::status::Status;
 use std::ffi::OsString;
 
 /// The text of the command line that a step of the pipeline was read from.
@@ -90,7 +90,7 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
 
 /// The arguments, in the order of the help.
 #[derive(Parser)]
-#[command(name = "hir-opt", version = crate::VERSION, about = ABOUT, after_help = AFTER)]
+#[command(name = "hir-opt", version = hostir_tool_support::VERSION, about = ABOUT, after_help = AFTER)]
 struct Arguments {
     #[arg(
         value_name = "FILE",

@@ -1,12 +1,12 @@
 //! Lists of passes and ops: `--list-passes`, `--list-ops`.
 
-use crate::terminal::wrap;
 use hostir::diag::nearest;
 use hostir::ops::pointwise::{CASTS, FUNCTIONS};
 use hostir::ops::{
     self, ArgKind, ArgSpec, Equals, Layout, Link, OpKind, OpSpec, Padding, Presence,
 };
 use hostir_passes::{Action, OptionSpec, PASSES, PassInfo};
+use hostir_tool_support::terminal::wrap;
 use std::fmt::Write;
 
 /// Every pass with its options.

@@ -2,11 +2,11 @@
 //! line, and answered with the status of a wrong command line.
 
 use super::cli::{Cli, Origin};
-use crate::io::Io;
-use crate::source::Source;
 use hostir::diag::{Diag, Label};
 use hostir_passes::OptionFault;
 use hostir_passes::manager::Failure;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::source::Source;
 
 /// Errors of the command line that were found while passes ran.
 #[derive(Default)]

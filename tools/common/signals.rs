@@ -2,7 +2,7 @@
 
 /// A bit for each signal, from 1 up, that was ignored when this process began, as `nohup` does with HUP:
 /// that stays so, and the children have it from their parent.
-pub(crate) fn ignored_signals() -> u64 {
+pub fn ignored_signals() -> u64 {
     ignored_mask(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
 }
 

@@ -26,4 +26,4 @@ impl Status {
 
 /// The exit status of a child of `--processes` that ends because another one failed, so that its parent
 /// can tell the first failure from the others.
-pub(crate) const FOLLOWED: i32 = 75;
+pub const FOLLOWED: i32 = 75;

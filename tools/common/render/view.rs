@@ -25,7 +25,7 @@ const TAIL: usize = 1;
 pub(super) const CUT: &str = "…";
 
 /// The starts of the lines of a text.
-pub(crate) fn line_starts(text: &str) -> Vec<u32> {
+pub fn line_starts(text: &str) -> Vec<u32> {
     let breaks = memchr::memchr_iter(b'\n', text.as_bytes());
     // Texts are shorter than 4 GiB; one of line ends alone has as many starts as bytes.
     let mut starts = Vec::with_capacity(breaks.clone().count() + 1);

@@ -6,9 +6,9 @@
 //! code, the message or the text at the place. Notes are the second places and the notes of a
 //! diagnostic; they may be left out, diagnostics may not.
 
-use crate::render::line_starts;
 use hostir::diag::{Diag, Diags, Severity, Span};
 use hostir_passes::codes;
+use hostir_tool_support::render::line_starts;
 use regex::Regex;
 use std::collections::BTreeMap;
 

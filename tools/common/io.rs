@@ -46,7 +46,7 @@ impl Io<'_> {
     }
 
     /// The look of what is written for people to standard error.
-    pub(crate) fn look(&self) -> Look {
+    pub fn look(&self) -> Look {
         Look { color: self.color, columns: self.error_columns }
     }
 
@@ -55,7 +55,7 @@ impl Io<'_> {
     /// # Errors
     /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
     /// it is long and no text.
-    pub(crate) fn read_source(&mut self, path: &str) -> Result<Source, Diag> {
+    pub fn read_source(&mut self, path: &str) -> Result<Source, Diag> {
         if path == "-" {
             return Source::read("standard input", "<stdin>", &mut *self.stdin);
         }
@@ -65,13 +65,13 @@ impl Io<'_> {
     }
 
     /// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
-    pub(crate) fn report(&mut self, format: Format, source: &Source, diags: &[Diag]) {
+    pub fn report(&mut self, format: Format, source: &Source, diags: &[Diag]) {
         let look = self.look();
         render::write(self.stderr, look, format, source, diags);
     }
 
     /// Takes over what `--color` says about standard error from now on.
-    pub(crate) fn apply_coloring(&mut self, coloring: Coloring) {
+    pub fn apply_coloring(&mut self, coloring: Coloring) {
         if coloring != Coloring::Auto {
             self.color = coloring == Coloring::Always;
         }
@@ -79,12 +79,12 @@ impl Io<'_> {
 
     /// Writes lines for people to standard error, which may name what others have named. A writer that fails has no
     /// one to be told to.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub fn say(&mut self, text: &str) {
         let _ = writeln!(self.stderr, "{}", visible::block(text.trim_end_matches('\n')));
     }
 
     /// Writes to standard output; the status to end with. A reader that went away (`| head`) is no error.
-    pub(crate) fn print(&mut self, text: &str) -> Status {
+    pub fn print(&mut self, text: &str) -> Status {
         let written = self.stdout.write_all(text.as_bytes()).and_then(|()| self.stdout.flush());
         match written {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -100,13 +100,11 @@ impl Io<'_> {
 
 /// State that a run leaves for later runs of this process. The first user decides on its type.
 #[derive(Clone, Default, Debug)]
-#[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CUDA backend uses it"))]
 pub struct SharedState(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
 
 impl SharedState {
     /// The state; a new one where there is none of this type.
-    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CUDA backend uses it"))]
-    pub(crate) fn get_or_default<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+    pub fn get_or_default<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
         let state = self.0.get_or_init(|| Arc::new(T::default()));
         Arc::clone(state).downcast().unwrap_or_default()
     }

@@ -20,7 +20,7 @@ impl Source {
     /// # Errors
     /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
     /// it is long and no text.
-    pub(crate) fn read(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
+    pub fn read(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
         Ok(Self { name: name.to_owned(), bytes: read_bounded(place, reader)? })
     }
 

@@ -17,7 +17,7 @@ fn is_byte(c: char) -> bool {
 }
 
 /// An argument as text.
-pub(crate) fn escape(text: &OsStr) -> OsString {
+pub fn escape(text: &OsStr) -> OsString {
     if text.to_str().is_some_and(|text| !text.contains(is_byte)) {
         return text.to_owned();
     }
@@ -36,7 +36,7 @@ pub(crate) fn escape(text: &OsStr) -> OsString {
 }
 
 /// The argument that a text was made from.
-pub(crate) fn unescape(text: &str) -> OsString {
+pub fn unescape(text: &str) -> OsString {
     if !text.contains(is_byte) {
         return text.into();
     }
@@ -52,7 +52,7 @@ pub(crate) fn unescape(text: &str) -> OsString {
 }
 
 /// A writer that shows U+FFFD for bytes that are no text.
-pub(crate) struct Lossy<W> {
+pub struct Lossy<W> {
     inner: W,
     /// True if there are any to show.
     escaped: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Lossy<W> {
 
 impl<W: Write> Lossy<W> {
     /// Before `inner`, for a command line of these arguments.
-    pub(crate) fn new(inner: W, args: &[OsString]) -> Self {
+    pub fn new(inner: W, args: &[OsString]) -> Self {
         let escaped = args.iter().any(|arg| arg.to_str().is_none_or(|arg| arg.contains(is_byte)));
         Self { inner, escaped }
     }

@@ -272,7 +272,7 @@ impl Walk {
 
 /// The identity of a file to be written: the folder, and the way on from there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct PlaceKey {
+pub struct PlaceKey {
     device: u64,
     inode: u64,
     rest: PathBuf,
@@ -280,7 +280,7 @@ pub(crate) struct PlaceKey {
 
 impl PlaceKey {
     /// The key of a path; `None` for what is no plain file, which may take more than one.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         match find(path, &|_, _| Ok(false)) {
             Ok(Found::File(Spot { folder, name, .. })) => Self::in_folder(&folder, name.into()),
             Ok(Found::Missing(folder, rest)) => Self::in_folder(&folder, rest),

@@ -1,9 +1,9 @@
 //! Writes results: all of a file or nothing.
 
-use crate::errors;
-use crate::io::Io;
-use crate::staged::write_whole;
 use hostir::diag::Diag;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::staged::write_whole;
 use std::io;
 
 /// Writes `text` to `path`; `-` is standard output. A file appears whole or not at all.

@@ -15,11 +15,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use crate::errors;
-use crate::io::Io;
-use crate::source::Source;
-use crate::status::Status;
-use crate::terminal::help_width;
 use chunk::Chunk;
 use cli::Cli;
 use dump::Dump;
@@ -30,6 +25,11 @@ use hostir::print::PrintOptions;
 use hostir_grammar::ast::Ast;
 use hostir_passes::manager::{self, Failure, Report};
 use hostir_passes::pipeline::Pipeline;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::source::Source;
+use hostir_tool_support::status::Status;
+use hostir_tool_support::terminal::help_width;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::time::Instant;
@@ -252,7 +252,7 @@ impl<'a> Session<'a> {
             return;
         };
         let text = format!("there is no container {wanted}: the input has {}", self.containers);
-        self.diags.push(Diag::global(crate::errors::CONTAINER, text));
+        self.diags.push(Diag::global(hostir_tool_support::errors::CONTAINER, text));
     }
 
     fn warn_never_ran(&mut self) {
