@@ -15,7 +15,6 @@ pub mod plan;
 pub mod plan_checks;
 pub mod print;
 pub mod resolve;
-pub mod session;
 pub mod style;
 pub mod verify;
 

@@ -4,7 +4,7 @@ use crate::ir::DType;
 
 /// A kind of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Class {
+pub enum Class {
     /// Doubles.
     F64,
     /// Floats.
@@ -14,7 +14,7 @@ pub(super) enum Class {
 }
 
 /// The class of a type; `None` for types that backends do not compute with.
-pub(super) fn class(dtype: DType) -> Option<Class> {
+pub fn class(dtype: DType) -> Option<Class> {
     match dtype {
         DType::Double => Some(Class::F64),
         DType::Float | DType::Half | DType::BFloat16 => Some(Class::F32),

@@ -1,10 +1,9 @@
 //! Backends run plans. They see nothing of the program but plans and names for messages.
 
-mod class;
+pub mod class;
 pub mod clocks;
 pub mod control_plane;
 pub mod cpu;
-pub mod cuda;
 pub mod null;
 mod recorder;
 pub mod simulation;

@@ -12,7 +12,7 @@
 //! rounded up from one and a half, as PyTorch's `float8_e8m0fnu`. A NaN keeps its sign in the types that
 //! have one.
 //!
-//! The crate `float8` saturates, so this is our own; `backend/cuda/codegen` says the same in C++.
+//! The crate `float8` saturates, so this is our own; `backend/cuda/compile/codegen` says the same in C++.
 
 use crate::ir::DType;
 

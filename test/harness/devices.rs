@@ -9,11 +9,10 @@
 //! `HIR_SHARD=1/4` takes every fourth file, for several processes beside each other. A line that does not end
 //! is told after `HIR_LINE_SECONDS` (120), and ends the process.
 
-use hostir::backend::cuda;
 use hostir_test::directives::{self, Directives};
 use hostir_test::exec::{self, Context};
 use hostir_test::tree;
-use hostir_tools::SharedState;
+use hostir_tool_support::SharedState;
 use libtest_mimic::{Arguments, Completion, Trial};
 use std::path::Path;
 use std::process::ExitCode;
@@ -42,7 +41,7 @@ fn main() -> ExitCode {
     hostir_tools::run::request_hardware_queues();
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
-    let count = cuda::devices().unwrap_or(0);
+    let count = hostir_cuda::devices().unwrap_or(0);
     let flags = std::env::var("HIR_GPU_FLAGS").unwrap_or_else(|_| COPIES.to_owned());
     let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let tally = Arc::new(Tally::default());

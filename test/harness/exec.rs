@@ -2,7 +2,7 @@
 
 use crate::programs::{self, Finished, Invocation};
 use crate::shell::{self, Command, Join, Pipeline, Redirect};
-use hostir_tools::SharedState;
+use hostir_tool_support::SharedState;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! What `REQUIRES:`, `UNSUPPORTED:` and `XFAIL:` may ask for.
 
-use hostir::backend::cuda;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -11,7 +10,7 @@ pub fn available() -> BTreeSet<String> {
     if std::env::var_os("HIR_DUMPS").is_some() {
         features.insert("dumps".to_owned());
     }
-    if Path::new("/proc/driver/nvidia/version").exists() || cuda::has_driver() {
+    if Path::new("/proc/driver/nvidia/version").exists() || hostir_cuda::has_driver() {
         features.insert("cuda".to_owned());
     }
     features

@@ -11,10 +11,12 @@ mod needs;
 mod nvrtc;
 
 use hostir::backend::cpu;
-use hostir::backend::cuda::codegen::{self, Fused, Job, fuse};
 use hostir::data::HostTensor;
 use hostir::lower::{Prepared, Sizes};
 use hostir::plan::{InstKind, Plan, View};
+use hostir_gpu::codegen::{self, Job};
+use hostir_gpu::fuse::{Fused, fuse};
+use hostir_gpu::unsupported::Unsupported;
 use hostir_test::directives;
 use hostir_test::exec::Context;
 use hostir_test::programs::{self, Invocation};
@@ -96,7 +98,7 @@ fn follow(pipeline: &Pipeline, scratch: &Path, place: &str, found: &mut Found) {
             bless: false,
             spawn: false,
             flags: Vec::new(),
-            gpus: hostir_tools::SharedState::default(),
+            gpus: hostir_tool_support::SharedState::default(),
         };
         match command.words.first().map(String::as_str) {
             Some("hir-run") => return plan(&command.words[1..], &piped, place, found),
@@ -174,7 +176,7 @@ fn add(prepared: &Prepared, place: &str, found: &mut Found) {
         for job in one_by_one.chain(joined) {
             match job {
                 Ok(job) => found.texts.extend(job.launches.into_iter().map(|launch| launch.text)),
-                Err(reason) => drop(found.refused.insert(reason, place.to_owned())),
+                Err(reason) => drop(found.refused.insert(reason.to_string(), place.to_owned())),
             }
         }
     }
@@ -204,7 +206,7 @@ fn run(prepared: &Prepared) -> Result<Vec<Vec<Option<HostTensor>>>, ()> {
     cpu::run(prepared, inputs.collect()).map(|result| result.outputs).map_err(|_| ())
 }
 
-fn joined_job(plan: &Plan, fused: Fused) -> Result<Job, String> {
+fn joined_job(plan: &Plan, fused: Fused) -> Result<Job, Unsupported> {
     match fused {
         Fused::Inst(position) => job(&plan.inst(position).kind),
         Fused::Gemm { gemm, .. } => codegen::gemm(&gemm),
@@ -215,7 +217,7 @@ fn joined_job(plan: &Plan, fused: Fused) -> Result<Job, String> {
     }
 }
 
-fn job(kind: &InstKind) -> Result<Job, String> {
+fn job(kind: &InstKind) -> Result<Job, Unsupported> {
     match kind {
         InstKind::Kernel(kernel) => codegen::pointwise(kernel),
         InstKind::Copy { src, dst } => codegen::copy(src, dst),

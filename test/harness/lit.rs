@@ -45,7 +45,7 @@ fn context(scratch: &Path) -> Context {
         bless: is_set("HIR_BLESS"),
         spawn: is_set("HIR_SPAWN"),
         flags: Vec::new(),
-        gpus: hostir_tools::SharedState::default(),
+        gpus: hostir_tool_support::SharedState::default(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! A plan with its kernels joined, as a plan again: a reduction of a kernel's results stores them first.
 
-use hostir::backend::cuda::codegen::{Fused, fuse};
 use hostir::ir::TensorId;
 use hostir::plan::{Buffer, BufferKind, Inst, InstKind, Plan, View, row_major};
+use hostir_gpu::fuse::{Fused, fuse};
 
 /// The plan after fusion.
 pub(crate) fn applied(plan: &Plan) -> Plan {

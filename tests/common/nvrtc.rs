@@ -2,7 +2,7 @@
 //! machine has may be of any version.
 #![allow(clippy::panic, reason = "failures panic")]
 
-use hostir::backend::cuda::nvrtc;
+use hostir_cuda::nvrtc;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 

@@ -8,8 +8,13 @@ mod backend_choice;
 mod backend_names;
 mod bench;
 mod cli;
+mod command_listing;
 mod comparison;
 mod completion;
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(not(feature = "cuda"))]
+#[path = "run/cuda_absent.rs"]
 mod cuda;
 mod data_files;
 mod ending;
@@ -31,12 +36,12 @@ mod tensor_options;
 mod timeline;
 mod work_summary;
 
-use crate::errors;
-use crate::io::Io;
-use crate::status::Status;
 use cli::Options;
 pub use cuda::request_hardware_queues;
 use failure::Failure;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::status::Status;
 use std::ffi::OsString;
 
 /// Runs the tool with these arguments (the program's name first) and returns its exit status.

@@ -5,6 +5,10 @@
 #[path = "launch/signals.rs"]
 mod signals;
 
+#[path = "launch/hir_opt.rs"]
+mod hir_opt;
+
+use hir_opt::hir_opt;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,7 +17,6 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const OPT: &str = env!("CARGO_BIN_EXE_hir-opt");
 const RUN: &str = env!("CARGO_BIN_EXE_hir-run");
 /// Two outputs, and a comment of control characters.
 const COPIES: &str = "// \u{1b}]0;title\u{7}\u{9b}2J\u{202e}
@@ -55,7 +58,7 @@ fn every_writer_keeps_modes_and_links() {
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
     let cases: [(&str, &str, &[&str]); 7] = [
-        (OPT, "out.hir", &["p.hir", "-o", "out.hir"]),
+        (hir_opt(), "out.hir", &["p.hir", "-o", "out.hir"]),
         (RUN, "out.npy", &["p.hir", "--backend=cpu", "--output", "T1=out.npy"]),
         (RUN, "out.safetensors", &["p.hir", "--backend=cpu", "--output", "T1=out.safetensors"]),
         (RUN, "out.json", &["p.hir", "--backend=cpu", "--trace", "out.json"]),
@@ -155,10 +158,10 @@ fn names_of_programs_are_names() {
 fn a_closed_output_is_an_error() {
     let folder = folder();
     let cases = [
-        (OPT, "p.hir", 3),
-        (OPT, "--list-passes", 3),
-        (OPT, "--help", 3),
-        (OPT, "p.hir -o out.hir", 0),
+        (hir_opt(), "p.hir", 3),
+        (hir_opt(), "--list-passes", 3),
+        (hir_opt(), "--help", 3),
+        (hir_opt(), "p.hir -o out.hir", 0),
         (RUN, "p.hir --backend=cpu", 3),
         (RUN, "p.hir --backend=cpu -q --output=T1=out.npy", 0),
         (RUN, "p.hir --backend=cpu -q --trace=/dev/stdout", 3),
@@ -185,7 +188,8 @@ fn a_closed_output_is_an_error() {
 #[test]
 fn standard_output_by_name() {
     let folder = folder();
-    let script = format!("(echo first; exec {OPT} p.hir -o /dev/stdout; ) > all; echo last >> all");
+    let opt = hir_opt();
+    let script = format!("(echo first; exec {opt} p.hir -o /dev/stdout; ) > all; echo last >> all");
     Command::new("sh")
         .args(["-c", &script])
         .env_clear()
@@ -250,13 +254,13 @@ fn words_of_others_reach_a_terminal_as_text() {
     let flag = |text: &str| OsStr::new(text).to_owned();
     let cpu = || flag("--backend=cpu");
     let cases = [
-        (OPT, 0, vec![name(".hir"), flag("-o"), name(".out")]),
-        (OPT, 3, vec![name(".missing")]),
-        (OPT, 3, vec![flag("p.hir"), flag("-o"), joined("no/", &name(""))]),
-        (OPT, 1, vec![flag("bad.hir")]),
-        (OPT, 1, vec![flag("bad.hir"), flag("--error-format=json")]),
+        (hir_opt(), 0, vec![name(".hir"), flag("-o"), name(".out")]),
+        (hir_opt(), 3, vec![name(".missing")]),
+        (hir_opt(), 3, vec![flag("p.hir"), flag("-o"), joined("no/", &name(""))]),
+        (hir_opt(), 1, vec![flag("bad.hir")]),
+        (hir_opt(), 1, vec![flag("bad.hir"), flag("--error-format=json")]),
         (
-            OPT,
+            hir_opt(),
             0,
             vec![
                 flag("p.hir"),
@@ -266,10 +270,10 @@ fn words_of_others_reach_a_terminal_as_text() {
                 flag("out"),
             ],
         ),
-        (OPT, 2, vec![joined("--pass=", &name(""))]),
-        (OPT, 2, vec![joined("--list-ops=", &name(""))]),
-        (OPT, 2, vec![joined("--", &name(""))]),
-        (OPT, 2, vec![joined("-", &name(""))]),
+        (hir_opt(), 2, vec![joined("--pass=", &name(""))]),
+        (hir_opt(), 2, vec![joined("--list-ops=", &name(""))]),
+        (hir_opt(), 2, vec![joined("--", &name(""))]),
+        (hir_opt(), 2, vec![joined("-", &name(""))]),
         (
             RUN,
             0,
@@ -320,7 +324,7 @@ fn words_of_others_reach_a_terminal_as_text() {
         }
     }
     // Programs are data: comments come out as they went in.
-    let printed = run(folder.path(), OPT, &["p.hir"]);
+    let printed = run(folder.path(), hir_opt(), &["p.hir"]);
     assert!(
         String::from_utf8(printed.stdout).unwrap().contains("// \u{1b}[2J\u{9b}\u{202e}\u{200b}")
     );

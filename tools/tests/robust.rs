@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![cfg(target_os = "linux")]
 
+#[path = "launch/hir_opt.rs"]
+mod hir_opt;
+
+use hir_opt::hir_opt;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Output, Stdio};
 
-const OPT: &str = env!("CARGO_BIN_EXE_hir-opt");
 const RUN: &str = env!("CARGO_BIN_EXE_hir-run");
 const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
   T1
@@ -36,10 +39,10 @@ fn folder() -> tempfile::TempDir {
 fn a_full_device_is_an_error() {
     let folder = folder();
     let cases: [(&str, &[&str]); 8] = [
-        (OPT, &["--list-passes"]),
-        (OPT, &["--help"]),
-        (OPT, &["--version"]),
-        (OPT, &["p.hir"]),
+        (hir_opt(), &["--list-passes"]),
+        (hir_opt(), &["--help"]),
+        (hir_opt(), &["--version"]),
+        (hir_opt(), &["p.hir"]),
         (RUN, &["--help"]),
         (RUN, &["--version"]),
         (RUN, &["p.hir", "--backend=cpu", "--print-plan"]),
@@ -62,10 +65,10 @@ fn names_of_files_need_not_be_text() {
     std::fs::rename(folder.path().join("p.hir"), folder.path().join(name)).unwrap();
     let out = OsStr::from_bytes(b"out\x80.hir");
     let flag = OsStr::new;
-    let opt = run(&folder, OPT, &[name, flag("-o"), out]);
+    let opt = run(&folder, hir_opt(), &[name, flag("-o"), out]);
     assert_eq!(opt.status.code(), Some(0), "{}", text(&opt.stderr));
     assert_eq!(std::fs::read(folder.path().join(out)).unwrap(), {
-        run(&folder, OPT, &[name]).stdout
+        run(&folder, hir_opt(), &[name]).stdout
     });
     let data = OsStr::from_bytes(b"T1=out\x80.npy");
     let args = [out, flag("--backend=cpu"), flag("--output"), data, flag("--reference"), name];
@@ -74,7 +77,7 @@ fn names_of_files_need_not_be_text() {
     assert!(folder.path().join(OsStr::from_bytes(b"out\x80.npy")).is_file());
     let said = std::str::from_utf8(&ran.stdout).unwrap();
     assert!(said.contains("`p\u{fffd}\u{fffd}.hir`"), "{said}");
-    for program in [OPT, RUN] {
+    for program in [hir_opt(), RUN] {
         let missing = run(&folder, program, &[OsStr::from_bytes(b"no\xff.hir")]);
         let said = std::str::from_utf8(&missing.stderr).unwrap();
         assert_eq!(missing.status.code(), Some(3));
@@ -85,7 +88,8 @@ fn names_of_files_need_not_be_text() {
 /// Runs hir-opt on a file with little memory: its status, and the code of its first error.
 fn with_little_memory(folder: &tempfile::TempDir, file: &str) -> (Option<i32>, String) {
     // What is there without doing anything is reserved, not used: threads' stacks, arenas.
-    let script = format!("ulimit -v 3000000; exec {OPT} {file}");
+    let opt = hir_opt();
+    let script = format!("ulimit -v 3000000; exec {opt} {file}");
     let output =
         Command::new("sh").args(["-c", &script]).env_clear().current_dir(folder.path()).output();
     let output = output.unwrap();

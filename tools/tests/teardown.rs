@@ -14,11 +14,11 @@ mod site;
 #[path = "launch/stand_in.rs"]
 mod stand_in;
 
-use hostir::backend::cuda::Cuda;
 use hostir::data::HostTensor;
 use hostir::ir::DType;
 use hostir::lower::{Sizes, prepare};
-use hostir::session::{DeviceTensor, ImageStore, Options, Session};
+use hostir_cuda::Cuda;
+use hostir_cuda::session::{DeviceTensor, ImageStore, Options, Session};
 use site::{Site, run};
 use std::process::Command;
 use std::sync::Arc;

@@ -2,6 +2,10 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "launch/hir_opt.rs"]
+mod hir_opt;
+
+use hir_opt::hir_opt;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -148,7 +152,7 @@ fn excerpts_fit_the_terminal() {
     let text = LONG.replace("T0, T0)", &format!("T0, {long}"));
     std::fs::write(folder.path().join("p.hir"), text).unwrap();
     let command = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hir-opt"));
+        let mut command = Command::new(hir_opt());
         command.arg("p.hir").current_dir(folder.path()).env_clear().env("TERM", "dumb");
         command
     };

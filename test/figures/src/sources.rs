@@ -146,6 +146,7 @@ fn targets(folder: &Path, manifest: &Path) -> Vec<(String, PathBuf)> {
         }
     };
     add(&name, folder.join("src/lib.rs"));
+    add(&name, folder.join("lib.rs"));
     add("main", folder.join("src/main.rs"));
     for file in files_below(&folder.join("src/bin"), ".rs") {
         add("main", file);

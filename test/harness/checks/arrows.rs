@@ -16,9 +16,7 @@ const LIBRARY: &[(&str, &[&str])] = &[
     ("print", &["ir", "ops"]),
     ("verify", &["ir", "ops", "diag", "analysis", "print"]),
     ("plan", &["ir", "ops", "diag", "analysis", "data", "print"]),
-    ("plan_checks", &["plan", "diag"]),
-    ("backend", &["plan", "plan_checks", "data", "diag", "ir"]),
-    ("session", &["backend", "verify", "plan", "analysis", "data", "diag", "ir"]),
+    ("backend", &["plan", "data", "diag", "ir"]),
 ];
 
 /// Only these modules of the library may see the crate of the syntax tree: `resolve` for the tree,

@@ -2,8 +2,8 @@
 
 use super::{CRASHED, Finished, Invocation};
 use crate::exec::Context;
-use hostir_tools::Io;
-use hostir_tools::io::Tool;
+use hostir_tool_support::Io;
+use hostir_tool_support::io::Tool;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub(super) fn tool(name: &str, args: &[String], invocation: Invocation<'_>) -> F
     let words = std::iter::once(name).chain(args.iter().chain(more).map(String::as_str));
     let words: Vec<OsString> = words.map(OsString::from).collect();
     let tool: Tool =
-        if name == "hir-opt" { hostir_tools::opt::main_with } else { hostir_tools::run::main_with };
+        if name == "hir-opt" { hostir_opt::main_with } else { hostir_tools::run::main_with };
     std::thread::scope(|scope| {
         let body = move || call(tool, &words, &stdin, context, merge);
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body);

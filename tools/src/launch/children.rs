@@ -10,12 +10,12 @@
 //! as soon as no other one is left.
 
 use super::{local, token};
-use crate::errors;
-use crate::io::Io;
-use crate::os_text;
-use crate::signals::ignored_signals;
-use crate::status::Status;
 use hostir::diag::{Diag, visible};
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::os_text;
+use hostir_tool_support::signals::ignored_signals;
+use hostir_tool_support::status::Status;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal,
     waitid,
@@ -45,7 +45,7 @@ pub(super) fn end_with_parent(env: super::launcher::Env<'_>) {
     let parent = getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
     if parent != env("HIR_PARENT") {
         // It was gone before the line above.
-        std::process::exit(crate::status::FOLLOWED);
+        std::process::exit(hostir_tool_support::status::FOLLOWED);
     }
 }
 
@@ -116,7 +116,7 @@ fn conclude(end: &End) -> Result<i32, Diag> {
         return Ok(128 + i32::try_from(end.signal).unwrap_or(0));
     }
     let Some((rank, status)) = end.first else { return Ok(0) };
-    let followed = status.code() == Some(crate::status::FOLLOWED);
+    let followed = status.code() == Some(hostir_tool_support::status::FOLLOWED);
     if let Some(rank) = end.killed.filter(|_| followed) {
         let message = format!("rank {rank} did not end after the run had failed, and was killed");
         return Err(Diag::global(errors::ENDED, message)
@@ -128,7 +128,7 @@ fn conclude(end: &End) -> Result<i32, Diag> {
             .note("the other ranks were ended too; signal 9 may come from the system when memory runs out"));
     }
     Ok(match status.code() {
-        Some(crate::status::FOLLOWED) | None => Status::Environment.code(),
+        Some(hostir_tool_support::status::FOLLOWED) | None => Status::Environment.code(),
         Some(code) => code,
     })
 }
@@ -293,7 +293,7 @@ fn worse(
 }
 
 fn is_followed(status: ExitStatus) -> bool {
-    status.code() == Some(crate::status::FOLLOWED)
+    status.code() == Some(hostir_tool_support::status::FOLLOWED)
 }
 
 impl Drop for Family {
@@ -319,10 +319,11 @@ mod tests {
     fn statuses_of_ranks() {
         assert_eq!(end(None, None), Ok(0));
         assert_eq!(end(Some((1, 5 << 8)), None), Ok(5));
-        assert_eq!(end(Some((1, crate::status::FOLLOWED << 8)), None), Ok(3));
+        assert_eq!(end(Some((1, hostir_tool_support::status::FOLLOWED << 8)), None), Ok(3));
         let (code, message) = end(Some((2, 9)), None).unwrap_err();
         assert_eq!((code, message.as_str()), ("H0645", "rank 2 was ended by signal 9 (SIGKILL)"));
-        let (_, message) = end(Some((2, crate::status::FOLLOWED << 8)), Some(3)).unwrap_err();
+        let (_, message) =
+            end(Some((2, hostir_tool_support::status::FOLLOWED << 8)), Some(3)).unwrap_err();
         assert_eq!(message, "rank 3 did not end after the run had failed, and was killed");
         assert_eq!(conclude(&End { first: None, killed: None, signal: 2 }).unwrap(), 130);
     }
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn the_cause_comes_before_what_followed() {
         let own = Some((2, ExitStatus::from_raw(3 << 8)));
-        let followed = Some((1, ExitStatus::from_raw(crate::status::FOLLOWED << 8)));
+        let followed = Some((1, ExitStatus::from_raw(hostir_tool_support::status::FOLLOWED << 8)));
         assert_eq!(worse(followed, own), own);
         assert_eq!(worse(own, followed), own);
         assert_eq!(worse(None, followed), followed);

@@ -8,8 +8,8 @@
 use super::launcher::{Env, Launcher};
 use super::token::{self, Token};
 use super::{hosts, local};
-use crate::errors;
 use hostir::diag::Diag;
+use hostir_tool_support::errors;
 
 /// Options of the command line.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

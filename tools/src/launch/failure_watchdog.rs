@@ -5,8 +5,8 @@
 //! is ended here.
 
 use super::peers::Peers;
-use crate::errors;
 use hostir::backend::control_plane::{ControlPlane as _, ControlPlaneError};
+use hostir_tool_support::errors;
 use std::io::Write as _;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -32,7 +32,9 @@ pub(super) fn watch_failures(peers: &Arc<Peers>, status: i32) {
                     std::io::stderr(),
                     "hir-run: rank {rank} does not stop and is ended: {message}"
                 );
-                crate::staged::end_process(own_status(&error, rank).unwrap_or(status));
+                hostir_tool_support::staged::end_process(
+                    own_status(&error, rank).unwrap_or(status),
+                );
             }
         }
     });

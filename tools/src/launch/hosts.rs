@@ -1,7 +1,7 @@
 //! Names of hosts, and where the ranks meet.
 
-use crate::errors;
 use hostir::diag::Diag;
+use hostir_tool_support::errors;
 use std::net::{IpAddr, ToSocketAddrs};
 
 /// The first host of Slurm's list: `gpu[07-09,12],x1` is gpu07 first.

@@ -29,14 +29,14 @@ pub(crate) use detect::{Flags, RankAssignment};
 pub(crate) use launcher::Launcher;
 pub(crate) use peers::Peers;
 
-use crate::errors;
-use crate::io::Io;
-use crate::os_text;
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::{self, ControlPlane as _, ControlPlaneError};
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::lower::Prepared;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::os_text;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +106,11 @@ pub(crate) fn start(
     let host = get("HIR_HOST_ID");
     let peers = join::join(&place, ear, host, timeout)
         .map_err(|diag| Apart { diag, is_first: place.rank == 0 })?;
-    let status = if place.launcher == Launcher::Processes { crate::status::FOLLOWED } else { 3 };
+    let status = if place.launcher == Launcher::Processes {
+        hostir_tool_support::status::FOLLOWED
+    } else {
+        3
+    };
     failure_watchdog::watch_failures(&peers, status);
     Ok(Some(Here { place, peers }))
 }
@@ -118,6 +122,7 @@ impl Here {
     }
 
     /// Why the run of all processes failed, once it did.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code, reason = "the CUDA backend uses it"))]
     pub(crate) fn failed(&self) -> Option<ControlPlaneError> {
         self.peers.failed()
     }

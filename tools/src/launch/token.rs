@@ -6,9 +6,9 @@
 //! random: `openssl rand -hex 16` makes one of 128 bits.
 
 use super::launcher::{Env, Launcher};
-use crate::errors;
-use crate::os_text;
 use hostir::diag::Diag;
+use hostir_tool_support::errors;
+use hostir_tool_support::os_text;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use std::fs::OpenOptions;

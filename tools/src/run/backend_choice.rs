@@ -3,12 +3,12 @@
 use super::cli::{Backend, Options, Transports};
 use super::cuda::{self, CudaBackend, Profiler};
 use super::failure::Failure;
-use crate::errors;
-use crate::io::Io;
 use crate::launch::Here;
 use hostir::backend::control_plane::ControlPlane;
 use hostir::backend::null::Null;
 use hostir::diag::Diag;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
 use std::sync::Arc;
 
 /// A backend that can run.

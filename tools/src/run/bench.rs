@@ -11,14 +11,14 @@ use super::preparation::{announce_program, prepare_program, report_cache_warning
 use super::program::Loaded;
 use super::progress::{self, Rounds};
 use super::{gather, tensor_options};
-use crate::io::Io;
 use crate::launch::Here;
-use crate::staged::write_whole;
 use hostir::backend::cpu;
 use hostir::backend::null::Null;
 use hostir::diag::visible;
 use hostir::lower::Prepared;
 use hostir::plan::InstKind;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::staged::write_whole;
 use measurement::{BenchEntry, Measurement, Times, check_agreement};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -5,18 +5,18 @@ use super::data_files::DataFile;
 use super::failure::Failure;
 pub(super) use super::option_values::{Content, Number, TimelineForms};
 use super::option_values::{bytes, content, data_file, lacking, number, shape};
-use crate::command_line::{ColorArgument, format_parser, match_arguments};
 use crate::data::compare::Given;
-use crate::errors;
-use crate::io::Io;
 use crate::launch::Flags;
-use crate::render::Format;
-use crate::status::Status;
-use crate::terminal::Coloring;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, value_parser};
 use hostir::diag::Diag;
+use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::render::Format;
+use hostir_tool_support::status::Status;
+use hostir_tool_support::terminal::Coloring;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -219,7 +219,7 @@ pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Options, Statu
 
 /// The arguments, in the order of the help.
 #[derive(Parser)]
-#[command(name = "hir-run", version = crate::VERSION, about = ABOUT, after_help = AFTER)]
+#[command(name = "hir-run", version = hostir_tool_support::VERSION, about = ABOUT, after_help = AFTER)]
 struct Arguments {
     #[command(flatten)]
     program: ProgramArguments,

@@ -7,11 +7,11 @@ use super::quantities::short;
 use super::tensor_options::Bound;
 use crate::data::brackets;
 use crate::data::compare::{Comparison, compare};
-use crate::errors;
-use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::lower::Prepared;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
 
 /// Compares outputs with the files of `--expect`. Gives a line for each comparison.
 ///

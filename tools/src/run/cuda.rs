@@ -9,17 +9,18 @@ pub(super) use nvtx_ranges::{Profiler, open_profiler};
 pub(super) use timing::GpuTiming;
 pub(super) use watchdog::WatchedRun;
 
-use super::cli::{Gpu, Options, Transport};
+use super::cli::{Gpu, Options};
+use super::command_listing;
 use super::program::Loaded;
-use crate::io::Io;
 use crate::launch::Here;
 use hostir::backend::RunResult;
 use hostir::backend::control_plane::ControlPlane;
-use hostir::backend::cuda::{self, Cuda, NcclFile, Route, Routes};
 use hostir::backend::trace::Trace;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower::Prepared;
+use hostir_cuda::{Cuda, ImageStore, Loaded as LoadedProgram, NcclFile};
+use hostir_tool_support::io::Io;
 use kernel_cache::KernelCache;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -49,8 +50,8 @@ impl CudaBackend {
     /// The backend with these options, of this process among several.
     pub(super) fn new(options: &Options, here: Option<&Here>, io: &Io<'_>) -> Self {
         let cache = KernelCache::locate(io.env).map(Arc::new);
-        let store = cache.clone().map(|cache| cache as Arc<dyn cuda::ImageStore>);
-        let options = cuda::Options {
+        let store = cache.clone().map(|cache| cache as Arc<dyn ImageStore>);
+        let options = hostir_cuda::Options {
             timeout: options.timeout(),
             nccl: (io.env)("HIR_NCCL_LIB").map(nccl_file),
             store,
@@ -92,7 +93,7 @@ impl CudaBackend {
 
 /// Whether there is a driver.
 pub(super) fn has_driver() -> bool {
-    cuda::has_driver()
+    hostir_cuda::has_driver()
 }
 
 /// The number of devices.
@@ -100,35 +101,16 @@ pub(super) fn has_driver() -> bool {
 /// # Errors
 /// A driver that does not answer.
 pub(super) fn count_devices() -> Result<usize, Diag> {
-    match cuda::devices() {
+    match hostir_cuda::devices() {
         Ok(count) => Ok(count),
         Err(error) => Err(device_failure(&error)),
     }
 }
 
-/// Lists the calls of all ranks: on one device that they share, or on one each.
-///
-/// # Errors
-/// A program that the backend refuses.
-pub(super) fn list_calls(
-    prepared: &Prepared,
-    gpu: &Gpu,
-    shared: bool,
-) -> Result<String, Vec<Diag>> {
-    cuda::list_calls(prepared, &program_options(gpu), shared)
-}
-
 /// The options that decide on what a program does.
-fn program_options(gpu: &Gpu) -> cuda::Options {
-    let routes = Routes { nccl: route(gpu.transports.nccl), ucc: gpu.transports.ucc.map(route) };
-    cuda::Options { routes, tf32: gpu.tf32, graph: gpu.graph, ..cuda::Options::default() }
-}
-
-fn route(transport: Transport) -> Route {
-    match transport {
-        Transport::Nccl => Route::Nccl,
-        Transport::Copies => Route::Copies,
-    }
+fn program_options(gpu: &Gpu) -> hostir_cuda::Options {
+    let routes = command_listing::gpu_routes(&gpu.transports);
+    hostir_cuda::Options { routes, tf32: gpu.tf32, graph: gpu.graph, ..Default::default() }
 }
 
 /// Asks the CUDA driver for as many hardware queues as there are. Streams that share one wait for each
@@ -152,13 +134,13 @@ fn nccl_file(path: OsString) -> NcclFile {
     unsafe { NcclFile::new(path) }
 }
 
-fn device_failure(error: &cuda::Error) -> Diag {
+fn device_failure(error: &hostir_cuda::Error) -> Diag {
     Diag::global(codes::DEVICE, error.to_string())
         .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
 }
 
 /// The devices of a program, and the time that it took until it could run.
-fn describe_program(program: &cuda::Loaded<'_>) -> String {
+fn describe_program(program: &LoadedProgram<'_>) -> String {
     format!("{}; {}", program.about(), preparation_text(program.phases()))
 }
 
@@ -174,7 +156,7 @@ fn preparation_text(phases: &[(&'static str, f64)]) -> String {
 /// A result of a program. What a device still does after a failure is not known, and to free what it uses can
 /// wait for it without end: the process's own end frees it.
 fn keep_after_failure<T>(
-    program: cuda::Loaded<'_>,
+    program: LoadedProgram<'_>,
     result: Result<T, Vec<Diag>>,
 ) -> Result<T, Vec<Diag>> {
     if result.is_err() {

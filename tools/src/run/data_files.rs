@@ -1,11 +1,11 @@
 //! Data files of the command line: `x.npy`, `x.%r.npy`, `w.safetensors:name`.
 
 use crate::data::{DataError, ReadError, npy, safetensors};
-use crate::errors;
-use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, visible};
 use hostir::ir::DType;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
 use std::path::Path;
 
 /// Kinds of data files, by extension.

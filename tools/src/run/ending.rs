@@ -2,12 +2,12 @@
 
 use super::cli::Options;
 use super::failure::Failure;
-use crate::io::Io;
 use crate::launch::{Here, Launcher};
-use crate::render::{self, Format, Look};
-use crate::status::{FOLLOWED, Status};
 use hostir::backend::control_plane::is_known_to_all;
 use hostir::diag::{Diag, visible};
+use hostir_tool_support::io::Io;
+use hostir_tool_support::render::{self, Format, Look};
+use hostir_tool_support::status::{FOLLOWED, Status};
 use std::io::Write;
 
 /// The end of a run that does not succeed.

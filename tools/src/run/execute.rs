@@ -2,7 +2,8 @@
 
 use super::backend_choice::Engine;
 use super::cli::Options;
-use super::cuda::{self, GpuRun, Profiler, WatchedRun};
+use super::command_listing;
+use super::cuda::{GpuRun, Profiler, WatchedRun};
 use super::failure::Failure;
 use super::inputs::Input;
 use super::outputs::Results;
@@ -13,10 +14,7 @@ use super::{
     bench, comparison, gather, inputs, outputs, preconditions, progress, reference, summary,
     tensor_options, timeline, work_summary,
 };
-use crate::io::Io;
 use crate::launch::Here;
-use crate::staged::Staged;
-use crate::status::Status;
 use hostir::backend::RunResult;
 use hostir::backend::cpu::{self, Steps};
 use hostir::backend::null::Null;
@@ -27,6 +25,9 @@ use hostir::diag::{Diag, codes, visible};
 use hostir::lower::Prepared;
 use hostir::plan::cost::CostModel;
 use hostir::plan_checks::check_plans;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::staged::Staged;
+use hostir_tool_support::status::Status;
 use std::fmt::Write as _;
 
 /// Runs a program up to the text for standard output. `here` is this process among several.
@@ -55,7 +56,7 @@ pub(super) fn execute_program(
         return Ok(visible::block(&plan_text(&prepared)).into_owned());
     }
     if let Some(shared) = options.print_calls {
-        let listed = cuda::list_calls(&prepared, &options.gpu, shared);
+        let listed = command_listing::list_calls(&prepared, &options.gpu, shared);
         return listed.map_err(|diags| loaded.fail(diags));
     }
     outputs::check_files(&prepared, options, &bound, io)?;

@@ -1,9 +1,9 @@
 //! Failures of a run.
 
-use crate::errors;
-use crate::source::Source;
-use crate::status::Status;
 use hostir::diag::{Diag, Severity};
+use hostir_tool_support::errors;
+use hostir_tool_support::source::Source;
+use hostir_tool_support::status::Status;
 
 /// Errors, the text that they are about, and the exit status.
 #[derive(Debug)]

@@ -6,14 +6,15 @@ use super::failure::Failure;
 use super::tensor_options::{self, Bound};
 use crate::data::brackets;
 use crate::data::generate::{Generator, fill};
-use crate::errors;
-use crate::io::Io;
 use hostir::data::HostTensor;
 use hostir::diag::Diag;
 use hostir::ir::{DType, Program};
 use hostir::lower;
 use hostir::lower::Sizes;
 use hostir::lower::{Port, Prepared};
+use hostir::plan;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
 use std::collections::btree_map::Entry;
 
 /// Whole tensors read from files, by input.

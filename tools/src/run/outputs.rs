@@ -5,14 +5,15 @@ use super::data_files::{DataFile, Kind};
 use super::failure::Failure;
 use super::tensor_options::Bound;
 use crate::data::{npy, safetensors};
-use crate::errors;
-use crate::io::Io;
-use crate::staged::{PlaceKey, Staged};
 use hostir::backend::RunResult;
 use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower;
 use hostir::lower::Prepared;
+use hostir::plan;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::staged::{PlaceKey, Staged};
 use std::collections::BTreeMap;
 
 /// The outputs of a run.

@@ -3,11 +3,11 @@
 
 use super::cli::Options;
 use super::failure::Failure;
-use crate::errors;
-use crate::io::Io;
 use crate::launch::Here;
-use crate::staged::{self, PlaceKey};
 use hostir::diag::Diag;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::staged::{self, PlaceKey};
 
 /// Refuses options that ask for what will not be. Only the process that writes looks at the places.
 ///

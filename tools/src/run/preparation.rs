@@ -7,12 +7,13 @@ use super::inputs;
 use super::program::Loaded;
 use super::summary;
 use super::tensor_options::Bound;
-use crate::io::Io;
-use crate::source::Source;
 use hostir::diag::{Diag, codes};
 use hostir::ir::{Program, TensorId};
 use hostir::lower;
 use hostir::lower::{Prepared, Sizes};
+use hostir::plan;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::source::Source;
 use std::time::Duration;
 
 /// Binds sizes and plans all ranks; `kept` tensors come out behind the outputs.

@@ -5,13 +5,13 @@ use super::ending::{RunEnd, Verbosity, process_ending};
 use super::execute::execute_program;
 use super::failure::Failure;
 use super::program::Loaded;
-use crate::errors;
-use crate::io::Io;
 use crate::launch::{self, Here, children};
-use crate::status::FOLLOWED;
 use hostir::backend::control_plane::is_known_to_all;
 use hostir::diag::Diag;
 use hostir::lower::needed_ranks;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::status::FOLLOWED;
 use std::ffi::OsString;
 
 /// Runs, alone or as one of several processes, or starts those.

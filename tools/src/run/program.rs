@@ -1,11 +1,11 @@
 //! From a file to one verified program.
 
 use super::failure::Failure;
-use crate::errors;
-use crate::io::Io;
-use crate::source::Source;
 use hostir::diag::{Diag, Diags};
 use hostir::ir::Program;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::source::Source;
 
 /// A program with the text that messages about it quote.
 #[derive(Debug)]

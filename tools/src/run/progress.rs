@@ -6,10 +6,10 @@
 use super::cli::Options;
 use super::completion::{CompleteOnDrop, Completion};
 
-use crate::io::Io;
-use crate::render::Format;
-use crate::terminal::WIPE_LINE;
 use hostir::backend::cpu::Steps;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::render::Format;
+use hostir_tool_support::terminal::WIPE_LINE;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -9,8 +9,6 @@ use super::preparation::plan_ranks;
 use super::program::Loaded;
 use super::{progress, tensor_options};
 use crate::data::brackets;
-use crate::errors;
-use crate::io::Io;
 use hostir::axes::logical_axes;
 use hostir::backend::cpu::{self, Steps};
 use hostir::data::HostTensor;
@@ -19,6 +17,8 @@ use hostir::ir::Definitions;
 use hostir::ir::Program;
 use hostir::lower::{Prepared, Sizes};
 use hostir::plan::Limits;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
 use std::time::Duration;
 
 /// Runs the reference and compares all outputs by position. Gives a line for each comparison.

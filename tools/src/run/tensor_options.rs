@@ -3,12 +3,12 @@
 use super::cli::{Content, Keyed, Number, Options};
 use super::data_files::DataFile;
 use super::failure::Failure;
-use crate::errors;
 use hostir::diag::{Diag, nearest};
 use hostir::ir::scalar_names::{RUNTIME, parts};
 use hostir::ir::{Expr, ExprId, Program, TensorId, Value};
 use hostir::lower::Sizes;
 use hostir::plan::Limits;
+use hostir_tool_support::errors;
 use std::collections::BTreeMap;
 
 /// The options of each tensor input and output.

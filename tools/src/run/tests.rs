@@ -1,6 +1,6 @@
 //! Exit statuses: which error ends with which, whatever else a run says.
 
-use crate::io::Io;
+use hostir_tool_support::io::Io;
 use std::ffi::OsString;
 
 /// An allgather on two ranks; the size `i1` is open.
@@ -36,7 +36,7 @@ fn run_file(text: &str, file: &str, args: &[&str]) -> (i32, String, String, usiz
         error_columns: None,
         env: |_| None,
         exe: None,
-        gpus: crate::SharedState::default(),
+        gpus: hostir_tool_support::SharedState::default(),
     };
     let status = super::main_with(&words, &mut io);
     let files = std::fs::read_dir(folder.path()).unwrap().count();
@@ -192,11 +192,11 @@ fn help_fits_the_terminal() {
         (sixty, Some(120), 60),
         (damaged, None, 80),
     ];
-    let tools: [(crate::io::Tool, &[&str]); 4] = [
+    let tools: [(hostir_tool_support::io::Tool, &[&str]); 4] = [
         (super::main_with, &["hir-run", "--help"]),
-        (crate::opt::main_with, &["hir-opt", "--help"]),
-        (crate::opt::main_with, &["hir-opt", "--list-passes"]),
-        (crate::opt::main_with, &["hir-opt", "--list-ops=pointwise"]),
+        (hostir_opt::main_with, &["hir-opt", "--help"]),
+        (hostir_opt::main_with, &["hir-opt", "--list-passes"]),
+        (hostir_opt::main_with, &["hir-opt", "--list-ops=pointwise"]),
     ];
     for (env, columns, width) in cases {
         for (tool, words) in tools {
@@ -210,7 +210,7 @@ fn help_fits_the_terminal() {
 
 /// What a tool writes to standard output.
 fn said(
-    tool: crate::io::Tool,
+    tool: hostir_tool_support::io::Tool,
     words: &[&str],
     env: fn(&str) -> Option<OsString>,
     columns: Option<usize>,
@@ -228,7 +228,7 @@ fn said(
         error_columns: None,
         env,
         exe: None,
-        gpus: crate::SharedState::default(),
+        gpus: hostir_tool_support::SharedState::default(),
     };
     assert_eq!(tool(&words, &mut io), 0);
     String::from_utf8(out).unwrap()

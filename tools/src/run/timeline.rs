@@ -8,12 +8,12 @@ mod svg;
 use super::cli::Options;
 use super::failure::Failure;
 use super::program::Loaded;
-use crate::errors;
-use crate::io::Io;
-use crate::staged::Staged;
 use hostir::backend::trace::Trace;
 use hostir::diag::Diag;
 use hostir::lower::Prepared;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::staged::Staged;
 use span_names::Names;
 
 /// Refuses, before anything runs, what a timeline does not go with.

@@ -1,8 +1,10 @@
 //! cuBLASLt: matrix products with a chosen algorithm.
 
-use super::Error;
-use super::library::Handle;
-use super::tables::{self, Algorithm, BlasLt, Proposal};
+use crate::sys::Error;
+use crate::sys::library::Handle;
+use crate::sys::tables;
+use crate::sys::tables::{Algorithm, BlasLt, Proposal};
+use hostir_gpu::gemm_shape::{Bias, Element, Layout, Shape};
 use std::ffi::{c_int, c_void};
 
 /// `cudaDataType`.
@@ -63,90 +65,15 @@ fn lib() -> &'static BlasLt {
     tables::blas()
 }
 
-/// Element types of matrices.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Element {
-    /// 64-bit floats.
-    F64,
-    /// 32-bit floats.
-    F32,
-    /// Half precision.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8 bits with 3 of mantissa.
-    E4m3,
-    /// 8 bits with 2 of mantissa.
-    E5m2,
-}
-
-impl Element {
-    fn code(self) -> c_int {
-        match self {
-            Element::F64 => R_64F,
-            Element::F32 => R_32F,
-            Element::F16 => R_16F,
-            Element::Bf16 => R_16BF,
-            Element::E4m3 => R_8F_E4M3,
-            Element::E5m2 => R_8F_E5M2,
-        }
-    }
-}
-
-/// One matrix as the library sees it: column-major, `rows` next to each other in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Layout {
-    /// Rows.
-    pub(crate) rows: u64,
-    /// Columns.
-    pub(crate) columns: u64,
-    /// Elements from one column to the next.
-    pub(crate) leading: i64,
-    /// Elements from one matrix of a batch to the next; 0 repeats one matrix.
-    pub(crate) batch_stride: i64,
-}
-
-/// What is added to a product.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Bias {
-    /// Nothing.
-    None,
-    /// A vector along the rows of the (column-major) result.
-    Rows,
-    /// A matrix.
-    Matrix(Layout),
-}
-
-/// A product `d = op(a) * op(b) + bias` of column-major matrices.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Shape {
-    /// Type of the result and of what is added.
-    pub(crate) element: Element,
-    /// Types of the left and of the right matrix.
-    pub(crate) factors: [Element; 2],
-    /// Whether `float` may be rounded to TF32 before it is multiplied.
-    pub(crate) tf32: bool,
-    /// Left matrix as stored, and whether it is transposed.
-    pub(crate) a: (Layout, bool),
-    /// Right matrix as stored, and whether it is transposed.
-    pub(crate) b: (Layout, bool),
-    /// Result.
-    pub(crate) d: Layout,
-    /// What is added.
-    pub(crate) bias: Bias,
-    /// Matrices in a batch.
-    pub(crate) batch: i32,
-    /// Largest power of two, up to 256, that divides all addresses of `a`, `b`, the bias and `d`.
-    pub(crate) alignments: [u32; 4],
-}
-
-impl Shape {
-    /// Floating-point operations: two for each multiplication and addition.
-    pub(crate) fn flop(&self) -> u64 {
-        let (a, transposed) = self.a;
-        let depth = if transposed { a.rows } else { a.columns };
-        let batch = u64::try_from(self.batch).unwrap_or(0);
-        [2, self.d.rows, self.d.columns, depth, batch].into_iter().fold(1, u64::saturating_mul)
+/// Returns the library's code of an element type.
+fn data_type_code(element: Element) -> c_int {
+    match element {
+        Element::F64 => R_64F,
+        Element::F32 => R_32F,
+        Element::F16 => R_16F,
+        Element::Bf16 => R_16BF,
+        Element::E4m3 => R_8F_E4M3,
+        Element::E5m2 => R_8F_E5M2,
     }
 }
 
@@ -190,7 +117,7 @@ impl RawLayout {
         let Layout { rows, columns, leading, batch_stride } = layout;
         // SAFETY: the place is one for a handle.
         let raw = made("cublasLtMatrixLayoutCreate", |place| unsafe {
-            lib().cublasLtMatrixLayoutCreate(place, element.code(), rows, columns, leading)
+            lib().cublasLtMatrixLayoutCreate(place, data_type_code(element), rows, columns, leading)
         })?;
         let raw = Self(raw);
         if batch > 1 {
@@ -316,7 +243,7 @@ impl Product {
         if self.shape.bias == Bias::Rows {
             let epilogue = EPILOGUE_BIAS;
             self.set(DESC_EPILOGUE, &epilogue)?;
-            self.set(DESC_BIAS_DATA_TYPE, &self.shape.element.code())?;
+            self.set(DESC_BIAS_DATA_TYPE, &data_type_code(self.shape.element))?;
         }
         Ok(())
     }
@@ -372,14 +299,14 @@ impl Product {
     /// Starts the product on a stream.
     ///
     /// # Safety
-    /// The stream's contract ([`Stream`](super::driver::Stream)) for the matrices that the shape describes at
+    /// The stream's contract ([`Stream`](crate::sys::driver::Stream)) for the matrices that the shape describes at
     /// the operands' addresses, and for the workspace, which has at least as many bytes as this product was made
     /// with. The product and the handle live until the stream has passed the call.
     pub(crate) unsafe fn run(
         &self,
         blas: &Blas,
         operands: &Operands,
-        stream: &super::driver::Stream,
+        stream: &crate::sys::driver::Stream,
     ) -> Result<(), Error> {
         if self.shape.bias == Bias::Rows {
             let pointer = operands.bias as *const c_void;

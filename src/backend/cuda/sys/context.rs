@@ -1,10 +1,10 @@
 //! What a library does in another's process: it leaves the current context as it found it, asks about
 //! addresses it did not allocate, and works behind streams it did not make.
 
-use super::Error;
-use super::driver::{Device, Stream, done};
-use super::library::Handle;
-use super::tables;
+use crate::sys::Error;
+use crate::sys::driver::{Device, Stream, done};
+use crate::sys::library::Handle;
+use crate::sys::tables;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

@@ -4,10 +4,11 @@
 //! a number is not of a device. So what reads or writes at an address is `unsafe`, and says what the address has
 //! to be. The driver's handles live as long as the types here.
 
-use super::Error;
-use super::library::Handle;
-use super::module::Function;
-use super::tables::{self, LaunchAttribute, LaunchConfig};
+use crate::sys::Error;
+use crate::sys::library::Handle;
+use crate::sys::module::Function;
+use crate::sys::tables;
+use crate::sys::tables::{LaunchAttribute, LaunchConfig};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

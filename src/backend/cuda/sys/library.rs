@@ -66,7 +66,7 @@ macro_rules! table {
         #[allow(non_snake_case, reason = "the names of the library's header")]
         pub(super) struct $table {
             $($symbol: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int>,)*
-            pub(super) opened: $crate::backend::cuda::sys::library::Opened,
+            pub(super) opened: $crate::sys::library::Opened,
         }
 
         #[allow(non_snake_case, reason = "the names of the library's header")]
@@ -75,7 +75,7 @@ macro_rules! table {
             ///
             /// # Safety
             /// The library is the one of these functions, or none.
-            unsafe fn of(opened: $crate::backend::cuda::sys::library::Opened) -> Self {
+            unsafe fn of(opened: $crate::sys::library::Opened) -> Self {
                 $(
                     // SAFETY: the type is that of the header, and the library is kept beside the pointer.
                     let $symbol = unsafe {
@@ -101,7 +101,7 @@ macro_rules! table {
                     match self.$symbol {
                         // SAFETY: as the caller promises.
                         Some(function) => unsafe { function($($name),*) },
-                        None => $crate::backend::cuda::sys::library::LACKING,
+                        None => $crate::sys::library::LACKING,
                     }
                 }
             )*

@@ -1,7 +1,7 @@
 //! Foreign functions, behind types that keep their handles alive and turn statuses into [`Error`]s.
 //!
 //! All foreign calls of the backend are here. What reads or writes at an address that a caller gives is an
-//! `unsafe fn`; the rank, which knows what lies where and how long ([`super::rank`]), calls those. Nothing of
+//! `unsafe fn`; the rank, which knows what lies where and how long ([`crate::runtime::rank`]), calls those. Nothing of
 //! this module but [`Error`], [`nvrtc`], [`nvtx::Nvtx`] and [`context::CallerStream`] leaves the crate.
 #![allow(unsafe_code, reason = "CUDA's libraries are C; each call states what it relies on")]
 
@@ -16,7 +16,9 @@ pub mod nvtx;
 pub(crate) mod peer;
 mod tables;
 
-/// What went wrong in a library.
+use hostir_gpu::unsupported::Unsupported;
+
+/// What went wrong in a library, or before it was called.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Error {
     /// A library that cannot be opened.
@@ -45,6 +47,13 @@ pub enum Error {
         /// The compiler's messages.
         log: String,
     },
+    /// What the backend cannot run.
+    Unsupported(Unsupported),
+    /// A state of the backend that its own code rules out: our own mistake.
+    Internal {
+        /// The contradiction.
+        what: String,
+    },
 }
 
 impl std::fmt::Display for Error {
@@ -58,8 +67,16 @@ impl std::fmt::Display for Error {
                 write!(f, "no device memory for {bytes} bytes ({free} are free)")
             }
             Error::Compile { log } => write!(f, "a generated kernel does not compile: {log}"),
+            Error::Unsupported(what) => write!(f, "the CUDA backend cannot run {what}"),
+            Error::Internal { what } => write!(f, "an internal error: {what}"),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+impl From<Unsupported> for Error {
+    fn from(what: Unsupported) -> Self {
+        Error::Unsupported(what)
+    }
+}

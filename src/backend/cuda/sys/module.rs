@@ -1,10 +1,10 @@
 //! Compiled kernels on a device: modules, and their functions, which keep them loaded.
 
-use super::Error;
-use super::driver::{Device, done};
-use super::image;
-use super::library::{Handle, LACKING};
-use super::tables;
+use crate::sys::Error;
+use crate::sys::driver::{Device, done};
+use crate::sys::image;
+use crate::sys::library::{Handle, LACKING};
+use crate::sys::tables;
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -136,9 +136,9 @@ fn arguments(parameters: usize, words: usize) -> Result<(), Error> {
 mod tests {
     #[test]
     fn a_launch_has_as_many_words_as_the_kernel_has_parameters() {
-        assert_eq!(super::arguments(3, 3), Ok(()));
+        assert_eq!(crate::sys::module::arguments(3, 3), Ok(()));
         for words in [0, 2, 4] {
-            let error = super::arguments(3, words).unwrap_err().to_string();
+            let error = crate::sys::module::arguments(3, words).unwrap_err().to_string();
             assert_eq!(
                 error,
                 format!("cuLaunchKernelEx failed: {words} arguments for a kernel that takes 3")

@@ -1,9 +1,10 @@
 //! CUDA C++ to machine code, by NVRTC. Works on a machine without a GPU.
 
-use super::Error;
-use super::image::is_whole;
-use super::library::Handle;
-use super::tables::{self, Nvrtc};
+use crate::sys::Error;
+use crate::sys::image::is_whole;
+use crate::sys::library::Handle;
+use crate::sys::tables;
+use crate::sys::tables::Nvrtc;
 use std::ffi::{CString, c_char, c_int};
 
 /// Whether NVRTC can be opened: one whose kernels the driver can load, where there is a driver.

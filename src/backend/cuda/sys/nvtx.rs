@@ -6,10 +6,11 @@
 //! The tables are the only variables of the library that belong to the process: the profiler's calls
 //! come without a context.
 
-use super::Error;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use crate::sys::Error;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A place for a function of the profiler.
@@ -182,6 +183,29 @@ impl Nvtx {
 
 fn failed(status: String) -> Error {
     Error::Call { call: "InitializeInjectionNvtx2", status }
+}
+
+/// A profiler, and the names of the ranges that it is told of.
+pub(crate) struct NamedRanges {
+    nvtx: Arc<Nvtx>,
+    names: Vec<CString>,
+}
+
+impl NamedRanges {
+    /// Ranges by number.
+    pub(crate) fn new(nvtx: Arc<Nvtx>, names: Vec<CString>) -> Self {
+        Self { nvtx, names }
+    }
+
+    /// Opens a range; one without a name opens as an empty one.
+    pub(crate) fn push_range(&self, number: usize) {
+        self.nvtx.push(self.names.get(number).map_or(c"", CString::as_c_str));
+    }
+
+    /// Closes the range that was opened last.
+    pub(crate) fn pop_range(&self) {
+        self.nvtx.pop();
+    }
 }
 
 #[cfg(test)]

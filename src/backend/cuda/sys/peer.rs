@@ -1,8 +1,9 @@
 //! Memory of other devices and processes, and flags in it that streams set and wait for.
 
-use super::Error;
-use super::driver::{Device, Stream, done};
-use super::tables::{self, IpcHandle, StreamWord};
+use crate::sys::Error;
+use crate::sys::driver::{Device, Stream, done};
+use crate::sys::tables;
+use crate::sys::tables::{IpcHandle, StreamWord};
 use std::ffi::c_int;
 use std::sync::Arc;
 

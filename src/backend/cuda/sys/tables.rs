@@ -3,7 +3,7 @@
 //! Signatures and numbers are those of `cuda.h`, `nvrtc.h` and `cublasLt.h` of CUDA 12 and 13, which agree in
 //! them.
 
-use super::library::{Handle, LACKING, LACKING_TEXT, Opened, names, table, text};
+use crate::sys::library::{Handle, LACKING, LACKING_TEXT, Opened, names, table, text};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 

@@ -14,9 +14,9 @@
 //!
 //! Anything else is compiled anew, with a warning, and replaced.
 
-use crate::errors;
-use hostir::backend::cuda::ImageStore;
 use hostir::diag::Diag;
+use hostir_cuda::ImageStore;
+use hostir_tool_support::errors;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};

@@ -1,11 +1,11 @@
 //! `--nvtx`: the host's calls of each instruction as named ranges of a profiler.
 
-use crate::io::Io;
 use crate::run::program::Loaded;
 use crate::run::timeline::span_names::Names;
-use hostir::backend::cuda::{self, nvtx::Nvtx};
 use hostir::diag::{Diag, codes};
 use hostir::lower::Prepared;
+use hostir_cuda::nvtx::Nvtx;
+use hostir_tool_support::io::Io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(in crate::run) fn open_profiler(io: &Io<'_>) -> Result<Profiler, Diag> {
 
 /// Names the ranges of a program that is ready to run.
 pub(super) fn name_ranges(
-    program: &mut cuda::Loaded<'_>,
+    program: &mut hostir_cuda::Loaded<'_>,
     nvtx: Option<&Profiler>,
     loaded: &Loaded,
     prepared: &Prepared,

@@ -1,13 +1,12 @@
 //! Programs timed in turn on GPUs.
 
 use super::{CudaBackend, Profiler, describe_program, nvtx_ranges};
-use crate::io::Io;
 use crate::launch::Here;
 use crate::run::bench::measurement::{BenchEntry, Measurement, Times, check_agreement};
 use crate::run::cli::{Bench, Options};
 use crate::run::failure::Failure;
 use crate::run::progress::{Line, Rounds};
-use hostir::backend::cuda;
+use hostir_tool_support::io::Io;
 use std::fmt::Write as _;
 
 /// Programs to time, and the line on the terminal that says how far that is.
@@ -54,7 +53,7 @@ impl CudaBackend {
     fn load_and_run<'e>(
         &self,
         timing: &GpuTiming<'e>,
-        programs: &mut Vec<cuda::Loaded<'e>>,
+        programs: &mut Vec<hostir_cuda::Loaded<'e>>,
     ) -> Result<(), Failure> {
         let mut first = None;
         for entry in timing.entries {
@@ -81,7 +80,7 @@ impl CudaBackend {
 impl GpuTiming<'_> {
     fn announce_device(
         &self,
-        programs: &[cuda::Loaded<'_>],
+        programs: &[hostir_cuda::Loaded<'_>],
         text: &mut String,
         io: &mut Io<'_>,
     ) -> Result<(), Failure> {
@@ -95,7 +94,10 @@ impl GpuTiming<'_> {
         Ok(())
     }
 
-    fn time_in_turn(&self, programs: &mut [cuda::Loaded<'_>]) -> Result<Vec<Measurement>, Failure> {
+    fn time_in_turn(
+        &self,
+        programs: &mut [hostir_cuda::Loaded<'_>],
+    ) -> Result<Vec<Measurement>, Failure> {
         let GpuTiming { entries, bench, rounds, .. } = *self;
         rounds.next(bench.warmup);
         for (program, entry) in programs.iter_mut().zip(entries) {

@@ -6,19 +6,19 @@
 //! known and ends the process.
 
 use super::CudaBackend;
-use crate::io::Io;
 use crate::launch::Here;
-use crate::render::Format;
 use crate::run::completion::{CompleteOnDrop, Completion};
 use crate::run::ending::{RunEnd, Verbosity, process_ending};
 use crate::run::failure::Failure;
-use crate::source::Source;
-use crate::staged::end_process;
-use crate::terminal::WIPE_LINE;
 use hostir::backend::control_plane::ControlPlaneError;
-use hostir::backend::cuda::Watch;
 use hostir::diag::{Diag, codes};
 use hostir::lower::Prepared;
+use hostir_cuda::Watch;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::render::Format;
+use hostir_tool_support::source::Source;
+use hostir_tool_support::staged::end_process;
+use hostir_tool_support::terminal::WIPE_LINE;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 

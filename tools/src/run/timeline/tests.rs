@@ -1,6 +1,6 @@
 //! The file of `--trace`: valid JSON in which slices nest in nothing, and arrows have two ends.
 
-use crate::io::Io;
+use hostir_tool_support::io::Io;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ fn run(folder: &Path, text: &str, args: &[&str]) -> (i32, String, String) {
         columns: Some(80),
         error_columns: None,
         exe: None,
-        gpus: crate::SharedState::default(),
+        gpus: hostir_tool_support::SharedState::default(),
         env: |name| (name == "TERM").then(|| "xterm".into()),
     };
     let status = crate::run::main_with(&words, &mut io);

@@ -1,0 +1,272 @@
+//! Index spaces: the axes that all operands of a kernel share, joined where they can be, and the C++
+//! that leads from an index to an element.
+
+use crate::codegen::job::Param;
+use crate::codegen::source_writer::Writer;
+use hostir::plan::View;
+
+/// What an operand is.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// Elements in memory.
+    Memory(Param),
+    /// The index along an axis: its "offset" is its value.
+    Index,
+}
+
+/// One operand of a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Operand {
+    /// Where it lies.
+    pub(super) source: Source,
+    /// C++ type of an element.
+    pub(super) ctype: &'static str,
+    /// Bytes of an element.
+    pub(super) size: usize,
+    /// What the place of its first element is known to be a multiple of, in bytes; 16 at most.
+    pub(super) align: usize,
+    /// Elements between neighbours along each axis.
+    pub(super) strides: Vec<usize>,
+}
+
+impl Operand {
+    /// A view, with its elements as this C++ type.
+    pub(super) fn view(view: &View, ctype: &'static str) -> Self {
+        let size = view.dtype.size();
+        Self {
+            source: Source::Memory(Param::View(view.clone())),
+            ctype,
+            size,
+            align: alignment(view.offset * size),
+            strides: view.dims.iter().map(|dim| dim.stride).collect(),
+        }
+    }
+    /// The index along an axis of a space of this rank.
+    pub(super) fn index(axis: usize, rank: usize) -> Self {
+        let strides = (0..rank).map(|other| usize::from(other == axis)).collect();
+        Self { source: Source::Index, ctype: "long long", size: 8, align: 16, strides }
+    }
+    /// The kernel's parameter, if it is one.
+    pub(super) fn param(&self) -> Option<&Param> {
+        match &self.source {
+            Source::Memory(param) => Some(param),
+            Source::Index => None,
+        }
+    }
+    fn is_memory(&self) -> bool {
+        self.param().is_some()
+    }
+}
+
+/// The largest of 1, 2, 4, 8 and 16 that divides a number of bytes.
+pub(super) fn alignment(bytes: usize) -> usize {
+    1 << bytes.trailing_zeros().min(4)
+}
+
+/// Axes and operands.
+#[derive(Clone, Debug)]
+pub(super) struct Space {
+    /// Extents, outermost first.
+    pub(super) extents: Vec<usize>,
+    /// Operands; each has a stride for each axis.
+    pub(super) operands: Vec<Operand>,
+}
+
+impl Space {
+    /// A space without axes of extent 1.
+    pub(super) fn new(extents: &[usize], operands: Vec<Operand>) -> Self {
+        let mut space = Self { extents: extents.to_vec(), operands };
+        let long: Vec<usize> =
+            (0..extents.len()).filter(|&axis| space.extents[axis] != 1).collect();
+        space.arrange(&long);
+        space
+    }
+    /// Number of indices.
+    pub(super) fn count(&self) -> usize {
+        self.extents.iter().product()
+    }
+    /// Keeps these axes in this order.
+    pub(super) fn arrange(&mut self, axes: &[usize]) {
+        self.extents = axes.iter().map(|&axis| self.extents[axis]).collect();
+        for operand in &mut self.operands {
+            operand.strides = axes.iter().map(|&axis| operand.strides[axis]).collect();
+        }
+    }
+    /// Orders the axes by an operand's strides, largest first.
+    pub(super) fn order_by(&mut self, operand: usize) {
+        let strides = self.operands[operand].strides.clone();
+        let mut axes: Vec<usize> = (0..self.extents.len()).collect();
+        axes.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
+        self.arrange(&axes);
+    }
+    /// Joins neighbouring axes that lie behind each other in every operand.
+    pub(super) fn collapse(&mut self) {
+        let mut axis = 1;
+        while axis < self.extents.len() {
+            let inner = self.extents[axis];
+            let joins =
+                |operand: &Operand| operand.strides[axis - 1] == operand.strides[axis] * inner;
+            if self.operands.iter().all(joins) {
+                self.extents[axis - 1] *= inner;
+                self.extents.remove(axis);
+                for operand in &mut self.operands {
+                    operand.strides.remove(axis - 1);
+                }
+            } else {
+                axis += 1;
+            }
+        }
+    }
+    /// The largest offset of any operand.
+    pub(super) fn reach(&self) -> usize {
+        let reach = |operand: &Operand| -> usize {
+            let along = self.extents.iter().zip(&operand.strides);
+            along.map(|(&extent, &stride)| extent.saturating_sub(1) * stride).sum()
+        };
+        self.operands.iter().map(reach).max().unwrap_or(0)
+    }
+    /// Whether an operand's last axis has stride 1.
+    pub(super) fn is_row(&self, operand: usize) -> bool {
+        self.operands[operand].strides.last() == Some(&1)
+    }
+    /// The parameters of a launch.
+    pub(super) fn params(&self) -> Vec<Param> {
+        self.operands.iter().filter_map(|operand| operand.param().cloned()).collect()
+    }
+    /// The C++ types of the parameters.
+    pub(super) fn ctypes(&self) -> Vec<&'static str> {
+        let memory = self.operands.iter().filter(|operand| operand.is_memory());
+        memory.map(|operand| operand.ctype).collect()
+    }
+    /// The name of an operand's parameter: `p0`, `p1`, ... in order.
+    pub(super) fn pointer(&self, operand: usize) -> String {
+        let before = self.operands[..operand].iter().filter(|operand| operand.is_memory());
+        format!("p{}", before.count())
+    }
+}
+
+/// How many elements along the last axis of `inner` one access can hold for all of the first `count`
+/// operands; those with stride 0 there are read once. `other` holds further axes of the same operands.
+pub(super) fn vector(inner: &Space, other: Option<&Space>, count: usize) -> usize {
+    let rows = (0..count).filter(|&k| inner.operands[k].is_memory() && inner.is_row(k));
+    let Some(size) = rows.map(|k| inner.operands[k].size).max() else { return 1 };
+    let mut width = (16 / size).max(1);
+    while width > 1 && !(0..count).all(|k| fits(inner, other, k, width)) {
+        width /= 2;
+    }
+    width
+}
+
+/// Whether an operand allows accesses of `width` elements along the last axis of `inner`.
+pub(super) fn fits(inner: &Space, other: Option<&Space>, operand: usize, width: usize) -> bool {
+    let Some((&last, outer)) = inner.operands[operand].strides.split_last() else { return false };
+    let parts = inner.extents.last().is_some_and(|extent| extent % width == 0);
+    let one = &inner.operands[operand];
+    if last == 0 || !one.is_memory() {
+        return parts && last <= 1;
+    }
+    let whole = |strides: &[usize]| strides.iter().all(|stride| stride % width == 0);
+    let others = other.is_none_or(|other| whole(&other.operands[operand].strides));
+    let aligned = one.align.is_multiple_of((width * one.size).min(16));
+    last == 1 && parts && whole(outer) && others && aligned
+}
+
+/// Bytes that accesses of `width` elements of `size` bytes are aligned to.
+pub(super) fn access(width: usize, size: usize) -> usize {
+    (width * size).min(16)
+}
+
+/// The integers of a kernel's index arithmetic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ints {
+    wide: bool,
+}
+
+impl Ints {
+    /// 32 bits where both the number of indices and the largest offset allow, else 64.
+    pub(super) fn for_sizes(count: usize, reach: usize) -> Self {
+        const MOST: usize = i32::MAX as usize;
+        Self { wide: count > MOST || reach > MOST }
+    }
+    /// The C++ type.
+    pub(super) fn ctype(self) -> &'static str {
+        if self.wide { "unsigned long long" } else { "unsigned int" }
+    }
+    /// A literal.
+    pub(super) fn literal(self, value: usize) -> String {
+        if self.wide { format!("{value}ull") } else { format!("{value}u") }
+    }
+    /// A built-in index as this type.
+    pub(super) fn built_in(self, name: &str) -> String {
+        if self.wide { format!("(unsigned long long){name}") } else { name.to_owned() }
+    }
+
+    /// Splits a flat index over axes: declares a name for each and returns them.
+    pub(super) fn split(
+        self,
+        w: &mut Writer,
+        flat: &str,
+        extents: &[usize],
+        prefix: &str,
+    ) -> Vec<String> {
+        let names: Vec<String> = (0..extents.len()).map(|axis| format!("{prefix}{axis}")).collect();
+        let ctype = self.ctype();
+        match extents {
+            [] => {}
+            [_] => w.line(format!("const {ctype} {prefix}0 = {flat};")),
+            _ => {
+                w.line(format!("{ctype} {prefix}r = {flat};"));
+                for axis in (1..extents.len()).rev() {
+                    let extent = self.literal(extents[axis]);
+                    let name = &names[axis];
+                    w.line(format!(
+                        "const {ctype} {name} = {prefix}r % {extent}; {prefix}r /= {extent};"
+                    ));
+                }
+                w.line(format!("const {ctype} {} = {prefix}r;", names[0]));
+            }
+        }
+        names
+    }
+    /// The offset of indices; the last index counts runs of `width` elements.
+    pub(super) fn offset(self, names: &[String], strides: &[usize], width: usize) -> String {
+        let last = names.len().saturating_sub(1);
+        let terms = names.iter().zip(strides).enumerate().filter(|(_, (_, stride))| **stride != 0);
+        let terms: Vec<String> = terms
+            .map(|(axis, (name, &stride))| match stride * if axis == last { width } else { 1 } {
+                1 => name.clone(),
+                factor => format!("{name} * {}", self.literal(factor)),
+            })
+            .collect();
+        if terms.is_empty() { self.literal(0) } else { terms.join(" + ") }
+    }
+}
+
+/// The C++ type of an access of `width` elements.
+pub(super) fn pack(ctype: &str, size: usize, width: usize) -> String {
+    match width {
+        1 => ctype.to_owned(),
+        _ => format!("Pack<{ctype}, {width}, {}>", access(width, size)),
+    }
+}
+
+/// Element `index` of a value of [`pack`]'s type.
+pub(super) fn element(value: &str, width: usize, index: &str) -> String {
+    if width == 1 { value.to_owned() } else { format!("{value}.v[{index}]") }
+}
+
+/// The place of an access of `width` elements at an offset from a pointer.
+pub(super) fn place(
+    operand: &Operand,
+    pointer: &str,
+    offset: &str,
+    width: usize,
+    constant: bool,
+) -> String {
+    if width == 1 {
+        return format!("{pointer}[{offset}]");
+    }
+    let constant = if constant { "const " } else { "" };
+    let pack = pack(operand.ctype, operand.size, width);
+    format!("*reinterpret_cast<{constant}{pack}*>({pointer} + ({offset}))")
+}

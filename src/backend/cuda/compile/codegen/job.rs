@@ -1,0 +1,67 @@
+//! Kernel launches that carry out one instruction.
+
+use hostir::plan::View;
+
+/// The name of every kernel.
+pub const ENTRY: &str = "hir";
+
+/// The start of every entry.
+const HEAD: &str = "extern \"C\" __global__ void ";
+
+/// Number of parameters of a generated kernel, each of 64 bits: its text says so.
+pub fn parameters(text: &str) -> usize {
+    let entry = text.rsplit_once(HEAD).map_or("", |(_, entry)| entry);
+    let name = format!(" {ENTRY}(");
+    let list = entry.split_once(&name).and_then(|(_, list)| list.split_once(')'));
+    list.map_or(0, |(list, _)| if list.is_empty() { 0 } else { list.split(',').count() })
+}
+
+/// What a kernel's parameter points to. All parameters are pointers.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Param {
+    /// The first element of a view.
+    View(View),
+    /// A place in the job's scratch memory, in bytes from its start (a multiple of 256).
+    Scratch(usize),
+}
+
+/// One kernel launch: `extern "C" __global__ void hir(...)` over [`Launch::params`] in order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Launch {
+    /// CUDA C++.
+    pub text: String,
+    /// What the parameters point to.
+    pub params: Vec<Param>,
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads a block along x, y and z.
+    pub block: [u32; 3],
+}
+
+/// The launches of one instruction, in order on one stream.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Job {
+    /// The launches.
+    pub launches: Vec<Launch>,
+    /// Bytes of scratch memory they need while they run.
+    pub scratch: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parameters;
+
+    #[test]
+    fn parameters_are_counted_in_the_entry_alone() {
+        let entry = |list: &str| {
+            let own = "static __device__ float hir(int a, int b) { return 0; }\n";
+            format!(
+                "{own}extern \"C\" __global__ void __launch_bounds__(256) hir({list}) {{\n  f(1, 2);\n}}\n"
+            )
+        };
+        assert_eq!(parameters(&entry("float* q")), 1);
+        assert_eq!(parameters(&entry("const float* p0, const unsigned short* p1, float* q")), 3);
+        assert_eq!(parameters(&entry("")), 0);
+        assert_eq!(parameters("no kernel"), 0);
+    }
+}

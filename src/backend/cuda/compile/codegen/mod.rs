@@ -1,0 +1,40 @@
+//! CUDA C++ for the instructions of a plan that no library does: pointwise kernels, copies, fills,
+//! reductions, reads and sums by index, and matrix products that cuBLASLt does not take.
+//!
+//! Extents, strides and constants stand in the text, offsets do not: kernels that differ only in
+//! where their views start share one text (how far a start is aligned does show). A text is compiled
+//! once (by NVRTC). No headers are needed.
+//!
+//! What is computed equals the CPU backend up to rounding. Each function returns the job, or a reason
+//! that completes "cannot generate ...": a type or function that kernels lack, or `overlap`. A job for an
+//! empty result has no launches.
+//!
+//! What the caller keeps: buffers start at multiples of 256 bytes, as does the scratch memory; two
+//! buffers share no memory; the launches of a job run in order on one stream, and no other job uses its
+//! scratch memory meanwhile.
+
+pub(crate) mod alias;
+mod copy;
+mod functions;
+mod gemm;
+mod index_space;
+mod indexed;
+pub mod job;
+mod p2p_kernel;
+mod pointwise;
+mod reduce;
+mod source_writer;
+mod thread_mapping;
+mod tile;
+pub(crate) mod types;
+
+pub use crate::codegen::alias::disjoint;
+pub use crate::codegen::copy::{copy, fill};
+pub use crate::codegen::gemm::gemm;
+pub use crate::codegen::indexed::{accumulate, take};
+pub use crate::codegen::job::{ENTRY, Job, Launch, Param, parameters};
+pub use crate::codegen::p2p_kernel::{
+    THREADS as EXCHANGE_THREADS, WORDS as EXCHANGE_WORDS, exchange,
+};
+pub use crate::codegen::pointwise::{members, pointwise};
+pub use crate::codegen::reduce::{reduce, reduce_of};

@@ -1,0 +1,186 @@
+//! Elementwise kernels whose operands lie crosswise: the result's neighbours are along one axis, those of
+//! some operands along another. A tile goes through shared memory, so both sides are read and written
+//! in runs.
+
+use crate::codegen::index_space::{Ints, Space, element, fits, pack, place};
+use crate::codegen::job::Launch;
+use crate::codegen::source_writer::{Writer, kernel};
+use crate::codegen::thread_mapping::{BLOCKS, Body};
+use crate::unsupported::Unsupported;
+
+/// Lanes of a tile's row, and rows that a block takes at a time.
+const LANES: usize = 32;
+const ROWS: usize = 8;
+/// Axes below this extent leave most of a tile empty.
+const SHORTEST: usize = 16;
+/// Bytes of shared memory that tiles may take.
+const SHARED: usize = 40 << 10;
+
+/// How a space is cut into tiles.
+pub(super) struct Plan {
+    /// The operands that lie crosswise.
+    crosswise: Vec<usize>,
+    /// Their axis of stride 1.
+    across: usize,
+    /// Elements an access.
+    width: usize,
+}
+
+impl Plan {
+    /// The plan for a space whose last operand is the result and is ordered by its strides; `None` where
+    /// nothing lies crosswise or tiles do not pay.
+    pub(super) fn new(space: &Space) -> Option<Self> {
+        let (result, last) = (space.operands.len() - 1, space.extents.len().checked_sub(1)?);
+        if !space.is_row(result) {
+            return None;
+        }
+        let crosswise: Vec<usize> = (0..result)
+            .filter(|&k| space.operands[k].param().is_some())
+            .filter(|&k| space.operands[k].strides[last] > 1)
+            .collect();
+        let along = |k: usize| space.operands[k].strides.iter().position(|&stride| stride == 1);
+        let across = along(*crosswise.first()?)?;
+        let long = space.extents[across].min(space.extents[last]) >= SHORTEST;
+        if !long || crosswise.iter().any(|&k| along(k) != Some(across)) {
+            return None;
+        }
+        let mut plan = Self { crosswise, across, width: 1 };
+        plan.width = plan.widest(space);
+        (plan.shared(space) <= SHARED).then_some(plan)
+    }
+
+    /// The largest width that all crosswise operands and the result allow, up to 4 bytes an access.
+    fn widest(&self, space: &Space) -> usize {
+        let result = space.operands.len() - 1;
+        let involved = || self.crosswise.iter().copied().chain([result]);
+        let size = involved().map(|k| space.operands[k].size).max().unwrap_or(4);
+        let mut turned = space.clone();
+        let last = space.extents.len() - 1;
+        let mut order: Vec<usize> = (0..=last).collect();
+        order.swap(self.across, last);
+        turned.arrange(&order);
+        let mut width = (4 / size).max(1);
+        let allowed = |width: usize| {
+            self.crosswise.iter().all(|&k| fits(&turned, None, k, width))
+                && fits(space, None, result, width)
+        };
+        while width > 1 && !allowed(width) {
+            width /= 2;
+        }
+        width
+    }
+    fn side(&self) -> usize {
+        LANES * self.width
+    }
+    fn shared(&self, space: &Space) -> usize {
+        let sizes: usize = self.crosswise.iter().map(|&k| space.operands[k].size).sum();
+        sizes * self.side() * (self.side() + 1)
+    }
+
+    /// The launch.
+    pub(super) fn launch(&self, space: &Space, body: &Body<'_>) -> Result<Launch, Unsupported> {
+        let last = space.extents.len() - 1;
+        let tiles: Vec<usize> = (0..=last)
+            .map(|axis| match axis == last || axis == self.across {
+                true => space.extents[axis].div_ceil(self.side()),
+                false => space.extents[axis],
+            })
+            .collect();
+        let count: usize = tiles.iter().product();
+        let ints = Ints::for_sizes(space.count(), space.reach() + self.side());
+        let mut w = Writer::body();
+        for &k in &self.crosswise {
+            let side = self.side();
+            w.line(format!("__shared__ {} t{k}[{side}][{}];", space.operands[k].ctype, side + 1));
+        }
+        w.open(format!(
+            "for ({} tile = blockIdx.x; tile < {}; tile += gridDim.x)",
+            ints.ctype(),
+            ints.literal(count)
+        ));
+        let names = ints.split(&mut w, "tile", &tiles, "b");
+        let cut = Cut { plan: self, space, ints, tiles: names };
+        cut.load(&mut w);
+        w.line("__syncthreads();");
+        cut.results(&mut w, body)?;
+        w.line("__syncthreads();");
+        w.close();
+        let text = kernel(&space.ctypes(), (LANES * ROWS) as u32, "", w);
+        let grid = [count.min(BLOCKS) as u32, 1, 1];
+        Ok(Launch { text, params: space.params(), grid, block: [LANES as u32, ROWS as u32, 1] })
+    }
+}
+
+/// One tile of a space, while its kernel is written.
+struct Cut<'a> {
+    plan: &'a Plan,
+    space: &'a Space,
+    ints: Ints,
+    /// Names of the tile's index along each axis.
+    tiles: Vec<String>,
+}
+
+impl Cut<'_> {
+    /// Opens the loop over a tile's rows; a row runs along axis `fast`. Returns the names of the indices.
+    fn open_rows(&self, w: &mut Writer, fast: usize, slow: usize) -> Vec<String> {
+        let (plan, ints) = (self.plan, self.ints);
+        let (ctype, side) = (ints.ctype(), ints.literal(plan.side()));
+        let rows = plan.side();
+        w.line("#pragma unroll");
+        w.open(format!("for (int k = 0; k < {rows}; k += {ROWS})"));
+        w.line("const int row = k + threadIdx.y;");
+        w.line(format!("const int lane = threadIdx.x * {};", plan.width));
+        w.line(format!("const {ctype} af = {} * {side} + lane;", self.tiles[fast]));
+        w.line(format!("const {ctype} as = {} * {side} + row;", self.tiles[slow]));
+        let extent = |axis: usize| ints.literal(self.space.extents[axis]);
+        w.open(format!("if (af < {} && as < {})", extent(fast), extent(slow)));
+        let mut names = self.tiles.clone();
+        names[fast] = "af".to_owned();
+        names[slow] = "as".to_owned();
+        names
+    }
+
+    fn load(&self, w: &mut Writer) {
+        let width = self.plan.width;
+        let names = self.open_rows(w, self.plan.across, self.space.extents.len() - 1);
+        for &k in &self.plan.crosswise {
+            let operand = &self.space.operands[k];
+            let offset = self.ints.offset(&names, &operand.strides, 1);
+            let from = place(operand, &self.space.pointer(k), &offset, width, true);
+            w.line(format!("const {} x{k} = {from};", pack(operand.ctype, operand.size, width)));
+            w.unrolled("v", width);
+            w.line(format!("t{k}[row][lane + v] = {};", element(&format!("x{k}"), width, "v")));
+            w.close();
+        }
+        w.close_all(2);
+    }
+
+    fn results(&self, w: &mut Writer, body: &Body<'_>) -> Result<(), Unsupported> {
+        let (space, width) = (self.space, self.plan.width);
+        let last = space.extents.len() - 1;
+        let mut names = self.open_rows(w, last, self.plan.across);
+        let result = &space.operands[space.operands.len() - 1];
+        let offset = self.ints.offset(&names, &result.strides, 1);
+        w.line(format!("{} y;", pack(result.ctype, result.size, width)));
+        w.unrolled("v", width);
+        w.line(format!("const {} ae = af + v;", self.ints.ctype()));
+        names[last] = "ae".to_owned();
+        let values: Vec<String> = (0..space.operands.len() - 1)
+            .map(|k| {
+                let operand = &space.operands[k];
+                let offset = self.ints.offset(&names, &operand.strides, 1);
+                match operand.param() {
+                    Some(_) if self.plan.crosswise.contains(&k) => format!("t{k}[lane + v][row]"),
+                    Some(_) => format!("{}[{offset}]", space.pointer(k)),
+                    None => format!("(long long)({offset})"),
+                }
+            })
+            .collect();
+        let value = body(w, &values)?;
+        w.line(format!("{} = {value};", element("y", width, "v")));
+        w.close();
+        w.line(format!("{} = y;", place(result, "q", &offset, width, false)));
+        w.close_all(2);
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! One kernel taken into another that reads its result.
+
+use crate::fuse::is_cheap;
+use hostir::plan::{Arg, Dim, Dims, Function, Kernel, Step, View};
+use smallvec::SmallVec;
+
+/// `consumer` with `producer`'s steps in the place of its result; `None` if an index of the one does not
+/// lead to an index of the other by strides, or if dear elements would be computed more than once.
+pub(super) fn absorb(consumer: &Kernel, producer: &Kernel) -> Option<Kernel> {
+    let buffer = producer.output.buffer;
+    let mut merged = Kernel { inputs: SmallVec::new(), steps: Vec::new(), ..consumer.clone() };
+    let mut places: Vec<Arg> = Vec::new();
+    let mut taken: Vec<(&View, Arg)> = Vec::new();
+    for view in &consumer.inputs {
+        if view.buffer != buffer {
+            places.push(Arg::Input(input(&mut merged, view.clone())));
+            continue;
+        }
+        let known = taken.iter().find(|(other, _)| *other == view).map(|(_, place)| *place);
+        let place = match known {
+            Some(place) => place,
+            None => take(&mut merged, producer, view)?,
+        };
+        taken.push((view, place));
+        places.push(place);
+    }
+    if taken.len() > 1 && !is_cheap(producer) && taken.iter().any(|(view, _)| *view != taken[0].0) {
+        return None;
+    }
+    let first = merged.steps.len() as u32;
+    for step in &consumer.steps {
+        let mut step = step.clone();
+        for arg in &mut step.args {
+            *arg = match *arg {
+                Arg::Input(index) => *places.get(index as usize)?,
+                Arg::Step(index) => Arg::Step(first + index),
+                other => other,
+            };
+        }
+        merged.steps.push(step);
+    }
+    Some(merged)
+}
+
+/// The position of an input, which is added unless it is there.
+fn input(kernel: &mut Kernel, view: View) -> u32 {
+    let found = kernel.inputs.iter().position(|other| *other == view);
+    let place = found.unwrap_or(kernel.inputs.len());
+    if found.is_none() {
+        kernel.inputs.push(view);
+    }
+    place as u32
+}
+
+/// Adds the producer's steps for what `view` shows of its result; returns the value's place.
+fn take(merged: &mut Kernel, producer: &Kernel, view: &View) -> Option<Arg> {
+    let result = &producer.output;
+    if view.dtype != result.dtype {
+        return None;
+    }
+    let repeats = view.dims.iter().any(|dim| dim.stride == 0 && dim.extent > 1);
+    if repeats && !is_cheap(producer) {
+        return None;
+    }
+    let indexed = |arg: &Arg| matches!(arg, Arg::Index(_));
+    let indexed = producer.steps.iter().any(|step| step.args.iter().any(indexed));
+    let producer = &if indexed { producer.clone() } else { collapsed(producer) };
+    let route = Route::new(&producer.output, view)?;
+    let mut inputs = Vec::new();
+    for source in &producer.inputs {
+        inputs.push(input(merged, route.follow(source, view)));
+    }
+    let first = merged.steps.len() as u32;
+    for step in &producer.steps {
+        let mut step = step.clone();
+        for arg in &mut step.args {
+            *arg = match *arg {
+                Arg::Input(index) => Arg::Input(*inputs.get(index as usize)?),
+                Arg::Step(index) => Arg::Step(first + index),
+                Arg::Index(axis) => route.index(axis as usize)?,
+                Arg::Const(value) => Arg::Const(value),
+            };
+        }
+        merged.steps.push(step);
+    }
+    let last = producer.steps.last()?;
+    // A choice is not rounded before it is stored.
+    if last.function == Function::Where || last.result != result.dtype {
+        if result.dtype == hostir::ir::DType::Bool && last.result != result.dtype {
+            return None;
+        }
+        let args = SmallVec::from_slice(&[Arg::Step(merged.steps.len() as u32 - 1)]);
+        let (compute, result) = (last.result, result.dtype);
+        merged.steps.push(Step { function: Function::Cast, args, compute, result });
+    }
+    Some(Arg::Step(merged.steps.len() as u32 - 1))
+}
+
+/// The kernel with neighbouring axes joined where they lie behind each other in all operands.
+fn collapsed(kernel: &Kernel) -> Kernel {
+    let mut kernel = kernel.clone();
+    let mut axis = 1;
+    while axis < kernel.output.dims.len() {
+        let joins = |view: &View| {
+            let (outer, inner) = (view.dims[axis - 1], view.dims[axis]);
+            inner.extent == 1 || outer.extent == 1 || outer.stride == inner.stride * inner.extent
+        };
+        if !joins(&kernel.output) || !kernel.inputs.iter().all(joins) {
+            axis += 1;
+            continue;
+        }
+        for view in kernel.inputs.iter_mut().chain([&mut kernel.output]) {
+            let (outer, inner) = (view.dims[axis - 1], view.dims[axis]);
+            let stride = if inner.extent == 1 { outer.stride } else { inner.stride };
+            view.dims[axis - 1] = Dim { extent: outer.extent * inner.extent, stride };
+            view.dims.remove(axis);
+        }
+    }
+    kernel
+}
+
+/// How the indices of a view lead to the indices at which its elements were computed.
+struct Route {
+    /// For each axis of the view: the axis of the result, and how far a step goes along it.
+    axes: Vec<Option<(usize, usize)>>,
+    /// The result's index of the view's first element.
+    start: Vec<usize>,
+}
+
+impl Route {
+    /// The route from a view to a result that covers it; `None` if there is none along axes.
+    fn new(result: &View, view: &View) -> Option<Self> {
+        let mut order: Vec<usize> = (0..result.dims.len())
+            .filter(|&axis| result.dims[axis].extent > 1 && result.dims[axis].stride > 0)
+            .collect();
+        order.sort_by_key(|&axis| std::cmp::Reverse(result.dims[axis].stride));
+        let mut start = vec![0; result.dims.len()];
+        let mut rest = view.offset.checked_sub(result.offset)?;
+        for &axis in &order {
+            start[axis] = rest / result.dims[axis].stride;
+            rest %= result.dims[axis].stride;
+        }
+        let mut ends = start.clone();
+        let mut axes = Vec::new();
+        for dim in &view.dims {
+            if dim.extent == 1 || dim.stride == 0 {
+                axes.push(None);
+                continue;
+            }
+            let axis = *order.iter().find(|&&axis| result.dims[axis].stride <= dim.stride)?;
+            let step = dim.stride / result.dims[axis].stride;
+            if dim.stride % result.dims[axis].stride != 0 {
+                return None;
+            }
+            ends[axis] += (dim.extent - 1) * step;
+            axes.push(Some((axis, step)));
+        }
+        let inside = ends.iter().zip(&result.dims).all(|(&end, dim)| end < dim.extent.max(1));
+        (rest == 0 && inside).then_some(Self { axes, start })
+    }
+    /// What an operand of the producer is at the view's indices.
+    fn follow(&self, source: &View, view: &View) -> View {
+        let stride = |axis: &Option<(usize, usize)>| match axis {
+            Some((axis, step)) => source.dims[*axis].stride * step,
+            None => 0,
+        };
+        let along = self.axes.iter().zip(&view.dims);
+        let dims: Dims =
+            along.map(|(axis, dim)| Dim { extent: dim.extent, stride: stride(axis) }).collect();
+        let starts = self.start.iter().zip(&source.dims);
+        let offset = starts.map(|(start, dim)| start * dim.stride).sum::<usize>();
+        View { buffer: source.buffer, offset: source.offset + offset, dims, dtype: source.dtype }
+    }
+    /// The index along an axis of the result, where that is an index of the view.
+    fn index(&self, axis: usize) -> Option<Arg> {
+        let mut along = (0..self.axes.len())
+            .filter(|&own| self.axes[own].is_some_and(|(other, _)| other == axis));
+        let start = i64::try_from(*self.start.get(axis)?).ok()?;
+        match (along.next(), along.next()) {
+            (None, _) => Some(Arg::Const(hostir::plan::Scalar::Int(start))),
+            (Some(own), None) if start == 0 && self.axes[own] == Some((axis, 1)) => {
+                Some(Arg::Index(own as u32))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Pointwise instructions joined into as few kernels as their dependences allow.
+//!
+//! A kernel (or copy) whose result only later kernels and reductions of the same stream read moves into
+//! them, and its result is never stored. What is read twice, or repeated along an axis, is computed
+//! again if that is cheap. Nothing moves across what another stream could see or change: events,
+//! communications, writes to what the kernel reads. Memory that the kernel reads is freed after its new
+//! place. Copies to and from products go too, where they can ([`redirect`]).
+
+mod absorb;
+mod redirect;
+
+use crate::codegen::alias;
+use crate::codegen::types::{Class, class};
+use crate::fuse::absorb::absorb;
+use crate::fuse::redirect::{Redirected, redirect};
+use hostir::ir::IdVec;
+use hostir::plan::InstId;
+use hostir::plan::{
+    BufferId, BufferKind, Fold, Function, Gemm, InstKind, Kernel, Plan, Step, View,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{SmallVec, smallvec};
+
+/// What runs in the place of one or more instructions of a plan.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Fused {
+    /// The instruction at this position.
+    Inst(InstId),
+    /// A pointwise kernel.
+    Kernel {
+        /// What it computes.
+        kernel: Box<Kernel>,
+        /// Positions of the instructions in it; it has the stream and the origin of the last one.
+        of: Vec<InstId>,
+    },
+    /// A reduction of a pointwise kernel's results, which are not stored ([`crate::codegen::reduce_of`]).
+    Reduce {
+        /// The kernel; `output` gives the shape and element type, its memory may not exist.
+        kernel: Box<Kernel>,
+        /// How results combine, and from which value on.
+        op: Fold,
+        /// Positions among the dims of the kernel's output.
+        axes: SmallVec<[usize; 2]>,
+        /// Where to.
+        output: View,
+        /// Positions of the instructions in it; it has the stream and the origin of the last one.
+        of: Vec<InstId>,
+    },
+    /// A product that reads or writes elsewhere than in the plan, so that copies are not needed.
+    Gemm {
+        /// The product.
+        gemm: Box<Gemm>,
+        /// Its position, which gives stream and origin.
+        at: InstId,
+        /// Positions of the copies.
+        of: Vec<InstId>,
+    },
+}
+
+/// An instruction while others move into it.
+struct Item {
+    /// What it computes for each element; `None` for what takes no part.
+    kernel: Option<Kernel>,
+    /// The instructions in it.
+    of: Vec<InstId>,
+    /// Whether it has moved into others.
+    gone: bool,
+}
+
+/// The instructions of a plan, in order, with kernels joined. Allocations and ends of memory that is no
+/// longer needed are left out.
+pub fn fuse(plan: &Plan) -> Vec<Fused> {
+    let mut fusion = Fusion::new(plan);
+    for (position, _) in plan.cursor() {
+        fusion.disperse(position);
+    }
+    fusion.finish()
+}
+
+struct Fusion<'p> {
+    plan: &'p Plan,
+    items: IdVec<InstId, Item>,
+    /// Positions that read or write each buffer.
+    readers: FxHashMap<BufferId, Vec<InstId>>,
+    writers: FxHashMap<BufferId, usize>,
+    outputs: FxHashSet<BufferId>,
+    /// Buffers that nothing touches any more.
+    dead: FxHashSet<BufferId>,
+    /// Where a buffer is read last, if that is later than in the plan.
+    needed: FxHashMap<BufferId, InstId>,
+    redirected: Redirected,
+}
+
+impl<'p> Fusion<'p> {
+    fn new(plan: &'p Plan) -> Self {
+        let redirected = redirect(plan);
+        let mut readers: FxHashMap<BufferId, Vec<InstId>> = FxHashMap::default();
+        let mut writers: FxHashMap<BufferId, usize> = FxHashMap::default();
+        let mut items = IdVec::default();
+        for (position, inst) in plan.cursor() {
+            if redirected.gone.contains(&position) {
+                items.push(Item { kernel: None, of: Vec::new(), gone: true });
+                continue;
+            }
+            let product = redirected.products.get(&position);
+            let product = product.map(|(gemm, _)| InstKind::Gemm(Box::new(gemm.clone())));
+            let kind = product.as_ref().unwrap_or(&inst.kind);
+            for view in kind.reads() {
+                let list = readers.entry(view.buffer).or_default();
+                if list.last() != Some(&position) {
+                    list.push(position);
+                }
+            }
+            if let Some(view) = kind.writes() {
+                *writers.entry(view.buffer).or_default() += 1;
+            }
+            items.push(Item { kernel: elements(kind), of: vec![position], gone: false });
+        }
+        let outputs = plan.outputs.iter().flatten().map(|view| view.buffer).collect();
+        let (dead, needed) = (FxHashSet::default(), FxHashMap::default());
+        Self { plan, items, readers, writers, outputs, dead, needed, redirected }
+    }
+
+    /// Moves a kernel into all that read its result, if they can take it.
+    fn disperse(&mut self, position: InstId) {
+        let Some((kernel, readers)) = self.movable(position) else { return };
+        let repeats = readers.len() > 1 && !is_cheap(&kernel);
+        let mut taken = Vec::new();
+        for &reader in &readers {
+            let consumer = self.items[reader].kernel.as_ref();
+            let merged = consumer.and_then(|consumer| absorb(consumer, &kernel));
+            let written = self.plan.inst(reader).kind.writes();
+            match merged {
+                Some(merged) if !repeats && fits(&merged, written) => taken.push(merged),
+                _ => return,
+            }
+        }
+        let own = std::mem::take(&mut self.items[position].of);
+        for (&reader, merged) in readers.iter().zip(taken) {
+            let item = &mut self.items[reader];
+            item.kernel = Some(merged);
+            item.of.extend(own.iter().copied());
+            item.of.sort_unstable();
+            item.of.dedup();
+        }
+        for view in &kernel.inputs {
+            let list = self.readers.entry(view.buffer).or_default();
+            list.retain(|&other| other != position);
+            list.extend(readers.iter().copied());
+            list.sort_unstable();
+            list.dedup();
+            let last = readers.last().copied().unwrap_or(position);
+            let needed = self.needed.entry(view.buffer).or_insert(last);
+            *needed = last.max(*needed);
+        }
+        self.items[position].gone = true;
+        self.dead.insert(kernel.output.buffer);
+    }
+
+    /// The kernel at a position and the positions that read its result, if it may move to all of them.
+    fn movable(&self, position: InstId) -> Option<(Kernel, Vec<InstId>)> {
+        let (plan, item) = (self.plan, &self.items[position]);
+        let stores =
+            matches!(plan.inst(position).kind, InstKind::Kernel(_) | InstKind::Copy { .. });
+        let kernel = item.kernel.as_ref().filter(|_| stores)?;
+        let buffer = kernel.output.buffer;
+        let private = !matches!(plan.buffers[buffer].kind, BufferKind::Input(_))
+            && !self.outputs.contains(&buffer)
+            && self.writers.get(&buffer) == Some(&1);
+        let readers = self.readers.get(&buffer).filter(|_| private)?.clone();
+        let (&first, &last) = (readers.first()?, readers.last()?);
+        let stream = plan.inst(position).stream;
+        let here = |&reader: &InstId| plan.inst(reader).stream == stream;
+        let moves = first > position
+            && readers.iter().all(here)
+            && plan
+                .cursor_between(position, last)
+                .all(|(between, _)| self.passes(kernel, position, between));
+        moves.then(|| (kernel.clone(), readers))
+    }
+
+    /// Whether a kernel may move across the instruction at a position.
+    fn passes(&self, kernel: &Kernel, position: InstId, between: InstId) -> bool {
+        let (own, inst) = (self.plan.inst(position).stream, self.plan.inst(between));
+        let reads = |buffer: BufferId| kernel.inputs.iter().any(|view| view.buffer == buffer);
+        match &inst.kind {
+            InstKind::Free { buffer } => inst.stream == own || !reads(*buffer),
+            InstKind::Alloc { .. } => true,
+            kind if kind.is_local() => self
+                .written(between)
+                .is_none_or(|out| kernel.inputs.iter().all(|view| alias::disjoint(view, out))),
+            _ => inst.stream != own && inst.kind.writes().is_none(),
+        }
+    }
+
+    /// What the instruction at a position writes by now.
+    fn written(&self, position: InstId) -> Option<&View> {
+        match self.redirected.products.get(&position) {
+            Some((gemm, _)) => Some(&gemm.out),
+            None if self.redirected.gone.contains(&position) => None,
+            None => self.plan.inst(position).kind.writes(),
+        }
+    }
+
+    /// What is left, in order.
+    fn finish(mut self) -> Vec<Fused> {
+        let mut later: FxHashMap<InstId, Vec<InstId>> = FxHashMap::default();
+        let mut fused = Vec::new();
+        for (position, inst) in self.plan.cursor() {
+            match inst.kind {
+                InstKind::Alloc { buffer } | InstKind::Free { buffer }
+                    if self.dead.contains(&buffer) => {}
+                InstKind::Free { buffer } => match self.needed.get(&buffer) {
+                    Some(&needed) if needed > position => {
+                        later.entry(needed).or_default().push(position);
+                    }
+                    _ => fused.push(Fused::Inst(position)),
+                },
+                _ => fused.extend(self.item(position)),
+            }
+            fused.extend(later.remove(&position).into_iter().flatten().map(Fused::Inst));
+        }
+        fused
+    }
+
+    fn item(&mut self, position: InstId) -> Option<Fused> {
+        let item = &mut self.items[position];
+        let of = std::mem::take(&mut item.of);
+        if item.gone {
+            return None;
+        }
+        if let Some((gemm, of)) = self.redirected.products.remove(&position) {
+            return Some(Fused::Gemm { gemm: Box::new(gemm), at: position, of });
+        }
+        let Some(kernel) = item.kernel.take().filter(|_| of.len() > 1) else {
+            return Some(Fused::Inst(position));
+        };
+        let kernel = Box::new(kernel);
+        Some(match &self.plan.inst(position).kind {
+            InstKind::Reduce { op, axes, output, .. } => {
+                Fused::Reduce { kernel, op: *op, axes: axes.clone(), output: output.clone(), of }
+            }
+            _ => Fused::Kernel { kernel, of },
+        })
+    }
+}
+
+/// What an instruction computes for each element of what it reads or writes: of a reduction, the values
+/// that it combines.
+fn elements(kind: &InstKind) -> Option<Kernel> {
+    let identity = |input: &View, output: &View| Kernel {
+        inputs: smallvec![input.clone()],
+        output: output.clone(),
+        steps: vec![Step {
+            function: Function::Identity,
+            args: smallvec![hostir::plan::Arg::Input(0)],
+            compute: input.dtype,
+            result: input.dtype,
+        }],
+    };
+    let known = |dtype| class(dtype).is_ok();
+    match kind {
+        InstKind::Kernel(kernel) => Some((**kernel).clone()),
+        InstKind::Copy { src, dst } if known(src.dtype) => Some(identity(src, dst)),
+        InstKind::Reduce { input, .. } => Some(identity(input, input)),
+        _ => None,
+    }
+}
+
+/// Whether a merged kernel can be generated: few enough operands, and none that the result overlaps.
+fn fits(kernel: &Kernel, written: Option<&View>) -> bool {
+    const INPUTS: usize = 12;
+    const STEPS: usize = 96;
+    let apart = |out: &View| {
+        let in_place = *out == kernel.output;
+        alias::check(&kernel.inputs, out, in_place).is_ok()
+    };
+    kernel.inputs.len() <= INPUTS && kernel.steps.len() <= STEPS && written.is_none_or(apart)
+}
+
+/// Whether a kernel's arithmetic costs less than storing and loading its result.
+fn is_cheap(kernel: &Kernel) -> bool {
+    kernel.inputs.len() <= 2 && kernel.steps.len() <= 4 && kernel.steps.iter().all(is_cheap_step)
+}
+
+fn is_cheap_step(step: &Step) -> bool {
+    use Function as F;
+    let plain = matches!(step.function, F::Identity | F::Cast | F::Neg | F::Add | F::Sub | F::Mul)
+        || matches!(step.function, F::Abs | F::Relu | F::Where | F::Clamp)
+        || matches!(step.function, F::Max | F::Min | F::FMax | F::FMin)
+        || step.function.is_predicate();
+    // In float these are a handful of instructions.
+    let quick = matches!(step.function, F::Div | F::Sqrt | F::Rsqrt | F::Reciprocal)
+        || matches!(step.function, F::Exp | F::Exp2 | F::Log | F::Log2)
+        || matches!(step.function, F::Sigmoid | F::Silu | F::Tanh);
+    let float = class(step.compute) == Ok(Class::F32);
+    plain || (quick && float)
+}

@@ -1,0 +1,244 @@
+//! Matrix products for cuBLASLt: layouts of strided views, without copies.
+//!
+//! The library's matrices are column-major. A row-major product `out[m, n] = a[m, k] * b[k, n]` is the
+//! column-major product of the transposed matrices in the other order, `out'[n, m] = b'[n, k] * a'[k, m]`,
+//! and a row-major matrix read as column-major is its own transpose: nothing moves.
+
+pub mod fp8;
+
+use crate::gemm_shape::{Bias, Element, Layout, Shape};
+use crate::memory_layout::ALIGNMENT;
+use hostir::ir::DType;
+use hostir::plan::{Dim, Gemm, View};
+
+/// One call of the library: a shape, and where its operands start.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Product {
+    /// Shape.
+    pub shape: Shape,
+    /// First elements of the library's `a`, `b`, bias and `d`: ours `b`, `a`, bias and `out`.
+    pub operands: [Option<View>; 4],
+}
+
+/// The element type of a product that the library computes.
+pub fn element(dtype: DType) -> Option<Element> {
+    match dtype {
+        DType::Double => Some(Element::F64),
+        DType::Float => Some(Element::F32),
+        DType::Half => Some(Element::F16),
+        DType::BFloat16 => Some(Element::Bf16),
+        DType::Float8E4M3 => Some(Element::E4m3),
+        DType::Float8E5M2 => Some(Element::E5m2),
+        _ => None,
+    }
+}
+
+/// The element types of a product.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Types {
+    /// Of the result and the bias.
+    element: Element,
+    /// Of the library's left and right factor: ours `b` and `a`.
+    factors: [Element; 2],
+    tf32: bool,
+}
+
+impl Types {
+    /// The types, if the library computes with them: all the same; `float` from either type of 16 bits;
+    /// and from 8-bit floats, unless both are `__e5m2`, any type between.
+    fn of(gemm: &Gemm, tf32: bool) -> Option<Self> {
+        use Element as E;
+        let out = gemm.out.dtype;
+        if gemm.bias.as_ref().is_some_and(|bias| bias.dtype != out) {
+            return None;
+        }
+        let (element, factors) = (element(out)?, [element(gemm.b.dtype)?, element(gemm.a.dtype)?]);
+        let known = match (factors, element) {
+            ([E::E5m2, E::E5m2], _) | (_, E::E4m3 | E::E5m2) => false,
+            ([E::E4m3 | E::E5m2, E::E4m3 | E::E5m2], E::F32 | E::F16 | E::Bf16) => true,
+            ([E::F16, E::F16] | [E::Bf16, E::Bf16], E::F32) => true,
+            (factors, element) => factors == [element; 2],
+        };
+        let tf32 = tf32 && factors == [E::F32; 2];
+        known.then_some(Self { element, factors, tf32 })
+    }
+}
+
+/// The calls that compute a product; `None` if a kernel of ours has to.
+pub fn products(gemm: &Gemm, tf32: bool) -> Option<Vec<Product>> {
+    let views = [Some(&gemm.b), Some(&gemm.a), gemm.bias.as_ref(), Some(&gemm.out)];
+    let views = views.map(|view| view.cloned());
+    if views.iter().flatten().any(|view| view.is_empty() || view.dims.len() < 2) {
+        return None;
+    }
+    let types = Types::of(gemm, tf32)?;
+    let views = fold_rows(views);
+    let (outer, inner) = batches(&views);
+    let make = |offsets: &[usize; 4]| product(&views, offsets, inner, types);
+    each_offset(&outer).iter().map(make).collect()
+}
+
+/// Rank-2 tails of the views: matrices.
+fn tail(view: &View) -> (Dim, Dim) {
+    let n = view.dims.len();
+    (view.dims[n - 2], view.dims[n - 1])
+}
+
+/// If `b` is the same for the whole innermost batch and the rows of `a` and `out` (and the bias) go on
+/// from one matrix of it to the next, the batch becomes rows.
+fn fold_rows(mut views: [Option<View>; 4]) -> [Option<View>; 4] {
+    while let [Some(b), Some(a), bias, Some(out)] = &views {
+        let n = out.dims.len();
+        if n < 3 || b.dims[n - 3].stride != 0 && b.dims[n - 3].extent != 1 {
+            break;
+        }
+        let goes_on = |view: &View| {
+            let (batch, rows) = (view.dims[n - 3], view.dims[n - 2]);
+            batch.extent == 1 || batch.stride == rows.stride * rows.extent
+        };
+        if !goes_on(a) || !goes_on(out) || !bias.as_ref().is_none_or(goes_on) {
+            break;
+        }
+        for (at, view) in views.iter_mut().enumerate() {
+            let Some(view) = view else { continue };
+            let batch = view.dims.remove(n - 3);
+            if at != 0 {
+                view.dims[n - 3].extent *= batch.extent;
+            }
+        }
+    }
+    views
+}
+
+/// The innermost batch axis (extent and the four strides) and the axes around it.
+type Batch = (usize, [usize; 4]);
+
+fn batches(views: &[Option<View>; 4]) -> (Vec<Batch>, Batch) {
+    let rank = views[3].as_ref().map_or(2, |out| out.dims.len());
+    let axis = |at: usize| -> Batch {
+        let strides =
+            views.each_ref().map(|view| view.as_ref().map_or(0, |view| view.dims[at].stride));
+        (views[3].as_ref().map_or(1, |out| out.dims[at].extent), strides)
+    };
+    let mut merged: Vec<Batch> = Vec::new();
+    for next in (0..rank - 2).map(axis).filter(|(extent, _)| *extent != 1) {
+        match merged.last_mut() {
+            Some((extent, strides))
+                if strides.iter().zip(next.1).all(|(outer, inner)| *outer == inner * next.0) =>
+            {
+                (*extent, *strides) = (*extent * next.0, next.1);
+            }
+            _ => merged.push(next),
+        }
+    }
+    let inner = merged.pop().unwrap_or((1, [0; 4]));
+    (merged, inner)
+}
+
+/// Offsets of the views at each index of the outer batch axes.
+fn each_offset(outer: &[Batch]) -> Vec<[usize; 4]> {
+    let mut all = vec![[0; 4]];
+    for (extent, strides) in outer {
+        let step = |base: &[usize; 4], index: usize| -> [usize; 4] {
+            std::array::from_fn(|at| base[at] + index * strides[at])
+        };
+        all = all
+            .iter()
+            .flat_map(|base| (0..*extent).map(move |index| (base, index)))
+            .map(|(base, index)| step(base, index))
+            .collect();
+    }
+    all
+}
+
+/// A row-major matrix as the library stores its transpose: whether it has to be transposed back, rows,
+/// columns and leading dimension.
+fn matrix(view: &View) -> Option<(bool, u64, u64, i64)> {
+    let (outer, inner) = tail(view);
+    let plain = (inner.stride == 1 || inner.extent == 1)
+        && (outer.stride >= inner.extent || outer.extent == 1);
+    if plain {
+        let leading = if outer.extent == 1 { inner.extent } else { outer.stride };
+        return Some((false, inner.extent as u64, outer.extent as u64, leading as i64));
+    }
+    let turned = (outer.stride == 1 || outer.extent == 1)
+        && (inner.stride >= outer.extent || inner.extent == 1);
+    let leading = if inner.extent == 1 { outer.extent } else { inner.stride };
+    turned.then_some((true, outer.extent as u64, inner.extent as u64, leading as i64))
+}
+
+fn product(
+    views: &[Option<View>; 4],
+    offsets: &[usize; 4],
+    (batch, strides): Batch,
+    Types { element, factors, tf32 }: Types,
+) -> Option<Product> {
+    let layout = |at: usize| -> Option<(Layout, bool)> {
+        let (turned, rows, columns, leading) = matrix(views[at].as_ref()?)?;
+        let batch_stride = strides[at] as i64;
+        Some((Layout { rows, columns, leading, batch_stride }, turned))
+    };
+    let (d, turned) = layout(3)?;
+    if turned {
+        return None;
+    }
+    let bias = match &views[2] {
+        None => Bias::None,
+        Some(view) => {
+            let (rows, columns) = tail(view);
+            // The epilogue's vector is the same for the whole batch.
+            let vector = (rows.stride == 0 || rows.extent == 1) && columns.stride == 1;
+            match vector && (batch == 1 || strides[2] == 0) && element != Element::F64 {
+                true => Bias::Rows,
+                false => Bias::Matrix(layout(2).filter(|(_, turned)| !turned)?.0),
+            }
+        }
+    };
+    let operands: [Option<View>; 4] = std::array::from_fn(|at| {
+        let view = views[at].as_ref()?;
+        Some(View { offset: view.offset + offsets[at], ..view.clone() })
+    });
+    let alignments = [0, 1, 2, 3].map(|at| alignment(operands[at].as_ref()));
+    let shape = Shape {
+        element,
+        factors,
+        tf32,
+        a: layout(0)?,
+        b: layout(1)?,
+        d,
+        bias,
+        batch: i32::try_from(batch).ok()?,
+        alignments,
+    };
+    takes(&shape).then_some(Product { shape, operands })
+}
+
+/// Whether the library takes a shape: any, but for 8-bit floats ([`fp8`]).
+fn takes(shape: &Shape) -> bool {
+    if !shape.factors.iter().all(|factor| matches!(factor, Element::E4m3 | Element::E5m2)) {
+        return true;
+    }
+    let whole = |elements: i64| elements % fp8::ROW as i64 == 0;
+    let rows = |layout: &Layout| whole(layout.leading) && whole(layout.batch_stride);
+    let ((a, turned), (b, straight)) = (&shape.a, &shape.b);
+    let added = match &shape.bias {
+        Bias::None | Bias::Rows => true,
+        Bias::Matrix(matrix) => rows(matrix),
+    };
+    *turned
+        && !straight
+        && whole(a.rows as i64)
+        && whole(a.columns as i64)
+        && rows(a)
+        && rows(b)
+        && rows(&shape.d)
+        && added
+        && shape.alignments.iter().all(|&alignment| alignment as usize >= fp8::ROW)
+}
+
+/// The largest power of two, up to that of buffers, that divides a view's address.
+fn alignment(view: Option<&View>) -> u32 {
+    let bytes = view.map_or(0, |view| view.offset * view.dtype.size());
+    let power = if bytes == 0 { ALIGNMENT } else { 1 << bytes.trailing_zeros() };
+    power.min(ALIGNMENT) as u32
+}

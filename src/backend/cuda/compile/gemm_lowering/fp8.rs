@@ -1,0 +1,177 @@
+//! Products of 8-bit floats: as the library multiplies them where it does, else widened.
+//!
+//! cuBLASLt multiplies 8-bit factors on devices from compute capability 8.9 on, if one of them is
+//! `__e4m3`, both are contiguous along the axis that is summed over (its "TN" format), and rows start at
+//! multiples of 16 bytes (<https://docs.nvidia.com/cuda/cublas/#cublasltmatmul>, the requirements of FP8
+//! kernels). A factor in another layout is copied into scratch memory. Everything else is converted
+//! there to `__half` or `__bfloat`, which hold every 8-bit float exactly, and multiplied as that.
+//!
+//! The library would saturate 8-bit results, and adds the bias of a `float` result in another type: such
+//! products go to `float`, and a kernel of ours adds the bias and rounds once.
+
+use crate::codegen;
+use crate::codegen::job::{Job, Param};
+use crate::gemm_lowering::{Product, products};
+use crate::memory_layout::ALIGNMENT;
+use crate::operand::Place;
+use hostir::ir::DType;
+use hostir::plan::{Arg, BufferId, Function, Gemm, Kernel, Step, View, row_major};
+
+/// Bytes that rows start at multiples of.
+pub const ROW: usize = 16;
+
+/// The calls of a product, in order. Pieces of scratch memory appear as buffers, whose places
+/// [`Expanded::place`] tells.
+#[derive(Default, Debug)]
+pub struct Expanded {
+    /// Conversions and copies of factors.
+    pub before: Vec<Job>,
+    /// Calls of the library.
+    pub products: Vec<Product>,
+    /// What rounds the result.
+    pub after: Option<Job>,
+    /// Bytes of scratch memory.
+    pub scratch: usize,
+    /// Where each piece starts.
+    pieces: Vec<usize>,
+}
+
+/// The calls that compute a product of 8-bit floats; `None` if a kernel of ours has to. `native` says
+/// whether the device multiplies them.
+pub fn expand(gemm: &Gemm, native: bool) -> Option<Expanded> {
+    let views = [&gemm.a, &gemm.b, &gemm.out];
+    if views.iter().any(|view| view.is_empty() || view.dims.len() < 2) {
+        return None;
+    }
+    let tries = [(true, true), (true, false), (false, true), (false, false)];
+    let tries = tries.into_iter().filter(|(direct, _)| native || !direct);
+    tries.into_iter().find_map(|(direct, whole)| Expanded::of(gemm, direct, whole))
+}
+
+impl Expanded {
+    /// With 8-bit factors if it is `direct`; with all of the result by the library if it is `whole`.
+    fn of(gemm: &Gemm, direct: bool, whole: bool) -> Option<Self> {
+        let out = gemm.out.dtype;
+        let short = matches!(out, DType::Half | DType::BFloat16);
+        if whole && !(short || out == DType::Float && gemm.bias.is_none()) {
+            return None;
+        }
+        let wide = if whole && out == DType::Half { out } else { DType::BFloat16 };
+        let factor = |view: &View| if direct { view.dtype } else { wide };
+        let mut all = Self::default();
+        let a = all.factor(&gemm.a, factor(&gemm.a))?;
+        let b = turned(&all.factor(&turned(&gemm.b), factor(&gemm.b))?);
+        let target = match whole || out == DType::Float {
+            true => gemm.out.clone(),
+            false => all.piece(&gemm.out.shape(), DType::Float),
+        };
+        let bias = gemm.bias.clone().filter(|_| whole);
+        all.products = products(&Gemm { a, b, bias, out: target.clone() }, false)?;
+        if !whole {
+            all.after = Some(finish(gemm, &target)?);
+        }
+        Some(all)
+    }
+
+    /// A factor with the axis that is summed over last: itself if the library takes it, else what it is
+    /// copied or converted to.
+    fn factor(&mut self, view: &View, dtype: DType) -> Option<View> {
+        if view.dtype == dtype && is_aligned(view) {
+            return Some(view.clone());
+        }
+        let mut once = view.clone();
+        let batch = once.dims.len() - 2;
+        once.dims[..batch]
+            .iter_mut()
+            .filter(|dim| dim.stride == 0)
+            .for_each(|dim| dim.extent = dim.extent.min(1));
+        let mut piece = self.piece(&once.shape(), dtype);
+        self.before.push(
+            match view.dtype == dtype {
+                true => codegen::copy(&once, &piece),
+                false => codegen::pointwise(&kernel(Function::Cast, vec![once], &piece)),
+            }
+            .ok()?,
+        );
+        for (dim, full) in
+            piece.dims.iter_mut().zip(&view.dims).filter(|(_, full)| full.stride == 0)
+        {
+            if dim.extent != full.extent {
+                *dim = hostir::plan::Dim { extent: full.extent, stride: 0 };
+            }
+        }
+        Some(piece)
+    }
+
+    /// A new piece of scratch memory.
+    fn piece(&mut self, shape: &[usize], dtype: DType) -> View {
+        // Buffers of the plan have small numbers.
+        let buffer = BufferId(u32::MAX - self.pieces.len() as u32);
+        self.pieces.push(self.scratch);
+        let bytes = shape.iter().product::<usize>() * dtype.size();
+        self.scratch += bytes.next_multiple_of(ALIGNMENT);
+        View { buffer, offset: 0, dims: row_major(shape), dtype }
+    }
+
+    fn start(&self, buffer: BufferId) -> Option<usize> {
+        self.pieces.get((u32::MAX - buffer.0) as usize).copied()
+    }
+
+    /// Where a view of a product's operands lies.
+    pub fn place(&self, view: View) -> Place {
+        match self.start(view.buffer) {
+            Some(start) => Place::Scratch(start + view.offset * view.dtype.size()),
+            None => Place::View(view),
+        }
+    }
+
+    /// A job of its own with pieces as scratch memory.
+    pub fn placed(&self, mut job: Job) -> Job {
+        for param in job.launches.iter_mut().flat_map(|launch| &mut launch.params) {
+            if let Param::View(view) = param
+                && let Some(start) = self.start(view.buffer)
+            {
+                *param = Param::Scratch(start + view.offset * view.dtype.size());
+            }
+        }
+        job
+    }
+}
+
+/// The view with its last two axes exchanged.
+fn turned(view: &View) -> View {
+    let mut view = view.clone();
+    let rank = view.dims.len();
+    view.dims.swap(rank - 2, rank - 1);
+    view
+}
+
+/// Whether rows of 8-bit floats are contiguous and start at multiples of [`ROW`].
+fn is_aligned(view: &View) -> bool {
+    let whole = |elements: usize| elements.is_multiple_of(ROW);
+    let Some((last, outer)) = view.dims.split_last() else { return false };
+    let rows = outer.last().is_some_and(|row| row.extent == 1 || row.stride >= last.extent);
+    last.stride == 1
+        && rows
+        && whole(view.offset)
+        && outer.iter().all(|dim| dim.extent == 1 || whole(dim.stride))
+}
+
+/// What is left when the sums are known: `out = sums + bias`, or the sums in the result's type.
+fn finish(gemm: &Gemm, sums: &View) -> Option<Job> {
+    let kernel = match &gemm.bias {
+        Some(bias) => kernel(Function::Add, vec![sums.clone(), bias.clone()], &gemm.out),
+        None => kernel(Function::Cast, vec![sums.clone()], &gemm.out),
+    };
+    codegen::pointwise(&kernel).ok()
+}
+
+/// One step that computes in `float`.
+fn kernel(function: Function, inputs: Vec<View>, output: &View) -> Kernel {
+    let args = (0..inputs.len() as u32).map(Arg::Input).collect();
+    let step = Step { function, args, compute: DType::Float, result: output.dtype };
+    Kernel { inputs: inputs.into(), output: output.clone(), steps: vec![step] }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What products of 8-bit floats become, and that it computes them: calls of the library by their
+//! definition, copies and last steps element by element.
+
+use super::*;
+use crate::gemm_lowering::Element;
+use crate::gemm_shape::{Bias, Layout};
+use hostir::plan::Dim;
+use std::collections::BTreeMap;
+
+const E4M3: DType = DType::Float8E4M3;
+const E5M2: DType = DType::Float8E5M2;
+
+fn view(buffer: u32, dtype: DType, shape: &[usize]) -> View {
+    View { buffer: BufferId(buffer), offset: 0, dims: row_major(shape), dtype }
+}
+
+/// A vector as a bias of so many rows.
+fn vector(dtype: DType, rows: usize, columns: usize) -> View {
+    let dims = [Dim { extent: rows, stride: 0 }, Dim { extent: columns, stride: 1 }];
+    View { dims: dims.into_iter().collect(), ..view(2, dtype, &[columns]) }
+}
+
+/// `linear`: the right factor lies as `[n, k]`.
+fn linear(types: [DType; 3], [m, n, k]: [usize; 3], bias: bool) -> Gemm {
+    let b = turned(&view(1, types[1], &[n, k]));
+    let bias = bias.then(|| vector(types[2], m, n));
+    Gemm { a: view(0, types[0], &[m, k]), b, bias, out: view(3, types[2], &[m, n]) }
+}
+
+fn matmul(types: [DType; 3], [m, n, k]: [usize; 3]) -> Gemm {
+    Gemm { b: view(1, types[1], &[k, n]), ..linear(types, [m, n, k], false) }
+}
+
+/// Jobs before, types of the factors, type of the result, and whether a job follows.
+fn summary(gemm: &Gemm, native: bool) -> Option<(usize, [Element; 2], Element, bool)> {
+    let all = expand(gemm, native)?;
+    let shape = &all.products[0].shape;
+    Some((all.before.len(), shape.factors, shape.element, all.after.is_some()))
+}
+
+#[test]
+fn what_the_library_takes_goes_to_it() {
+    use Element as E;
+    let size = [17, 32, 48];
+    let e4m3 = [E::E4m3; 2];
+    for (out, element) in
+        [(DType::Float, E::F32), (DType::Half, E::F16), (DType::BFloat16, E::Bf16)]
+    {
+        let plain = linear([E4M3, E4M3, out], size, false);
+        assert_eq!(summary(&plain, true), Some((0, e4m3, element, false)));
+        // The right factor of a `matmul` is turned first.
+        let turned = matmul([E4M3, E4M3, out], size);
+        assert_eq!(summary(&turned, true), Some((1, e4m3, element, false)));
+        // A bias of another type than `float` is added by the library.
+        let biased = linear([E4M3, E4M3, out], size, true);
+        assert_eq!(summary(&biased, true), Some((0, e4m3, element, out == DType::Float)));
+    }
+    // The library's left factor is our right one.
+    let mixed = linear([E4M3, E5M2, DType::Float], size, false);
+    assert_eq!(summary(&mixed, true), Some((0, [E::E5m2, E::E4m3], E::F32, false)));
+    // It would saturate results of 8 bits.
+    let narrow = linear([E4M3, E4M3, E4M3], size, true);
+    assert_eq!(summary(&narrow, true), Some((0, e4m3, E::F32, true)));
+}
+
+#[test]
+fn the_rest_is_widened() {
+    use Element as E;
+    let (odd, even) = ([17, 30, 33], [16, 32, 48]);
+    let bf16 = Some((2, [E::Bf16; 2], E::F32, false));
+    assert_eq!(summary(&linear([E4M3, E4M3, DType::Float], odd, false), true), bf16);
+    // No device multiplies two `__e5m2`, older ones no 8-bit floats at all.
+    assert_eq!(summary(&linear([E5M2, E5M2, DType::Float], even, false), true), bf16);
+    assert_eq!(summary(&linear([E4M3, E4M3, DType::Float], even, false), false), bf16);
+    let half = linear([E5M2, E5M2, DType::Half], even, true);
+    assert_eq!(summary(&half, true), Some((2, [E::F16; 2], E::F16, false)));
+    // Nothing to multiply: a kernel of ours writes zeros.
+    assert_eq!(summary(&linear([E4M3, E4M3, DType::Float], [4, 4, 0], false), true), None);
+}
+
+/// Elements by buffer; pieces are buffers.
+type Memory = BTreeMap<u32, Vec<f64>>;
+
+/// The places of a view's elements in row-major order.
+fn places(view: &View) -> Vec<usize> {
+    let mut all = vec![view.offset];
+    for dim in &view.dims {
+        let next = |at: usize| (0..dim.extent).map(move |index| at + index * dim.stride);
+        all = all.into_iter().flat_map(next).collect();
+    }
+    all
+}
+
+fn get(memory: &Memory, view: &View) -> Vec<f64> {
+    let Some(data) = memory.get(&view.buffer.0) else { return Vec::new() };
+    places(view).into_iter().map(|at| data[at]).collect()
+}
+
+fn set(memory: &mut Memory, view: &View, values: Vec<f64>) {
+    let places = places(view);
+    let data = memory.entry(view.buffer.0).or_default();
+    for (at, value) in places.into_iter().zip(values) {
+        data.resize(data.len().max(at + 1), f64::NAN);
+        data[at] = value;
+    }
+}
+
+/// A kernel of one step: the sum of what it reads.
+fn run_job(memory: &mut Memory, job: &Job) {
+    let views: Vec<&View> = job.launches[0]
+        .params
+        .iter()
+        .map(|param| match param {
+            Param::View(view) => view,
+            Param::Scratch(_) => panic!("not placed yet"),
+        })
+        .collect();
+    let (out, inputs) = views.split_last().unwrap();
+    let mut sums = vec![0.0; out.len()];
+    for input in inputs {
+        let fit = View { dims: input.dims.clone(), ..(*input).clone() };
+        sums.iter_mut().zip(get(memory, &fit)).for_each(|(sum, value)| *sum += value);
+    }
+    set(memory, out, sums);
+}
+
+/// `d = op(a) op(b) + bias` of column-major matrices.
+fn run_product(memory: &mut Memory, product: &Product) {
+    let shape = &product.shape;
+    let start = |at: usize| product.operands[at].as_ref().map(|view| (view.buffer.0, view.offset));
+    let element =
+        |memory: &Memory, at: usize, layout: &Layout, [batch, row, column]: [usize; 3]| {
+            let (buffer, offset) = start(at).unwrap();
+            let index =
+                batch * layout.batch_stride as usize + column * layout.leading as usize + row;
+            memory[&buffer][offset + index]
+        };
+    let pick = |turned: bool, row: usize, column: usize| {
+        if turned { (column, row) } else { (row, column) }
+    };
+    let (a, b) = (&shape.a, &shape.b);
+    let depth = if a.1 { a.0.rows } else { a.0.columns } as usize;
+    for batch in 0..shape.batch as usize {
+        for column in 0..shape.d.columns as usize {
+            for row in 0..shape.d.rows as usize {
+                let mut sum = match &shape.bias {
+                    Bias::None => 0.0,
+                    Bias::Rows => element(memory, 2, &shape.d, [0, row, 0]),
+                    Bias::Matrix(layout) => element(memory, 2, layout, [batch, row, column]),
+                };
+                for inner in 0..depth {
+                    let (i, j) = pick(a.1, row, inner);
+                    let x = element(memory, 0, &a.0, [batch, i, j]);
+                    let (i, j) = pick(b.1, inner, column);
+                    sum += x * element(memory, 1, &b.0, [batch, i, j]);
+                }
+                let (buffer, offset) = start(3).unwrap();
+                let at =
+                    batch * shape.d.batch_stride as usize + column * shape.d.leading as usize + row;
+                let data = memory.entry(buffer).or_default();
+                data.resize(data.len().max(offset + at + 1), f64::NAN);
+                data[offset + at] = sum;
+            }
+        }
+    }
+}
+
+/// The product by plain loops, in row-major order.
+fn expected(memory: &Memory, gemm: &Gemm) -> Vec<f64> {
+    let (a, b) = (get(memory, &gemm.a), get(memory, &gemm.b));
+    let shape = gemm.out.shape();
+    let [m, n] = [shape[shape.len() - 2], shape[shape.len() - 1]];
+    let k = gemm.a.dims.last().unwrap().extent;
+    let bias = gemm.bias.as_ref().map(|bias| get(memory, bias));
+    let element = |index: usize| {
+        let (batch, row, column) = (index / (m * n), index / n % m, index % n);
+        let terms = (0..k).map(|l| a[(batch * m + row) * k + l] * b[(batch * k + l) * n + column]);
+        terms.sum::<f64>() + bias.as_ref().map_or(0.0, |bias| bias[index])
+    };
+    (0..gemm.out.len()).map(element).collect()
+}
+
+fn check(name: &str, gemm: &Gemm) {
+    for native in [true, false] {
+        let mut memory = Memory::new();
+        for buffer in 0..4 {
+            let values = (0..20_000).map(|at| ((at * 7 + buffer as usize * 3) % 5) as f64 - 2.0);
+            memory.insert(buffer, values.collect());
+        }
+        let expected = expected(&memory, gemm);
+        let all = expand(gemm, native).unwrap_or_else(|| panic!("{name}: no calls"));
+        let pieces = all.pieces.windows(2).all(|pair| pair[0] < pair[1] && pair[1] < all.scratch);
+        assert!(pieces, "{name}");
+        all.before.iter().for_each(|job| run_job(&mut memory, job));
+        all.products.iter().for_each(|product| run_product(&mut memory, product));
+        all.after.iter().for_each(|job| run_job(&mut memory, job));
+        assert_eq!(get(&memory, &gemm.out), expected, "{name}, native: {native}");
+        for job in all.before.iter().chain(&all.after) {
+            let placed = all.placed(job.clone());
+            let params = placed.launches.iter().flat_map(|launch| &launch.params);
+            let known = |param: &Param| match param {
+                Param::View(view) => view.buffer.0 < 4,
+                Param::Scratch(bytes) => *bytes < all.scratch,
+            };
+            assert!(params.clone().all(known), "{name}");
+        }
+    }
+}
+
+#[test]
+fn products_of_all_layouts() {
+    let float = DType::Float;
+    check("linear", &linear([E4M3, E5M2, float], [17, 32, 48], false));
+    check("linear with a bias", &linear([E4M3, E4M3, float], [17, 32, 48], true));
+    check("linear to half with a bias", &linear([E4M3, E4M3, DType::Half], [17, 32, 48], true));
+    check("linear to 8 bits", &linear([E4M3, E4M3, E4M3], [16, 16, 16], true));
+    check("matmul", &matmul([E5M2, E4M3, float], [16, 32, 48]));
+    check("matmul of odd sizes", &matmul([E4M3, E4M3, DType::BFloat16], [5, 7, 9]));
+    check("matmul of two e5m2", &matmul([E5M2, E5M2, E5M2], [16, 32, 16]));
+    // A vector times a matrix, and a slice with an odd start.
+    check("one row", &matmul([E4M3, E4M3, float], [1, 32, 48]));
+    let mut slice = linear([E4M3, E4M3, float], [16, 16, 64], false);
+    slice.a.dims[1].extent = 32;
+    slice.a.offset = 5;
+    slice.b.dims[0].extent = 32;
+    slice.b.offset = 16;
+    check("slices", &slice);
+    let batch = |strides: [usize; 3]| {
+        let mut gemm = matmul([E4M3, E4M3, float], [16, 16, 32]);
+        for (view, stride) in [&mut gemm.a, &mut gemm.b, &mut gemm.out].into_iter().zip(strides) {
+            view.dims.insert(0, Dim { extent: 3, stride });
+        }
+        gemm
+    };
+    check("batch", &batch([512, 512, 256]));
+    check("batch with one right factor", &batch([512, 0, 256]));
+    check("batch with one left factor", &batch([0, 512, 300]));
+    let mut two = batch([512, 0, 256]);
+    for (view, stride) in [&mut two.a, &mut two.b, &mut two.out].into_iter().zip([0, 512, 768]) {
+        view.dims.insert(0, Dim { extent: 2, stride });
+    }
+    check("two batch axes", &two);
+}

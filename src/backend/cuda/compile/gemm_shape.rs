@@ -1,0 +1,75 @@
+//! Shapes of matrix products as cuBLASLt describes them: column-major matrices with leading dimensions.
+
+/// Element types of matrices.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Element {
+    /// 64-bit floats.
+    F64,
+    /// 32-bit floats.
+    F32,
+    /// Half precision.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// 8 bits with 3 of mantissa.
+    E4m3,
+    /// 8 bits with 2 of mantissa.
+    E5m2,
+}
+
+/// One matrix as the library sees it: column-major, `rows` next to each other in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Layout {
+    /// Rows.
+    pub rows: u64,
+    /// Columns.
+    pub columns: u64,
+    /// Elements from one column to the next.
+    pub leading: i64,
+    /// Elements from one matrix of a batch to the next; 0 repeats one matrix.
+    pub batch_stride: i64,
+}
+
+/// What is added to a product.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Bias {
+    /// Nothing.
+    None,
+    /// A vector along the rows of the (column-major) result.
+    Rows,
+    /// A matrix.
+    Matrix(Layout),
+}
+
+/// A product `d = op(a) * op(b) + bias` of column-major matrices.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Shape {
+    /// Type of the result and of what is added.
+    pub element: Element,
+    /// Types of the left and of the right matrix.
+    pub factors: [Element; 2],
+    /// Whether `float` may be rounded to TF32 before it is multiplied.
+    pub tf32: bool,
+    /// Left matrix as stored, and whether it is transposed.
+    pub a: (Layout, bool),
+    /// Right matrix as stored, and whether it is transposed.
+    pub b: (Layout, bool),
+    /// Result.
+    pub d: Layout,
+    /// What is added.
+    pub bias: Bias,
+    /// Matrices in a batch.
+    pub batch: i32,
+    /// Largest power of two, up to 256, that divides all addresses of `a`, `b`, the bias and `d`.
+    pub alignments: [u32; 4],
+}
+
+impl Shape {
+    /// Floating-point operations: two for each multiplication and addition.
+    pub fn flop(&self) -> u64 {
+        let (a, transposed) = self.a;
+        let depth = if transposed { a.rows } else { a.columns };
+        let batch = u64::try_from(self.batch).unwrap_or(0);
+        [2, self.d.rows, self.d.columns, depth, batch].into_iter().fold(1, u64::saturating_mul)
+    }
+}

@@ -1,0 +1,183 @@
+//! One order of all ranks' calls, for ranks that share devices.
+//!
+//! A device takes its streams' work from a limited number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`, at
+//! most 32), and its copy engines have queues of their own. Streams beyond that share queues: work whose turn
+//! has come can be stuck behind work of another stream that waits for a flag. With eight ranks of four streams
+//! on one device the flag may well be another rank's to raise, by work that is stuck itself.
+//!
+//! If every call is issued behind all that it waits for, on whichever rank, then so it is in every queue, and
+//! the first call in this order that has not ended can always go on, however streams share queues. Ranks
+//! that are processes have queues of their own: there each rank's own part of the order is enough.
+
+use crate::schedule::{Call, Schedule, Signal, Step};
+use std::collections::BTreeSet;
+
+/// Parts steps in front of each wait for a flag, so that other ranks' steps can come before it.
+fn split(steps: Vec<Step>) -> Vec<Step> {
+    let mut parts = Vec::with_capacity(steps.len());
+    for Step { call, stream, inst } in steps {
+        let Call::Signal { signals } = call else {
+            parts.push(Step { call, stream, inst });
+            continue;
+        };
+        let mut rest = signals.as_slice();
+        while !rest.is_empty() {
+            let awaits = |signal: &Signal| matches!(signal, Signal::Await { .. });
+            let end = rest[1..].iter().position(awaits).map_or(rest.len(), |at| at + 1);
+            parts.push(Step { call: Call::Signal { signals: rest[..end].to_vec() }, stream, inst });
+            rest = &rest[end..];
+        }
+    }
+    parts
+}
+
+/// Puts each rank's steps into its part of one order of all ranks' steps, in which each comes behind those that
+/// it waits for; comes back with whose each step of the order is. A rank's steps on one stream keep their
+/// order. None if there is no such order: on devices these ranks would wait for each other. Kernels that
+/// wait for other ranks are not followed.
+pub fn order(schedules: &mut [Schedule]) -> Option<Vec<usize>> {
+    for schedule in schedules.iter_mut() {
+        schedule.steps = split(std::mem::take(&mut schedule.steps));
+    }
+    let order = follow(schedules)?;
+    let unordered = |schedule: &mut Schedule| schedule.steps.drain(..).map(Some).collect();
+    let mut steps: Vec<Vec<Option<Step>>> = schedules.iter_mut().map(unordered).collect();
+    for (rank, step) in &order {
+        schedules[*rank].steps.extend(steps[*rank][*step].take());
+    }
+    Some(order.into_iter().map(|(rank, _)| rank).collect())
+}
+
+/// All steps by rank and number, in such an order.
+fn follow(schedules: &[Schedule]) -> Option<Vec<(usize, usize)>> {
+    let mut ranks: Vec<Followed<'_>> = schedules.iter().map(Followed::new).collect();
+    let mut raised: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut order = Vec::new();
+    let all: usize = schedules.iter().map(|schedule| schedule.steps.len()).sum();
+    while order.len() < all {
+        let before = order.len();
+        for (number, rank) in ranks.iter_mut().enumerate() {
+            while let Some(step) = rank.next(number, &raised) {
+                rank.take(number, step, &mut raised);
+                order.push((number, step));
+            }
+        }
+        if order.len() == before {
+            return None;
+        }
+    }
+    Some(order)
+}
+
+/// What a rank still has to do.
+struct Followed<'s> {
+    steps: &'s [Step],
+    /// By stream: its steps, and how many of them are done.
+    queues: Vec<(Vec<usize>, usize)>,
+    /// By event.
+    reached: Vec<bool>,
+}
+
+impl<'s> Followed<'s> {
+    fn new(schedule: &'s Schedule) -> Self {
+        let mut queues = vec![(Vec::new(), 0); schedule.streams];
+        for (at, step) in schedule.steps.iter().enumerate() {
+            queues[step.stream].0.push(at);
+        }
+        Self { steps: &schedule.steps, queues, reached: vec![false; schedule.events] }
+    }
+
+    /// Of the steps that can go on, the first in the rank's own order.
+    fn next(&self, number: usize, raised: &BTreeSet<(usize, usize)>) -> Option<usize> {
+        let heads = self.queues.iter().filter_map(|(steps, done)| steps.get(*done).copied());
+        let free = heads.filter(|&step| match &self.steps[step].call {
+            Call::Wait { event } => self.reached[*event],
+            Call::Signal { signals } => match signals.first() {
+                Some(Signal::Await { flag }) => raised.contains(&(number, *flag)),
+                _ => true,
+            },
+            _ => true,
+        });
+        free.min()
+    }
+
+    fn take(&mut self, number: usize, step: usize, raised: &mut BTreeSet<(usize, usize)>) {
+        let Step { call, stream, .. } = &self.steps[step];
+        self.queues[*stream].1 += 1;
+        match call {
+            Call::Record { event } => self.reached[*event] = true,
+            Call::Signal { signals } => {
+                for signal in signals {
+                    match *signal {
+                        Signal::Raise { rank, flag } => {
+                            raised.insert((rank as usize, flag));
+                        }
+                        Signal::Lower { flag } => {
+                            raised.remove(&(number, flag));
+                        }
+                        Signal::Await { .. } => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostir::plan::InstId;
+
+    fn schedule(steps: Vec<(Call, usize)>) -> Schedule {
+        let step = |(call, stream)| Step { call, stream, inst: InstId(0) };
+        let steps = steps.into_iter().map(step).collect();
+        Schedule { steps, streams: 2, events: 1, ..Schedule::default() }
+    }
+
+    fn signals<const N: usize>(signals: [Signal; N]) -> Call {
+        Call::Signal { signals: signals.to_vec() }
+    }
+
+    #[test]
+    fn steps_are_parted_in_front_of_waits() {
+        let raise = Signal::Raise { rank: 1, flag: 0 };
+        let (wait, lower) = (Signal::Await { flag: 3 }, Signal::Lower { flag: 3 });
+        let steps = vec![
+            Step { call: signals([raise, raise, wait, lower, wait]), stream: 1, inst: InstId(7) },
+            Step { call: Call::Record { event: 0 }, stream: 0, inst: InstId(8) },
+        ];
+        let calls: Vec<Call> = split(steps).into_iter().map(|step| step.call).collect();
+        let parts = [signals([raise, raise]), signals([wait, lower]), signals([wait])];
+        assert_eq!(calls[..3], parts);
+        assert_eq!(calls[3..], [Call::Record { event: 0 }]);
+    }
+
+    #[test]
+    fn each_step_comes_behind_what_it_waits_for() {
+        // Rank 0 waits on stream 1 for rank 1, which waits for what rank 0 does on stream 0 behind it.
+        let (wait, lower) = (Signal::Await { flag: 0 }, Signal::Lower { flag: 0 });
+        let first = schedule(vec![
+            (signals([wait, lower]), 1),
+            (Call::Record { event: 0 }, 1),
+            (signals([Signal::Raise { rank: 1, flag: 0 }]), 0),
+            (Call::Wait { event: 0 }, 0),
+        ]);
+        let second = schedule(vec![
+            (signals([wait, lower]), 0),
+            (signals([Signal::Raise { rank: 0, flag: 0 }]), 0),
+        ]);
+        let mut both = [first.clone(), second.clone()];
+        let expected = vec![(0, 2), (1, 0), (1, 1), (0, 0), (0, 1), (0, 3)];
+        assert_eq!(follow(&both), Some(expected));
+        assert_eq!(order(&mut both), Some(vec![0, 1, 1, 0, 0, 0]));
+        let steps = [2, 0, 1, 3].map(|at| first.steps[at].clone());
+        assert_eq!((&both[0].steps[..], &both[1].steps), (&steps[..], &second.steps));
+    }
+
+    #[test]
+    fn ranks_that_wait_for_each_other_have_no_order() {
+        let wait = || schedule(vec![(signals([Signal::Await { flag: 0 }]), 0)]);
+        assert_eq!(order(&mut [wait(), wait()]), None);
+    }
+}

@@ -1,0 +1,28 @@
+//! Plans compiled for NVIDIA GPUs, without a device: everything that the CUDA backend decides before it opens one.
+//!
+//! [`fuse`] combines instructions into kernels, [`codegen`] writes their source, [`gemm_lowering`] and
+//! [`nccl_lowering`] turn matrix products and collectives into library calls, and [`p2p`] cuts communications into
+//! copies between ranks. [`schedule`] puts all of them into one list of commands for each rank, [`memory_layout`]
+//! places the buffers, and [`issue_order`] orders the commands of ranks that share a device. [`listing`] prints the
+//! result.
+//!
+//! The crate depends on neither a driver nor a library of CUDA's; `hostir_cuda` runs what it makes.
+
+pub mod codegen;
+pub mod element_range;
+pub mod external_buffers;
+pub mod fuse;
+pub mod gemm_lowering;
+pub mod gemm_shape;
+pub mod issue_order;
+pub mod listing;
+pub mod memory_layout;
+pub mod nccl_lowering;
+pub mod nccl_types;
+pub mod operand;
+pub mod p2p;
+pub mod rank_memory;
+pub mod schedule;
+pub mod team;
+pub mod transport;
+pub mod unsupported;

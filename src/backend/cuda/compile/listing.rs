@@ -1,0 +1,211 @@
+//! The calls of all ranks as text, made without a device: the command list, the buffers' offsets, the messages
+//! and the source of every kernel.
+//!
+//! The text is for developers: two versions of the backend issue the same calls if their listings are equal
+//! (`tools/same-output` compares them). It therefore names things in words of its own, never by `Debug`, so a
+//! type or field that is renamed leaves it as it is.
+
+mod operand_text;
+
+use crate::listing::operand_text::{communicate, gemm_shape, pace, part, view};
+use crate::operand::Place;
+use crate::p2p;
+use crate::p2p::{Message, Messages, Target};
+use crate::rank_memory;
+use crate::schedule::{
+    Call, Exchange, Move, Schedule, Settings, Signal, Step, most_waiting_blocks,
+};
+use crate::team;
+use crate::transport::Routes;
+use crate::{issue_order, schedule};
+use hostir::backend::cpu;
+use hostir::diag::Diag;
+use hostir::lower::Prepared;
+use hostir::plan::Plan;
+use hostir::plan_checks::check_plans;
+use std::fmt::Write as _;
+
+/// Streaming multiprocessors of the device that calls are listed for.
+const MULTIPROCESSORS: u32 = 132;
+
+/// Options of a listing.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ListingOptions {
+    /// Whether `float` GEMMs may round their factors to TF32.
+    pub tf32: bool,
+    /// The transport of each communication backend.
+    pub routes: Routes,
+    /// Whether the commands are recorded as a CUDA graph.
+    pub graph: bool,
+    /// Whether several ranks share a device, so that their calls have one order of issue.
+    pub shared: bool,
+}
+
+/// Lists the calls that the backend would make for a program, on devices with 132 multiprocessors and 8-bit
+/// matrix products.
+///
+/// # Errors
+/// Fails with the diagnostics of the program's deadlock, if it has one.
+pub fn list_calls(prepared: &Prepared, options: ListingOptions) -> Result<String, Vec<Diag>> {
+    let shared = options.shared;
+    check_plans(prepared)?;
+    let teams = team::teams(prepared);
+    let messages = p2p::messages(prepared, options.routes);
+    let settings = Settings {
+        tf32: options.tf32,
+        fp8: true,
+        multiprocessors: MULTIPROCESSORS,
+        room: most_waiting_blocks(MULTIPROCESSORS),
+        routes: options.routes,
+        apart: !shared,
+        push: options.graph,
+    };
+    let mut text = String::new();
+    for (number, (backend, team)) in teams.iter().enumerate() {
+        let _ = writeln!(text, "communicator {number}: {backend} ranks {:?}", team.ranks);
+    }
+    for (number, message) in messages.list.iter().enumerate() {
+        let _ = writeln!(text, "message {number}: {}", message_line(message));
+    }
+    let mut schedules = Vec::new();
+    for plan in &prepared.plans {
+        match schedule::schedule(plan, &teams, &messages, settings) {
+            Ok(mut schedule) => {
+                let shared = schedule::wait_marks::SHARED;
+                schedule.mark_waits(if options.graph { 1 } else { shared });
+                schedules.push(schedule);
+            }
+            Err(refusal) => {
+                let (rank, inst, what) = (plan.rank, refusal.inst, refusal.what);
+                let _ = writeln!(
+                    text,
+                    "rank {rank}: instruction {} is refused: cannot run {what}",
+                    inst.0
+                );
+                return Ok(text);
+            }
+        }
+    }
+    if shared && !messages.list.is_empty() {
+        let _ = match issue_order::order(&mut schedules) {
+            Some(order) => writeln!(text, "order of issue, by rank: {order:?}"),
+            None => writeln!(text, "order of issue: none"),
+        };
+    }
+    for (plan, schedule) in prepared.plans.iter().zip(&mut schedules) {
+        rank_lines(&mut text, plan, schedule, &messages);
+    }
+    Ok(text)
+}
+
+fn rank_lines(text: &mut String, plan: &Plan, schedule: &mut Schedule, messages: &Messages) {
+    let flags = messages.flag_bytes(plan.rank);
+    let outside = crate::external_buffers::outside(plan, messages);
+    let bound = rank_memory::layout(plan, &mut schedule.clone(), flags, &outside);
+    let layout = rank_memory::layout(plan, schedule, flags, &[]);
+    let _ = writeln!(
+        text,
+        "rank {}: {} streams, {} events, {flags} bytes of flags, {} bytes of memory, {} with bound tensors",
+        plan.rank, schedule.streams, schedule.events, layout.bytes, bound.bytes
+    );
+    let _ = writeln!(text, "  member of: {:?}", schedule.members);
+    for (buffer, offsets) in layout.offsets.iter().zip(&bound.offsets).enumerate() {
+        let offset = |offset: &Option<usize>| offset.map_or("-".to_owned(), |at| at.to_string());
+        let (own, bound) = (offset(offsets.0), offset(offsets.1));
+        let _ = writeln!(text, "  buffer {buffer}: offset {own}, with bound tensors {bound}");
+    }
+    for (stream, bytes) in schedule.scratch.iter().enumerate() {
+        let (own, bound) = (layout.scratch[stream], bound.scratch[stream]);
+        let _ = writeln!(
+            text,
+            "  scratch of stream {stream}: {bytes} bytes, offset {own}, with bound tensors {bound}"
+        );
+    }
+    for (number, shape) in schedule.shapes.iter().enumerate() {
+        let _ = writeln!(text, "  gemm {number}: {}", gemm_shape(shape));
+    }
+    for (number, step) in schedule.steps.iter().enumerate() {
+        let Step { call, stream, inst } = step;
+        let _ = writeln!(text, "{number:>6}  s{stream} i{} {}", inst.0, call_line(call));
+    }
+    for (number, source) in schedule.texts.iter().enumerate() {
+        let _ = writeln!(text, "  kernel {number}:\n{source}");
+    }
+}
+
+fn call_line(call: &Call) -> String {
+    match call {
+        Call::Launch { text, grid, block, places } => {
+            let operands: Vec<String> = places.iter().map(operand).collect();
+            format!("launch kernel {text} grid {grid:?} block {block:?} ({})", operands.join(", "))
+        }
+        Call::Copy { views, bytes } => {
+            format!("copy {bytes} bytes {} <- {}", view(&views[1]), view(&views[0]))
+        }
+        Call::Product { shape, operands } => {
+            let operands = operands.iter().map(|place| match place {
+                Some(place) => operand(place),
+                None => "-".to_owned(),
+            });
+            let operands: Vec<String> = operands.collect();
+            format!("gemm {shape} ({})", operands.join(", "))
+        }
+        Call::Record { event } => format!("record event {event}"),
+        Call::Wait { event } => format!("wait for event {event}"),
+        Call::Communicate { entry, calls } => {
+            let calls: Vec<String> = calls.iter().map(communicate).collect();
+            format!("nccl on communicator {entry}: {}", calls.join("; "))
+        }
+        Call::Signal { signals } => {
+            let signals: Vec<String> = signals.iter().map(signal).collect();
+            format!("stream memory operations: {}", signals.join("; "))
+        }
+        Call::Transfer { message } => format!("transfer message {message}"),
+        Call::Exchange(exchange) => exchange_line(exchange),
+    }
+}
+
+fn operand(place: &Place) -> String {
+    match place {
+        Place::View(operand) => view(operand),
+        Place::Scratch(offset) => format!("scratch+{offset}"),
+    }
+}
+
+fn signal(signal: &Signal) -> String {
+    match signal {
+        Signal::Raise { rank, flag } => format!("signal flag {flag} of rank {rank}"),
+        Signal::Await { flag } => format!("wait for flag {flag}"),
+        Signal::Lower { flag } => format!("reset flag {flag}"),
+    }
+}
+
+fn exchange_line(exchange: &Exchange) -> String {
+    let moves = exchange.moves.iter().map(|one| match one {
+        Move::Message(number) => format!("message {number}"),
+        Move::Local(parts) => format!("{} <- {}", part(&parts[1]), part(&parts[0])),
+    });
+    let moves: Vec<String> = moves.collect();
+    format!(
+        "exchange kernel {} of {} blocks, {}: signals {:?}, copies [{}], waits {:?}",
+        exchange.text,
+        exchange.blocks,
+        pace(exchange.pace),
+        exchange.raises,
+        moves.join("; "),
+        exchange.awaits
+    )
+}
+
+fn message_line(message: &Message) -> String {
+    let target = match &message.target {
+        Target::Part(target) => part(target),
+        Target::Staging(offset) => format!("staging+{offset}"),
+    };
+    let Message { from, to, put, offer, done, counter, .. } = message;
+    let by = if *put { "put" } else { "get" };
+    format!(
+        "rank {from} to {to} by {by}, {target} <- {}, flags {offer} {done} {counter}",
+        part(&message.source)
+    )
+}

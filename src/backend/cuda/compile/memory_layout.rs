@@ -1,0 +1,299 @@
+//! Where a plan's buffers lie in the one allocation of their rank.
+//!
+//! Decided before the run: nothing is allocated while it goes on. A buffer that only one stream uses
+//! shares memory with the other such buffers of that stream, since a stream does one thing after the
+//! other. All others (inputs, outputs, what a communication touches or several streams do) have a
+//! place of their own.
+
+use crate::fuse::Fused;
+use hostir::plan::InstId;
+use hostir::plan::{BufferId, BufferKind, Inst, InstKind, Plan, StreamSlot, View, WorkSlot};
+use smallvec::SmallVec;
+
+/// Buffers start at multiples of this.
+pub const ALIGNMENT: usize = 256;
+
+/// Offsets of a rank's buffers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Offset by buffer; `None` for a buffer that nothing uses.
+    pub offsets: Vec<Option<usize>>,
+    /// Bytes of the allocation, scratch memory included.
+    pub bytes: usize,
+    /// Offset of each stream's scratch memory.
+    pub scratch: Vec<usize>,
+}
+
+/// Who uses a buffer, and from where to where in the order of issue.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    stream: StreamSlot,
+    first: usize,
+    last: usize,
+    shared: bool,
+}
+
+/// The layout of a plan that runs as `items`, whose streams need `scratch` bytes each, behind `flags`
+/// bytes of flags. Buffers that are `outside` (by number; may be empty) lie elsewhere.
+pub fn assign(
+    plan: &Plan,
+    items: &[Fused],
+    scratch: &[usize],
+    flags: usize,
+    outside: &[bool],
+) -> Layout {
+    let mut uses = uses(plan, items);
+    uses.iter_mut().zip(outside).filter(|(_, is)| **is).for_each(|(one, _)| *one = None);
+    let mut layout =
+        Layout { offsets: vec![None; uses.len()], bytes: rounded(flags), scratch: Vec::new() };
+    for (index, found) in uses.iter().enumerate() {
+        if found.is_some_and(|one| one.shared) {
+            layout.offsets[index] = Some(layout.bytes);
+            layout.bytes += size(plan, index);
+        }
+    }
+    for stream in 0..plan.streams {
+        let start = layout.bytes;
+        let mut region = Region::default();
+        for (index, one) in in_order(&uses, StreamSlot(stream)) {
+            let offset = region.place(size(plan, index), one.first, one.last);
+            layout.offsets[index] = Some(start + offset);
+        }
+        layout.bytes += region.height;
+    }
+    for &bytes in scratch {
+        layout.scratch.push(layout.bytes);
+        layout.bytes += rounded(bytes);
+    }
+    layout
+}
+
+fn in_order(uses: &[Option<Use>], stream: StreamSlot) -> Vec<(usize, Use)> {
+    let mut own: Vec<(usize, Use)> = uses
+        .iter()
+        .enumerate()
+        .filter_map(|(index, one)| Some((index, (*one)?)))
+        .filter(|(_, one)| !one.shared && one.stream == stream)
+        .collect();
+    own.sort_by_key(|(index, one)| (one.first, *index));
+    own
+}
+
+fn rounded(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// Bytes of a buffer with what is behind it up to the next one.
+pub fn size(plan: &Plan, buffer: usize) -> usize {
+    let buffer = &plan.buffers[BufferId(buffer as u32)];
+    rounded((buffer.elements * buffer.dtype.size()).max(1))
+}
+
+/// Places for buffers that live one after the other on one stream.
+#[derive(Default)]
+struct Region {
+    /// Offset, size and last use of what is alive.
+    alive: Vec<(usize, usize, usize)>,
+    height: usize,
+}
+
+impl Region {
+    /// The lowest gap that is large enough.
+    fn place(&mut self, size: usize, first: usize, last: usize) -> usize {
+        self.alive.retain(|&(_, _, end)| end >= first);
+        self.alive.sort_unstable();
+        let mut at = 0;
+        for &(offset, length, _) in &self.alive {
+            if offset >= at + size {
+                break;
+            }
+            at = at.max(offset + length);
+        }
+        self.alive.push((at, size, last));
+        self.height = self.height.max(at + size);
+        at
+    }
+}
+
+/// The instruction that an item stands at: its own, or the last one of a kernel.
+pub fn place(item: &Fused) -> InstId {
+    match item {
+        Fused::Inst(at) | Fused::Gemm { at, .. } => *at,
+        Fused::Kernel { of, .. } | Fused::Reduce { of, .. } => {
+            of.last().copied().unwrap_or(InstId(0))
+        }
+    }
+}
+
+/// What an item reads and writes.
+fn views<'a>(plan: &'a Plan, item: &'a Fused) -> SmallVec<[&'a View; 4]> {
+    match item {
+        Fused::Inst(at) => {
+            let kind = &plan.inst(*at).kind;
+            kind.reads().into_iter().chain(kind.writes()).collect()
+        }
+        Fused::Gemm { gemm, .. } => {
+            [&gemm.a, &gemm.b, &gemm.out].into_iter().chain(&gemm.bias).collect()
+        }
+        Fused::Kernel { kernel, .. } => kernel.inputs.iter().chain([&kernel.output]).collect(),
+        Fused::Reduce { kernel, output, .. } => kernel.inputs.iter().chain([output]).collect(),
+    }
+}
+
+/// Collects the uses of a plan's buffers, by the numbers of items.
+fn uses(plan: &Plan, items: &[Fused]) -> Vec<Option<Use>> {
+    let mut found = vec![None; plan.buffers.len()];
+    for (index, (_, buffer)) in plan.buffers.iter().enumerate() {
+        if matches!(buffer.kind, BufferKind::Input(_)) {
+            touch(&mut found, index, StreamSlot(0), 0, true);
+        }
+    }
+    let waits = waits(plan, items);
+    for (at, item) in items.iter().enumerate() {
+        let Inst { kind, stream, .. } = plan.inst(place(item));
+        let buffers = views(plan, item).into_iter().map(|view| view.buffer.0 as usize);
+        match posted(kind) {
+            // Its stream goes on when the communication is over: it is one more use of that stream.
+            Some(work) => match waits[work.0 as usize].filter(|(_, waiting)| waiting == stream) {
+                Some((end, _)) => buffers.for_each(|buffer| {
+                    touch(&mut found, buffer, *stream, at, false);
+                    touch(&mut found, buffer, *stream, end, false);
+                }),
+                None => buffers.for_each(|buffer| touch(&mut found, buffer, *stream, at, true)),
+            },
+            None => buffers.for_each(|buffer| touch(&mut found, buffer, *stream, at, false)),
+        }
+    }
+    for output in plan.outputs.iter().flatten() {
+        touch(&mut found, output.buffer.0 as usize, StreamSlot(0), items.len(), true);
+    }
+    found
+}
+
+/// The work that a communication outside of groups posts.
+fn posted(kind: &InstKind) -> Option<WorkSlot> {
+    match kind {
+        InstKind::Collective(collective) => Some(collective.work),
+        InstKind::Send { work, .. } | InstKind::Recv { work, .. } => Some(*work),
+        _ => None,
+    }
+}
+
+/// Where each work is first waited for, and by which stream. Works of a group are waited for by the
+/// work of its end.
+fn waits(plan: &Plan, items: &[Fused]) -> Vec<Option<(usize, StreamSlot)>> {
+    let mut waits = vec![None; plan.works as usize];
+    let mut groups: Vec<(Vec<WorkSlot>, WorkSlot)> = Vec::new();
+    let mut open: Option<Vec<WorkSlot>> = None;
+    for (at, item) in items.iter().enumerate() {
+        let inst = plan.inst(place(item));
+        match &inst.kind {
+            InstKind::GroupBegin => open = Some(Vec::new()),
+            InstKind::GroupEnd { work, .. } => groups.extend(open.take().map(|all| (all, *work))),
+            InstKind::WaitWork { work } => {
+                waits[work.0 as usize].get_or_insert((at, inst.stream));
+            }
+            kind => {
+                if let (Some(open), Some(work)) = (&mut open, posted(kind)) {
+                    open.push(work);
+                }
+            }
+        }
+    }
+    for (members, end) in groups {
+        for member in members {
+            waits[member.0 as usize] = waits[member.0 as usize].or(waits[end.0 as usize]);
+        }
+    }
+    waits
+}
+
+fn touch(found: &mut [Option<Use>], buffer: usize, stream: StreamSlot, at: usize, shared: bool) {
+    match &mut found[buffer] {
+        Some(one) => {
+            one.shared |= shared || one.stream != stream;
+            one.first = one.first.min(at);
+            one.last = one.last.max(at);
+        }
+        none => *none = Some(Use { stream, first: at, last: at, shared }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostir::lower::{Sizes, prepare};
+
+    /// Three copies one after the other; `FOR` puts each iteration on a stream of its own.
+    fn layout(body: &str) -> (Plan, Layout) {
+        let text = format!(
+            "%HostIrContainer {{ (T0_g_float[iS0{{100}}]) -> (T3_g_float[iS3{{100}}]) :\n{body}}} // %HostIrContainer\n"
+        );
+        let (programs, diags) = hostir::load(&text);
+        assert!(diags.is_empty(), "{diags:?}");
+        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let plan = prepared.plans[0].clone();
+        let items: Vec<Fused> = plan.cursor().map(|(id, _)| Fused::Inst(id)).collect();
+        let layout = assign(&plan, &items, &[], 0, &[]);
+        (plan, layout)
+    }
+
+    fn set(to: usize, from: usize) -> String {
+        format!(
+            "  T{to}_g_float[iS{to}{{100}}] = Set( T{from}_g_float[iS{from}{{100}}], cache_op=Streaming )\n"
+        )
+    }
+
+    #[test]
+    fn one_stream_reuses_memory_and_two_do_not() {
+        let chain = |names: [usize; 5]| {
+            names.windows(2).map(|pair| set(pair[1], pair[0])).collect::<String>()
+        };
+        let (_, one) = layout(&chain([0, 1, 2, 4, 3]));
+        // 400 bytes take 512. Input and output have places of their own; of the others two live at a time.
+        assert_eq!(one.bytes, 4 * 512);
+        let two = format!(
+            "{}  SetCurrentStream to Stream 1\n{}  SetCurrentStream to Stream 0\n{}{}",
+            set(1, 0),
+            set(2, 1),
+            set(4, 2),
+            set(3, 4)
+        );
+        let (_, two) = layout(&two);
+        assert_eq!(two.bytes, 5 * 512);
+    }
+
+    /// What a communication reads is kept until the stream that posted it has waited for it.
+    #[test]
+    fn a_buffer_outlives_its_communication() {
+        let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{64}] (DeviceMesh{0 1})) -> (T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1})) :
+  T1_g_float[ideviceIdx.x2{2}, iS3{64}] (DeviceMesh{0 1}) = Set( T0_g_float[ideviceIdx.x0{2}, iS1{64}] (DeviceMesh{0 1}), cache_op=Streaming )
+  T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1}), mem_type=global, size=128, zero_init=false, resets_to_zero=false)
+  Communication 1 (type=Allgather, team=(0 1), input=T1_g_float[ideviceIdx.x2{2}, iS3{64}] (DeviceMesh{0 1}), output=T4_g_float[iS8{2}, iS9{64}] (DeviceMesh{0 1}), backend=NCCL)
+  Wait Communication 1
+} // %HostIrContainer
+";
+        let (programs, diags) = hostir::load(text);
+        assert!(diags.is_empty(), "{diags:?}");
+        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let plan = &prepared.plans[0];
+        let items: Vec<Fused> = plan.cursor().map(|(id, _)| Fused::Inst(id)).collect();
+        let wait = plan.iter().position(|inst| matches!(inst.kind, InstKind::WaitWork { .. }));
+        let copied = plan.iter().find_map(|inst| match &inst.kind {
+            InstKind::Copy { dst, .. } => Some(dst.buffer.0 as usize),
+            _ => None,
+        });
+        let used = uses(plan, &items)[copied.unwrap()].unwrap();
+        assert_eq!((used.last, used.shared), (wait.unwrap(), false));
+    }
+
+    #[test]
+    fn a_region_reuses_what_ended() {
+        let mut region = Region::default();
+        assert_eq!(region.place(256, 0, 4), 0);
+        assert_eq!(region.place(512, 2, 9), 256);
+        assert_eq!(region.place(256, 5, 6), 0);
+        assert_eq!(region.place(512, 7, 8), 768);
+        assert_eq!(region.height, 1280);
+    }
+}

@@ -1,0 +1,489 @@
+//! Communications by copies: which ranges of which rank's memory go where, and the flags that
+//! order them.
+//!
+//! Every communication is cut into messages, each from one rank to another. One side of a message
+//! offers its range, the other copies: with `get` the sender offers, with `put` the receiver. The
+//! protocol is nvFuser's (its `cuda_p2p.cpp`), with two flags a message, each polled by its owner only:
+//!
+//! ```text
+//! offers:  raise `offer` at the copier                      ... await own `done`, lower it
+//! copies:  await own `offer`, copy, lower it, raise `done` at the one who offered
+//! ```
+//!
+//! A flag is raised and lowered once in a run, so the flags are down again when it ends: runs follow each
+//! other without a barrier, and a run that was captured as a graph can be replayed.
+//!
+//! Groups of messages and collectives that only move data are pushes, which take a few microseconds less than pulls. Reductions
+//! pull into staging memory, which only its owner addresses, and combine in team order, which is what the
+//! CPU backend does: all members round alike. A large Allreduce goes in two rounds: everybody reduces one
+//! part, then pushes it to the others. In each round a member starts with the member behind it, so that no
+//! two copy from or to one at the same time.
+
+use crate::codegen;
+use crate::codegen::job;
+use crate::element_range::Part;
+use crate::element_range::range;
+use crate::memory_layout::ALIGNMENT;
+use crate::transport::{Route, Routes};
+use crate::unsupported::Unsupported;
+use hostir::lower::Prepared;
+use hostir::plan::CollectiveMember;
+use hostir::plan::InstId;
+use hostir::plan::MatchedCommunicator;
+use hostir::plan::MatchedMessage;
+use hostir::plan::MemberRole;
+use hostir::plan::PlanMatching;
+use hostir::plan::RankInst;
+use hostir::plan::TeamTransfers;
+use hostir::plan::{BufferId, Collective, CollectiveKind, CommSlot, InstKind, Plan, RedOp, View};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An Allreduce of at least so many bytes goes in two rounds.
+const TWO_ROUNDS: usize = 256 << 10;
+
+/// Where a message or the result of a local step goes.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Target {
+    /// Into a tensor.
+    Part(Part),
+    /// Into staging memory, so many bytes from its start.
+    Staging(usize),
+}
+
+/// One range from one rank to another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Message {
+    /// The rank whose memory is read.
+    pub from: u32,
+    /// The rank whose memory is written.
+    pub to: u32,
+    /// What is read.
+    pub source: Part,
+    /// What is written; staging memory is written by its owner only.
+    pub target: Target,
+    /// Whether the sender copies.
+    pub put: bool,
+    /// Number of the `offer` flag among the flags of the side that copies.
+    pub offer: usize,
+    /// Number of the `done` flag among the flags of the side that offers.
+    pub done: usize,
+    /// Number of the word among the flags of the side that copies in which a kernel's blocks count themselves.
+    pub counter: usize,
+}
+
+impl Message {
+    /// The rank that copies.
+    pub fn copier(&self) -> u32 {
+        if self.put { self.from } else { self.to }
+    }
+    /// The rank that offers.
+    pub fn offerer(&self) -> u32 {
+        if self.put { self.to } else { self.from }
+    }
+    /// Bytes that go.
+    pub fn bytes(&self) -> usize {
+        self.source.bytes()
+    }
+}
+
+/// The combination of what a round brought with the rank's own part.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Combine {
+    /// The reduction.
+    pub op: RedOp,
+    /// In team order, one of each member.
+    pub inputs: Vec<Target>,
+    /// Destination of the result.
+    pub output: Part,
+    /// Whether the result lies in what others read: it has to wait for them.
+    pub settles: bool,
+}
+
+/// How the messages that a rank copies in a round follow each other where engines copy.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// They do not: others may offer one of them only when another one is done.
+    #[default]
+    Free,
+    /// One after the other, so that the first ones are there early.
+    InTurn,
+    /// In a row, behind all offers and in front of all answers: nobody goes on before all of them are there.
+    InARow,
+}
+
+/// What a rank does in one round of a communication: it offers, copies, and combines.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Round {
+    /// Messages that others copy.
+    pub offers: Vec<usize>,
+    /// Messages that this rank copies, in order.
+    pub copies: Vec<usize>,
+    /// What stays on the rank.
+    pub local: Option<(Part, Part)>,
+    /// What follows when all copies are done.
+    pub combine: Option<Combine>,
+    /// Whether it is a round of a collective: all members offer before any of them waits.
+    pub collective: bool,
+}
+
+impl Round {
+    /// How its copies follow each other.
+    pub fn pace(&self) -> Pace {
+        match self.collective {
+            false => Pace::Free,
+            true if self.copies.len() == self.offers.len() => Pace::InARow,
+            true => Pace::InTurn,
+        }
+    }
+}
+
+/// All messages of a program.
+#[derive(Clone, Default, Debug)]
+pub struct Messages {
+    /// The messages, by number.
+    pub list: Vec<Message>,
+    /// By rank and instruction.
+    rounds: BTreeMap<RankInst, Vec<Round>>,
+    /// How many flags each rank has.
+    flags: BTreeMap<u32, usize>,
+    /// Why an instruction of a rank cannot be carried out.
+    refused: BTreeMap<RankInst, Unsupported>,
+}
+
+/// The messages of all ranks' plans.
+pub fn messages(prepared: &Prepared, routes: Routes) -> Messages {
+    let matching = PlanMatching::new(&prepared.plans);
+    let mut found = Messages::default();
+    for message in &matching.messages {
+        found.pair(message, &prepared.plans, routes);
+    }
+    for of_all in &matching.communicators {
+        if routes.of(&of_all.communicator.backend) == Some(Route::Copies) {
+            found.collectives(of_all, &prepared.plans);
+        }
+    }
+    found
+}
+
+impl Messages {
+    /// What a rank does for an instruction.
+    pub fn rounds(&self, rank: u32, inst: InstId) -> Result<&[Round], Unsupported> {
+        let at = RankInst { rank, inst };
+        match self.refused.get(&at) {
+            Some(why) => Err(why.clone()),
+            None => Ok(self.rounds.get(&at).map_or(&[], Vec::as_slice)),
+        }
+    }
+
+    /// Bytes of a rank's flags. The last word is no message's: a rank of another process that gives up sets it
+    /// ([`Messages::poison`]).
+    pub fn flag_bytes(&self, rank: u32) -> usize {
+        self.flags.get(&rank).map_or(0, |count| (count + 1) * FLAG)
+    }
+
+    /// The number of that last word, if the rank has flags.
+    pub fn poison(&self, rank: u32) -> Option<usize> {
+        self.flags.get(&rank).copied()
+    }
+
+    /// The ranks that data of a rank may come to, over any number of messages: all that are connected with it.
+    pub fn reachable(&self, rank: u32) -> Vec<u32> {
+        let mut found = BTreeSet::from([rank]);
+        let mut next = vec![rank];
+        while let Some(rank) = next.pop() {
+            next.extend(self.peers(rank).into_iter().filter(|peer| found.insert(*peer)));
+        }
+        found.into_iter().filter(|other| *other != rank).collect()
+    }
+
+    /// The ranks that read or write each other's memory.
+    pub fn peers(&self, rank: u32) -> Vec<u32> {
+        let mut peers: Vec<u32> = self
+            .list
+            .iter()
+            .filter(|message| message.from == rank || message.to == rank)
+            .flat_map(|message| [message.from, message.to])
+            .filter(|&peer| peer != rank)
+            .collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers
+    }
+
+    /// The buffers of a rank that messages and what is copied beside them read or write.
+    pub fn buffers(&self, rank: u32) -> Vec<BufferId> {
+        let ends = self.list.iter().flat_map(|message| {
+            let target = match &message.target {
+                Target::Part(part) if message.to == rank => Some(part.view.buffer),
+                _ => None,
+            };
+            [(message.from == rank).then_some(message.source.view.buffer), target]
+        });
+        let first = RankInst { rank, inst: InstId(0) };
+        let last = RankInst { rank, inst: InstId(u32::MAX) };
+        let rounds = self.rounds.range(first..=last).flat_map(|(_, all)| all);
+        let local = rounds.filter_map(|round| round.local.as_ref());
+        let local = local.flat_map(|(from, to)| [from.view.buffer, to.view.buffer]);
+        ends.flatten().chain(local).collect()
+    }
+
+    fn flag(&mut self, rank: u32) -> usize {
+        let count = self.flags.entry(rank).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    fn message(&mut self, from: u32, to: u32, source: Part, target: Target, put: bool) -> usize {
+        let (copier, offerer) = if put { (from, to) } else { (to, from) };
+        let (offer, done, counter) = (self.flag(copier), self.flag(offerer), self.flag(copier));
+        self.list.push(Message { from, to, source, target, put, offer, done, counter });
+        self.list.len() - 1
+    }
+
+    fn refuse(&mut self, member: &CollectiveMember<'_>, why: &Unsupported) {
+        self.refused.insert(member_inst(member), why.clone());
+    }
+
+    // ---- sends and receives ----
+
+    /// One message for a send and the receive that it meets, if messages of their communicator are copied.
+    fn pair(&mut self, matched: &MatchedMessage, plans: &[Plan], routes: Routes) {
+        let (send, receive) = (matched.send, matched.receive);
+        let plan = &plans[send.rank as usize];
+        let (InstKind::Send { comm, view: source, .. }, InstKind::Recv { view: target, .. }) =
+            (&plan.inst(send.inst).kind, &plans[receive.rank as usize].inst(receive.inst).kind)
+        else {
+            return;
+        };
+        let backend = comm.map(|slot| plan.communicators[slot].backend.as_str());
+        if backend.is_some_and(|backend| routes.of(backend) != Some(Route::Copies)) {
+            return;
+        }
+        let target = Target::Part(Part::whole(target));
+        let source = Part::whole(source);
+        let message = self.message(send.rank, receive.rank, source, target, matched.put);
+        let (copier, offerer) = if matched.put { (send, receive) } else { (receive, send) };
+        let round = Round { copies: vec![message], ..Round::default() };
+        self.rounds.insert(copier, vec![round]);
+        let round = Round { offers: vec![message], ..Round::default() };
+        self.rounds.insert(offerer, vec![round]);
+    }
+
+    // ---- collectives ----
+
+    /// The messages of all collectives of a communicator.
+    fn collectives(&mut self, of_all: &MatchedCommunicator<'_>, plans: &[Plan]) {
+        for number in 0..of_all.collectives.len() {
+            let members = of_all.collective_members(number, plans);
+            let mut rounds = vec![Vec::new(); members.len()];
+            match self.collective(&members, &mut rounds) {
+                Ok(()) => {
+                    for (member, rounds) in members.iter().zip(rounds) {
+                        self.rounds.insert(member_inst(member), rounds);
+                    }
+                }
+                Err(why) => {
+                    members.iter().for_each(|member| self.refuse(member, &why));
+                }
+            }
+        }
+    }
+
+    fn collective(
+        &mut self,
+        members: &[CollectiveMember<'_>],
+        rounds: &mut [Vec<Round>],
+    ) -> Result<(), Unsupported> {
+        let Some(first) = members.first() else { return Ok(()) };
+        let kind = first.collective.kind;
+        if !kind.reduces() {
+            apart(members, kind)?;
+            let team = team_transfers(kind, members);
+            self.round(members, rounds, |from, to| moved(members, &team, from, to));
+            return Ok(());
+        }
+        let large = bytes(&first.collective.input) >= TWO_ROUNDS;
+        let even =
+            first.collective.input.as_ref().is_some_and(|view| view.len() % members.len() == 0);
+        match kind {
+            CollectiveKind::Allreduce if large && even && members.len() > 1 => {
+                self.reduce(members, rounds, CollectiveKind::ReduceScatter)?;
+                let team = team_transfers(CollectiveKind::Allgather, members);
+                self.round(members, rounds, |from, to| {
+                    let share = team.transfer_between(from, to)?.target;
+                    let source = members[from].collective.output.as_ref().filter(|_| from != to)?;
+                    let target = members[to].collective.output.as_ref()?;
+                    Some((Part::share(source, share), Part::share(target, share)))
+                });
+                Ok(())
+            }
+            kind => self.reduce(members, rounds, kind),
+        }
+    }
+
+    /// One more round in which members push what `moved` says: what goes from one to another. Each member
+    /// starts with the member behind it, so that no two push to one at the same time.
+    fn round(
+        &mut self,
+        members: &[CollectiveMember<'_>],
+        rounds: &mut [Vec<Round>],
+        moved: impl Fn(usize, usize) -> Option<(Part, Part)>,
+    ) {
+        let count = members.len();
+        let mut new = vec![Round { collective: true, ..Round::default() }; count];
+        for from in 0..count {
+            new[from].local = moved(from, from).filter(|(from, to)| !same_place(from, to));
+            for step in 1..count {
+                let to = (from + step) % count;
+                let Some((source, target)) = moved(from, to) else { continue };
+                let (sender, receiver) = (members[from].rank, members[to].rank);
+                let message = self.message(sender, receiver, source, Target::Part(target), true);
+                new[from].copies.push(message);
+                new[to].offers.push(message);
+            }
+        }
+        rounds.iter_mut().zip(new).for_each(|(rounds, round)| rounds.push(round));
+    }
+
+    /// One round in which every member that receives pulls all others' (shares of) inputs, as a reduction of
+    /// `kind` has it, and combines.
+    fn reduce(
+        &mut self,
+        members: &[CollectiveMember<'_>],
+        rounds: &mut [Vec<Round>],
+        kind: CollectiveKind,
+    ) -> Result<(), Unsupported> {
+        let count = members.len();
+        let team = team_transfers(kind, members);
+        let mut new = vec![Round { collective: true, ..Round::default() }; count];
+        for to in 0..count {
+            let Some(output) = &members[to].collective.output else { continue };
+            let Some(share) = team.incoming_transfers(to).next().map(|transfer| transfer.source)
+            else {
+                return Err(Unsupported::Membership("a reduction that nobody sends to"));
+            };
+            let output = match members[to].collective.kind {
+                CollectiveKind::ReduceScatter => Part::whole(output),
+                _ => Part::share(output, share),
+            };
+            let size = output.bytes().next_multiple_of(ALIGNMENT);
+            let mut inputs: Vec<(usize, Target)> = Vec::new();
+            for step in 0..count {
+                let from = (to + step) % count;
+                let Some(input) = &members[from].collective.input else { continue };
+                if from == to {
+                    inputs.push((from, Target::Part(Part::share(input, share))));
+                    continue;
+                }
+                let target = Target::Staging(new[to].copies.len() * size);
+                let (sender, receiver) = (members[from].rank, members[to].rank);
+                let source = Part::share(input, share);
+                let message = self.message(sender, receiver, source, target.clone(), false);
+                new[to].copies.push(message);
+                new[from].offers.push(message);
+                inputs.push((from, target));
+            }
+            inputs.sort_by_key(|(member, _)| *member);
+            let inputs = inputs.into_iter().map(|(_, target)| target).collect();
+            let own = members[to].collective.input.as_ref();
+            // In two rounds each member writes the part that only it reads.
+            let settles = match members[to].collective.kind {
+                CollectiveKind::Allreduce if kind == CollectiveKind::ReduceScatter => false,
+                _ => own.is_some_and(|own| own.buffer == output.view.buffer),
+            };
+            let op = members[to].collective.red_op;
+            new[to].combine = Some(Combine { op, inputs, output, settles });
+        }
+        rounds.iter_mut().zip(new).for_each(|(rounds, round)| rounds.push(round));
+        Ok(())
+    }
+}
+
+/// The instruction of a member's side of a collective.
+fn member_inst(member: &CollectiveMember<'_>) -> RankInst {
+    RankInst { rank: member.rank, inst: member.inst }
+}
+
+/// Bytes of a flag.
+pub const FLAG: usize = 4;
+
+fn same_place(a: &Part, b: &Part) -> bool {
+    a.view.buffer == b.view.buffer && a.view.offset + a.start == b.view.offset + b.start
+}
+
+fn bytes(view: &Option<View>) -> usize {
+    view.as_ref().map_or(0, |view| view.len() * view.dtype.size())
+}
+
+/// The transfers of a collective of a kind between these members.
+fn team_transfers(kind: CollectiveKind, members: &[CollectiveMember<'_>]) -> TeamTransfers {
+    TeamTransfers::new(kind, members.iter().map(|member| MemberRole::of_side(member.collective)))
+}
+
+/// The parts of a transfer from one member to another.
+fn moved(
+    members: &[CollectiveMember<'_>],
+    team: &TeamTransfers,
+    from: usize,
+    to: usize,
+) -> Option<(Part, Part)> {
+    let transfer = team.transfer_between(from, to)?;
+    let input = members[from].collective.input.as_ref()?;
+    let output = members[to].collective.output.as_ref()?;
+    Some((Part::share(input, transfer.source), Part::share(output, transfer.target)))
+}
+
+/// Members write their output while others read their input, so the two may share memory only where a
+/// member's own part already is in its place.
+fn apart(members: &[CollectiveMember<'_>], kind: CollectiveKind) -> Result<(), Unsupported> {
+    let team = team_transfers(kind, members);
+    for (place, member) in members.iter().enumerate() {
+        let (Some(input), Some(output)) = (&member.collective.input, &member.collective.output)
+        else {
+            continue;
+        };
+        let own = moved(members, &team, place, place);
+        let stays =
+            own.is_some_and(|(from, to)| same_place(&from, &to) && from.count == input.len());
+        if input.buffer == output.buffer && !stays && !codegen::disjoint(input, output) {
+            return Err(Unsupported::SharedMemory(kind));
+        }
+    }
+    Ok(())
+}
+
+/// The job of a combination. Staging memory appears as scratch memory of the job.
+pub fn combine(combine: &Combine) -> Result<job::Job, Unsupported> {
+    let output = range(&combine.output);
+    // Buffers of the plan have small numbers: these stand for pieces of staging memory.
+    let staged = |number: usize| BufferId(u32::MAX - number as u32);
+    let inputs: Vec<View> = combine
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(number, input)| match input {
+            Target::Part(part) => range(part),
+            Target::Staging(_) => View { buffer: staged(number), offset: 0, ..output.clone() },
+        })
+        .collect();
+    let mut job = codegen::members(combine.op, &inputs, &output)?;
+    let offset = |view: &View| {
+        combine.inputs.iter().enumerate().find_map(|(number, input)| match input {
+            Target::Staging(offset) if staged(number) == view.buffer => Some(*offset),
+            _ => None,
+        })
+    };
+    for param in job.launches.iter_mut().flat_map(|launch| &mut launch.params) {
+        let job::Param::View(view) = param else { continue };
+        if let Some(offset) = offset(view) {
+            *param = job::Param::Scratch(offset);
+        }
+    }
+    let size = output.len() * output.dtype.size();
+    let ends = combine.inputs.iter().map(|input| match input {
+        Target::Staging(offset) => offset + size,
+        Target::Part(_) => 0,
+    });
+    job.scratch = ends.max().unwrap_or(0);
+    Ok(job)
+}

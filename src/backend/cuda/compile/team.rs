@@ -1,0 +1,44 @@
+//! The communicators of a program: the ranks of each, and their roles in each collective.
+
+use hostir::lower::Prepared;
+use hostir::plan::{CommSlot, MatchedCommunicator, MemberRole, Plan, PlanMatching};
+
+/// A team and the roles of its members in each collective, in the order of the communicator.
+#[derive(Clone, Default, Debug)]
+pub struct Team {
+    /// Absolute ranks in order.
+    pub ranks: Vec<u32>,
+    /// By collective and position in the team.
+    pub roles: Vec<Vec<MemberRole>>,
+}
+
+/// All teams of a program with their backends, in a fixed order.
+pub fn teams(prepared: &Prepared) -> Vec<(String, Team)> {
+    let matching = PlanMatching::new(&prepared.plans);
+    let communicators = matching.communicators.iter();
+    communicators
+        .map(|of_all| {
+            let ranks = of_all.communicator.team.clone();
+            let numbers = 0..of_all.collectives.len();
+            let roles = numbers.map(|number| team_roles(of_all, number, &prepared.plans)).collect();
+            (of_all.communicator.backend.clone(), Team { ranks, roles })
+        })
+        .collect()
+}
+
+/// The roles of all members of a team in its collective of a number.
+fn team_roles(of_all: &MatchedCommunicator<'_>, number: usize, plans: &[Plan]) -> Vec<MemberRole> {
+    let mut roles = vec![MemberRole::default(); of_all.communicator.team.len()];
+    for member in of_all.collective_members(number, plans) {
+        roles[member.position] = MemberRole::of_side(member.collective);
+    }
+    roles
+}
+
+/// Where a plan's communicator stands in the table of [`teams`].
+pub fn entry(teams: &[(String, Team)], plan: &Plan, slot: CommSlot) -> Option<usize> {
+    let communicator = &plan.communicators[slot];
+    teams.iter().position(|(backend, team)| {
+        *backend == communicator.backend && team.ranks == communicator.team
+    })
+}

@@ -1,0 +1,70 @@
+//! Instructions that GPUs cannot run.
+
+use hostir::ir::DType;
+use hostir::plan::{CollectiveKind, Function, RedOp};
+
+/// The reason why an instruction cannot run. Displayed, it completes the sentence "the CUDA backend cannot run ...".
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unsupported {
+    /// A result that overlaps an operand other than in place.
+    Overlap,
+    /// Arithmetic on elements of a type.
+    Arithmetic(DType),
+    /// A pointwise function of a type.
+    Pointwise(Function, DType),
+    /// A local reduction of a type.
+    Reduction(RedOp, DType),
+    /// Copies of elements of so many bytes.
+    ElementSize(usize),
+    /// A fill with a value other than 0.
+    Fill(DType),
+    /// A communication of elements of a type over NCCL.
+    Communication(DType),
+    /// A reduction that NCCL lacks.
+    NcclReduction(RedOp),
+    /// A collective whose members do not all take part as the library demands.
+    Membership(&'static str),
+    /// A collective whose input and output share memory.
+    SharedMemory(CollectiveKind),
+    /// A communication backend without a transport.
+    Backend(String),
+    /// More messages that read other GPUs than may wait on the device at the same time.
+    ConcurrentReads(usize),
+    /// An instruction that no valid plan holds.
+    Malformed(&'static str),
+}
+
+impl std::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unsupported::Overlap => f.write_str("an op whose result lies across what it reads"),
+            Unsupported::Arithmetic(dtype) => write!(f, "elements of type `{}`", dtype.name()),
+            Unsupported::Pointwise(function, dtype) => {
+                write!(f, "`{}` of `{}`", function.name(), dtype.name())
+            }
+            Unsupported::Reduction(op, dtype) => {
+                write!(f, "the reduction `{}` of `{}`", op.word(), dtype.name())
+            }
+            Unsupported::ElementSize(bytes) => write!(f, "elements of {bytes} bytes"),
+            Unsupported::Fill(dtype) => write!(f, "a fill of `{}`", dtype.name()),
+            Unsupported::Communication(dtype) => write!(f, "a communication of `{}`", dtype.name()),
+            Unsupported::NcclReduction(op) => {
+                write!(f, "the reduce operation `{}`, which NCCL lacks", op.word())
+            }
+            Unsupported::Membership(what) | Unsupported::Malformed(what) => f.write_str(what),
+            Unsupported::SharedMemory(kind) => {
+                write!(f, "a {} whose input and output share memory", kind.name())
+            }
+            Unsupported::Backend(name) if name == "UCC" => {
+                f.write_str("`backend=UCC`; `--map-backend=UCC=NCCL` runs it over NCCL")
+            }
+            Unsupported::Backend(name) => write!(f, "`backend={name}`"),
+            Unsupported::ConcurrentReads(count) => write!(
+                f,
+                "{count} messages at the same time that read other GPUs, in one CUDA graph of several GPUs, where each takes a part of the GPU while it waits and other sessions may have taken theirs"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Unsupported {}

@@ -1,0 +1,49 @@
+//! The CUDA backend: each rank on a GPU of its own, one thread a rank, all libraries opened at run time.
+//!
+//! [`Session`] runs a program inside another process, on that process's tensors and streams. [`Cuda`] is the backend
+//! that `hir-run` uses.
+//!
+//! [`Cuda::load`] is the prepare phase. `hostir_gpu` turns each rank's plan into a list of commands and places every
+//! buffer; the prepare phase compiles the kernels ([`nvrtc`]), loads all modules, asks cuBLASLt for GEMM algorithms
+//! and times them (`runtime::autotune`), joins the communicators and lets NCCL make all connections
+//! (`runtime::nccl`). Each of these steps ends on all ranks before the next begins, so a rank that fails leaves none
+//! waiting. After it a run (`runtime::rank`) only indexes and calls the driver. Whatever copies, launches or frees at
+//! an address stays inside the crate:
+//!
+//! ```compile_fail,E0603
+//! use hostir_cuda::sys::driver::Stream;
+//! ```
+//!
+//! Ranks are threads of one process or, with an [`ControlPlane`](hostir::backend::control_plane::Exchange), processes
+//! (`runtime::process_group`).
+
+mod backend;
+mod profile;
+mod runtime;
+pub mod session;
+mod sys;
+
+pub use crate::backend::Cuda;
+pub use crate::runtime::io_binding::bound_program::Bound;
+pub use crate::runtime::io_binding::{DeviceTensor, Side};
+pub use crate::runtime::loaded_program::Loaded;
+pub use crate::runtime::options::{ImageStore, NcclFile, Options};
+pub use crate::runtime::resource_cache::Pool;
+pub use crate::runtime::watchdog::{Place, Watch};
+pub use crate::session::Session;
+pub use crate::sys::context::CallerStream;
+pub use crate::sys::{Error, nvrtc, nvtx};
+pub use hostir_gpu::transport::{Route, Routes};
+
+/// Whether NVIDIA's driver can be opened.
+pub fn has_driver() -> bool {
+    sys::driver::is_present()
+}
+
+/// The number of GPUs that this process sees, which may be 0.
+///
+/// # Errors
+/// [`Error::Missing`] without NVIDIA's driver, [`Error::Call`] if the driver finds that it cannot work.
+pub fn devices() -> Result<usize, Error> {
+    sys::driver::devices()
+}

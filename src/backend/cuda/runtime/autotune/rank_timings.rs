@@ -1,0 +1,74 @@
+//! A rank's products: which of the library's algorithms is the fastest.
+#![allow(unsafe_code, reason = "only the rank knows that its addresses are right")]
+
+use crate::runtime::rank::{Rank, Ready};
+use crate::sys::Error;
+use crate::sys::blas::Operands;
+use hostir_gpu::gemm_shape::Shape;
+
+/// How often each algorithm is timed.
+const TRIALS: usize = 3;
+
+impl Rank<'_> {
+    /// Each product, and how many algorithms there are for it.
+    pub(crate) fn products(&self) -> impl Iterator<Item = (&Shape, usize)> {
+        self.schedule.shapes.iter().zip(self.products.iter().map(|product| product.choices()))
+    }
+
+    /// Times the algorithms of a product; the fastest.
+    pub(crate) fn fastest(&mut self, product: usize) -> Result<usize, Error> {
+        let mut best = (f64::INFINITY, 0);
+        for choice in 0..self.products[product].choices() {
+            self.products[product].chosen = choice;
+            let least = self.time(product)?;
+            if least < best.0 {
+                best = (least, choice);
+            }
+        }
+        Ok(best.1)
+    }
+
+    /// Milliseconds of a product with the chosen algorithm, the least of several trials behind one that
+    /// may have to load it.
+    fn time(&self, product: usize) -> Result<f64, Error> {
+        let mut least = f64::INFINITY;
+        let (Some(blas), Some(operands)) = (&self.blas, self.operands(product)) else {
+            return Ok(least);
+        };
+        let stream = &self.streams[0];
+        for _ in 0..=TRIALS {
+            stream.record(&self.timers[0])?;
+            // SAFETY: the rank's promise: nothing else is under way before the first run.
+            unsafe { self.products[product].run(blas, &operands, stream) }?;
+            stream.record(&self.timers[1])?;
+            stream.synchronize()?;
+            least = least.min(self.timers[1].since(&self.timers[0])?);
+        }
+        Ok(least)
+    }
+
+    /// Takes these algorithms, and carries out each product once: the library loads an algorithm when it
+    /// is first used, which must not happen beside communications of the run.
+    pub(crate) fn take(&mut self, choices: &[usize]) -> Result<(), Error> {
+        for (product, choice) in self.products.iter_mut().zip(choices) {
+            product.chosen = (*choice).min(product.choices() - 1);
+        }
+        let Some(blas) = &self.blas else { return Ok(()) };
+        let stream = &self.streams[0];
+        for (number, product) in self.products.iter().enumerate() {
+            if let Some(operands) = self.operands(number) {
+                // SAFETY: as in `time`.
+                unsafe { product.run(blas, &operands, stream) }?;
+            }
+        }
+        stream.synchronize()
+    }
+
+    /// The operands of a product's first call.
+    fn operands(&self, number: usize) -> Option<Operands> {
+        self.ready.iter().find_map(|(call, _)| match call {
+            Ready::Product { product, operands } if *product == number => Some(*operands),
+            _ => None,
+        })
+    }
+}

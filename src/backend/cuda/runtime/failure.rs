@@ -1,0 +1,291 @@
+//! Failures of ranks, and their diagnostics.
+
+use crate::runtime::{oom, watchdog};
+use crate::sys::Error;
+use hostir::backend::control_plane::ControlPlaneError;
+use hostir::diag::{Diag, codes};
+use hostir::lower::Prepared;
+use hostir::plan::{InstId, Plan};
+use std::time::Duration;
+
+/// Why a rank failed, and in which instruction if that is known.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Failure {
+    pub(crate) cause: Cause,
+    pub(crate) inst: Option<InstId>,
+    /// The last instruction that may be meant, if there are several.
+    pub(crate) until: Option<InstId>,
+    /// Why the instruction is not known, where a caller can change that.
+    pub(crate) hint: Option<&'static str>,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reached {
+    /// The first instruction that is not known to be done.
+    Inst(InstId),
+    /// One of the instructions that wait for other ranks, from the first to the last of these.
+    Among(InstId, InstId),
+    /// All that waits for other ranks is done; the rank's own work is not.
+    Own,
+    /// Nobody knows: several runs are under way, and marks are those of the last.
+    Queued,
+    /// The run has not begun: the rank waits for the others to start it with them.
+    Before,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Cause {
+    Cuda(Error),
+    Nccl(nccl_rs::Error),
+    Timeout,
+    Peer(ControlPlaneError),
+    /// Another rank of this process failed.
+    Sibling(u32),
+    /// A rank of another process gave up while this one worked, and has not said why.
+    Poisoned(u32),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::of(Cause::Cuda(error))
+    }
+}
+
+impl From<nccl_rs::Error> for Failure {
+    fn from(error: nccl_rs::Error) -> Self {
+        Self::of(Cause::Nccl(error))
+    }
+}
+
+impl Failure {
+    pub(crate) fn of(cause: Cause) -> Self {
+        Self { cause, inst: None, until: None, hint: None }
+    }
+
+    pub(crate) fn timeout() -> Self {
+        Self::of(Cause::Timeout)
+    }
+
+    pub(crate) fn sibling(rank: u32) -> Self {
+        Self::of(Cause::Sibling(rank))
+    }
+
+    pub(crate) fn poisoned(rank: u32) -> Self {
+        Self::of(Cause::Poisoned(rank))
+    }
+
+    pub(crate) fn peer(error: ControlPlaneError) -> Self {
+        Self::of(Cause::Peer(error))
+    }
+
+    pub(crate) fn at(self, inst: InstId) -> Self {
+        Self { inst: self.inst.or(Some(inst)), ..self }
+    }
+
+    /// In the instruction that was reached, if that is known.
+    pub(crate) fn within(self, reached: Reached) -> Self {
+        if matches!(self.cause, Cause::Cuda(_)) {
+            // A call that failed says nothing of what other calls wait for.
+            return self;
+        }
+        let own = "every communication of the rank had ended: what had not is work of its own";
+        let queued = "several runs were enqueued, and which of them did not end is not known: with a wait after each the op is named";
+        let before = "the rank was between two runs, and waited for the others before the next one";
+        match reached {
+            Reached::Inst(inst) => self.at(inst),
+            Reached::Among(first, last) => Self { until: Some(last), ..self.at(first) },
+            Reached::Own => Self { hint: Some(own), ..self },
+            Reached::Before => Self { hint: Some(before), ..self },
+            Reached::Queued => Self { hint: Some(queued), ..self },
+        }
+    }
+
+    /// As a diagnostic about a rank.
+    pub(crate) fn diag(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
+        let mut diag = self.placed(prepared, plan, timeout);
+        diag.notes.extend(self.hint.map(str::to_owned));
+        if let Some(last) = self.until.and_then(|inst| plan.find_inst(inst)) {
+            let place = prepared.labels.origin(plan, last.origin);
+            let note =
+                format!("or in a communication behind it, up to {place}: `graph` tells which");
+            diag.notes.push(note);
+        }
+        diag
+    }
+
+    pub(crate) fn placed(&self, prepared: &Prepared, plan: &Plan, timeout: Duration) -> Diag {
+        let (code, message) = match &self.cause {
+            Cause::Cuda(error @ Error::Missing { .. }) => (codes::DEVICE, error.to_string()),
+            Cause::Cuda(error @ Error::NoMemory { .. }) => {
+                return oom::diag(error.to_string(), prepared, plan);
+            }
+            Cause::Cuda(error @ Error::Unsupported(_)) => (codes::BACKEND_TYPE, error.to_string()),
+            Cause::Cuda(error) => (codes::DEVICE_CALL, error.to_string()),
+            Cause::Nccl(error @ (nccl_rs::Error::Missing(_) | nccl_rs::Error::Symbol(_))) => {
+                (codes::DEVICE, error.to_string())
+            }
+            Cause::Nccl(nccl_rs::Error::Timeout { call }) => {
+                (codes::TIMEOUT, format!("{call} did not end within {} ms", timeout.as_millis()))
+            }
+            Cause::Nccl(error) => (codes::DEVICE_CALL, error.to_string()),
+            Cause::Timeout => {
+                (codes::TIMEOUT, format!("the run did not end within {} ms", timeout.as_millis()))
+            }
+            Cause::Peer(error) => return self.of_peer(error.diag(), prepared, plan),
+            Cause::Sibling(rank) => {
+                let diag = Diag::global(codes::PROCESS, format!("rank {rank} failed"));
+                return self.of_peer(diag, prepared, plan);
+            }
+            Cause::Poisoned(other) => {
+                let message = format!(
+                    "rank {other} gave up before the run of rank {} had ended, whose results are not to be used",
+                    plan.rank
+                );
+                let diag = Diag::global(codes::PROCESS, message)
+                    .note("look at what that rank printed last");
+                return self.of_peer(diag, prepared, plan);
+            }
+        };
+        let labels = &prepared.labels;
+        match self.inst.and_then(|inst| plan.find_inst(inst)) {
+            None => Diag::global(code, format!("rank {}: {message}", plan.rank)),
+            Some(inst) => {
+                let place = labels.origin(plan, inst.origin);
+                Diag::error(code, labels.span(inst.origin.op), message)
+                    .note(format!("rank {}, in {place}", plan.rank))
+            }
+        }
+    }
+
+    /// Another process's failure, with where this rank was.
+    pub(crate) fn of_peer(&self, diag: Diag, prepared: &Prepared, plan: &Plan) -> Diag {
+        match self.inst {
+            Some(inst) => watchdog::gave_up(diag, inst, prepared, plan),
+            None => diag,
+        }
+    }
+}
+
+pub(crate) fn global(error: &Error) -> Diag {
+    let code = match error {
+        Error::Missing { .. } => codes::DEVICE,
+        Error::NoMemory { .. } => codes::DEVICE_MEMORY,
+        Error::Call { .. } | Error::Compile { .. } | Error::Internal { .. } => codes::DEVICE_CALL,
+        Error::Unsupported(_) => codes::BACKEND_TYPE,
+    };
+    Diag::global(code, error.to_string())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use hostir::lower::{Sizes, prepare};
+
+    const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
+  T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
+} // %HostIrContainer
+";
+
+    /// A program of one rank and one instruction, of four elements.
+    pub(crate) fn prepared() -> Prepared {
+        let (programs, diags) = hostir::load(COPY);
+        assert!(diags.is_empty());
+        prepare(&programs[0], &Sizes::default()).unwrap()
+    }
+
+    /// Code, message and notes of a failure in the first instruction.
+    fn told(failure: Failure) -> (&'static str, String, String) {
+        let prepared = prepared();
+        let diag =
+            failure.at(InstId(0)).diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
+        (diag.code, diag.message, diag.notes.join("; "))
+    }
+
+    #[test]
+    fn failures_name_rank_and_op() {
+        let (code, message, notes) = told(Failure::timeout());
+        assert_eq!((code, message.as_str()), ("H0511", "the run did not end within 1500 ms"));
+        assert_eq!(notes, "rank 0, in `T1 = Set`");
+        let full = Error::NoMemory { bytes: 4096, free: 512 };
+        let (code, message, notes) = told(full.into());
+        assert_eq!(
+            (code, message.as_str()),
+            ("H0521", "no device memory for 4096 bytes (512 are free)")
+        );
+        assert!(notes.contains("the largest buffer is T0, 16 bytes, input number 0"), "{notes}");
+        let call = Error::Call { call: "cuLaunchKernel", status: "CUDA_ERROR_X (why)".to_owned() };
+        let (code, message, _) = told(call.into());
+        assert_eq!(
+            (code, message.as_str()),
+            ("H0522", "cuLaunchKernel failed: CUDA_ERROR_X (why)")
+        );
+        let nccl = nccl_rs::Error::Timeout { call: "ncclCommInitRankConfig" };
+        assert_eq!(told(nccl.into()).0, "H0511");
+    }
+
+    #[test]
+    fn how_far_runs_came() {
+        let prepared = prepared();
+        let plan = &prepared.plans[0];
+        let failure = Failure::timeout().within(Reached::Own);
+        let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
+        assert_eq!(diag.message, "rank 0: the run did not end within 1500 ms");
+        assert!(diag.primary.is_none() && diag.notes[0].contains("work of its own"));
+        let queued = Failure::timeout().within(Reached::Queued);
+        let diag = queued.diag(&prepared, plan, Duration::from_millis(1500));
+        assert!(diag.notes[0].starts_with("several runs were enqueued"));
+        let failure = Failure::timeout().within(Reached::Inst(InstId(0)));
+        let diag = failure.diag(&prepared, plan, Duration::from_millis(1500));
+        assert_eq!(diag.notes, ["rank 0, in `T1 = Set`"]);
+    }
+
+    #[test]
+    fn failures_of_peers_name_both_places() {
+        let lost = ControlPlaneError::Lost { rank: 3, how: "its connection closed".to_owned() };
+        let (code, message, notes) = told(Failure::peer(lost));
+        assert_eq!((code, message.as_str()), ("H0530", "rank 3 is lost: its connection closed"));
+        assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
+    }
+
+    #[test]
+    fn a_library_that_is_not_there() {
+        // SAFETY: there is no such file.
+        #[allow(unsafe_code, reason = "a library that is not there")]
+        let opened = unsafe { nccl_rs::Library::open(Some("/nowhere/libnccl.so".into())) };
+        let error = opened.err().unwrap();
+        let (code, message, _) = told(error.into());
+        assert_eq!(code, "H0520");
+        assert_eq!(message, "NCCL cannot be opened (searched: /nowhere/libnccl.so)");
+    }
+
+    #[test]
+    fn several_that_share_a_mark_are_told() {
+        let prepared = prepared();
+        let failure = Failure::timeout().within(Reached::Among(InstId(0), InstId(0)));
+        let diag = failure.diag(&prepared, &prepared.plans[0], Duration::from_millis(1500));
+        assert_eq!(diag.notes[0], "rank 0, in `T1 = Set`");
+        assert!(diag.notes[1].starts_with("or in a communication behind it, up to `T1 = Set`"));
+    }
+
+    #[test]
+    fn ranks_that_gave_up_are_named() {
+        let (code, message, notes) = told(Failure::poisoned(2));
+        assert_eq!(code, "H0530");
+        assert!(message.starts_with("rank 2 gave up before the run of rank 0"), "{message}");
+        assert!(notes.ends_with("; rank 0 gave up in `T1 = Set`"), "{notes}");
+        assert_eq!(told(Failure::sibling(1)).1, "rank 1 failed");
+    }
+
+    /// Where there is no GPU, a program is refused before anything else happens.
+    #[test]
+    fn no_gpu() {
+        if crate::has_driver() {
+            return;
+        }
+        let prepared = prepared();
+        let diags = crate::Cuda::default().load(&prepared).err().unwrap();
+        assert_eq!(diags[0].code, "H0520");
+        assert!(diags[0].message.contains("libcuda.so"), "{}", diags[0].message);
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether what a plan reads and writes lies within its buffers, and inputs are as large as it says.
+//!
+//! Plans are plain data, which anybody may change, and a device does what it is told: it has no slices. So this is
+//! looked at before anything is loaded.
+
+use hostir::data::HostTensor;
+use hostir::diag::{Diag, codes};
+use hostir::lower::Prepared;
+use hostir::plan::{Plan, View};
+
+/// Refuses plans with a view that is not within its buffer.
+pub(crate) fn check(prepared: &Prepared) -> Result<(), Vec<Diag>> {
+    match prepared.plans.iter().find(|plan| !is_within(plan)) {
+        None => Ok(()),
+        Some(plan) => {
+            let message = format!("the plan of rank {} reaches beyond a buffer", plan.rank);
+            let note = "plans that `prepare` makes do not: this one was changed afterwards";
+            Err(vec![Diag::global(codes::PLAN_BOUNDS, message).note(note)])
+        }
+    }
+}
+
+/// Refuses inputs that are fewer, larger or smaller than the plan's, or of other types.
+pub(crate) fn check_inputs(plan: &Plan, inputs: &[HostTensor]) -> Result<(), Vec<Diag>> {
+    let rank = plan.rank;
+    let failed = |message| Err(vec![Diag::global(codes::PORTS, message)]);
+    if inputs.len() < plan.inputs.len() {
+        let (given, needed) = (inputs.len(), plan.inputs.len());
+        return failed(format!("rank {rank} has {given} of {needed} inputs"));
+    }
+    for (view, tensor) in plan.inputs.iter().zip(inputs) {
+        let Some(view) = view else { continue };
+        if tensor.dtype() != view.dtype || tensor.len() != view.len() {
+            let (shape, dtype) = (tensor.shape(), tensor.dtype().name());
+            return failed(format!(
+                "rank {rank}: an input part of shape {shape:?} and type `{dtype}` was given where {:?} of `{}` is needed",
+                view.shape(),
+                view.dtype.name()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether all its views are within their buffers.
+fn is_within(plan: &Plan) -> bool {
+    let ports = plan.inputs.iter().chain(&plan.outputs).flatten();
+    let used = plan.iter().flat_map(|inst| {
+        let written = inst.kind.writes();
+        inst.kind.reads().into_iter().chain(written)
+    });
+    ports.chain(used).all(|view| fits(view, plan))
+}
+
+fn fits(view: &View, plan: &Plan) -> bool {
+    if plan.buffers.len() <= view.buffer.0 as usize {
+        return false;
+    }
+    let buffer = &plan.buffers[view.buffer];
+    let bytes = buffer.elements.checked_mul(buffer.dtype.size());
+    let count = view.dims.iter().try_fold(1usize, |count, dim| count.checked_mul(dim.extent));
+    match (count, bytes) {
+        (Some(0), _) => true,
+        (Some(_), Some(bytes)) => end(view).is_some_and(|end| end <= bytes),
+        _ => false,
+    }
+}
+
+/// The byte behind the last element of a view that has any.
+fn end(view: &View) -> Option<usize> {
+    let last = view.dims.iter().try_fold(view.offset, |last, dim| {
+        last.checked_add(dim.extent.checked_sub(1)?.checked_mul(dim.stride)?)
+    })?;
+    last.checked_add(1)?.checked_mul(view.dtype.size())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Cuda;
+    use crate::runtime::failure::tests::prepared;
+
+    #[test]
+    fn a_plan_that_was_changed_is_refused_before_there_is_a_device() {
+        assert_eq!(check(&prepared()), Ok(()));
+        let changes: [fn(&mut View); 5] = [
+            |view| view.offset = 1,
+            |view| view.offset = usize::MAX,
+            |view| view.dims[0].stride = 2,
+            |view| view.dims[0].extent = usize::MAX,
+            |view| view.buffer.0 = 77,
+        ];
+        for change in changes {
+            let mut prepared = prepared();
+            prepared.plans[0].inputs[0].iter_mut().for_each(change);
+            let diags = Cuda::default().load(&prepared).err().unwrap();
+            assert_eq!(diags[0].code, "H0535");
+            assert_eq!(diags[0].message, "the plan of rank 0 reaches beyond a buffer");
+        }
+        let mut prepared = prepared();
+        prepared.plans[0].inputs[0].iter_mut().for_each(|view| {
+            view.offset = 77;
+            view.dims[0].extent = 0;
+        });
+        assert_eq!(check(&prepared), Ok(()));
+    }
+
+    #[test]
+    fn inputs_are_of_the_plans_sizes_and_types() {
+        use hostir::ir::DType;
+        let prepared = prepared();
+        let of = |dtype, count: usize| HostTensor::zeros(dtype, &[count]);
+        let fits = |inputs: &[HostTensor]| check_inputs(&prepared.plans[0], inputs);
+        assert_eq!(fits(&[of(DType::Float, 4)]), Ok(()));
+        for wrong in [vec![], vec![of(DType::Float, 5)], vec![of(DType::Double, 4)]] {
+            assert_eq!(fits(&wrong).unwrap_err()[0].code, codes::PORTS);
+        }
+    }
+}

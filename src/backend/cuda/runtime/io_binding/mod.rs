@@ -1,0 +1,68 @@
+//! Tensors of a caller's as the inputs and outputs of a program, as far as no device is needed for it:
+//! whether a tensor fits ([`mod@check`]), what the program can use in its place and what has to be copied
+//! ([`route`]), which calls hold the address of which buffer ([`touching`]), and the copies themselves
+//! ([`copies`]).
+
+pub(crate) mod binding_routes;
+pub(crate) mod bound_program;
+pub(crate) mod rank_bindings;
+pub(crate) mod relocation;
+pub(crate) mod staging_copies;
+pub(crate) mod tensor_check;
+
+#[cfg(test)]
+mod tests;
+
+use hostir::ir::DType;
+
+/// Where a tensor lies in the memory of a device. This is a description: it owns nothing, and anybody may make one
+/// of any numbers. What its memory has to be is promised where it is bound
+/// ([`Input::bind`](crate::session::Input::bind)).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceTensor {
+    /// Address of the element whose indices are all 0.
+    pub pointer: u64,
+    /// Extents of one rank's part, outermost first: 1 along an axis that is spread over devices.
+    pub shape: Vec<usize>,
+    /// Elements (not bytes) between neighbours along each axis; 0 repeats one element.
+    pub strides: Vec<i64>,
+    /// Element type.
+    pub dtype: DType,
+}
+
+impl DeviceTensor {
+    /// A row-major tensor without gaps.
+    pub fn contiguous(pointer: u64, dtype: DType, shape: &[usize]) -> Self {
+        let dims = hostir::plan::row_major(shape);
+        let strides = dims.iter().map(|dim| i64::try_from(dim.stride).unwrap_or(i64::MAX));
+        Self { pointer, shape: shape.to_vec(), strides: strides.collect(), dtype }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape.iter().fold(1, |count, &extent| count.saturating_mul(extent))
+    }
+
+    /// Whether it has no element.
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+}
+
+/// Inputs and outputs are counted apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Side {
+    /// An input.
+    Input,
+    /// An output.
+    Output,
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Side::Input => "input",
+            Side::Output => "output",
+        })
+    }
+}

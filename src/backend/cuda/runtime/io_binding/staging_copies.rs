@@ -1,0 +1,61 @@
+//! Copies between a caller's tensors and a plan's memory, before and after a run.
+
+use crate::runtime::io_binding::tensor_check::{CALLERS, Strided};
+use hostir::plan::View;
+use hostir_gpu::codegen;
+use hostir_gpu::codegen::job;
+use hostir_gpu::codegen::job::Param;
+use hostir_gpu::unsupported::Unsupported;
+
+/// Which way elements go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// From the caller's memory, before the run.
+    In,
+    /// To the caller's memory, after the run.
+    Out,
+}
+
+/// A copy with its addresses.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Transfer {
+    /// Bytes in one piece.
+    Bytes { to: u64, from: u64, bytes: usize },
+    /// A kernel.
+    Kernel { text: String, grid: [u32; 3], block: [u32; 3], addresses: Vec<u64> },
+}
+
+/// The copies between a caller's tensor and the plan's view of it, whose buffer is at `buffer`.
+pub(crate) fn transfers(
+    tensor: &Strided,
+    home: &View,
+    buffer: u64,
+    way: Way,
+) -> Result<Vec<Transfer>, Unsupported> {
+    if home.is_empty() {
+        return Ok(Vec::new());
+    }
+    let address = |view: &View| {
+        let base = if view.buffer == CALLERS { tensor.base } else { buffer };
+        base + (view.offset * view.dtype.size()) as u64
+    };
+    let (from, to) = match way {
+        Way::In => (&tensor.view, home),
+        Way::Out => (home, &tensor.view),
+    };
+    if from.is_contiguous() && to.is_contiguous() {
+        let bytes = from.len() * from.dtype.size();
+        return Ok(vec![Transfer::Bytes { to: address(to), from: address(from), bytes }]);
+    }
+    let launches = codegen::copy(from, to)?.launches.into_iter();
+    let kernel = |launch: job::Launch| {
+        let params = launch.params.iter().map(|param| match param {
+            Param::View(view) => address(view),
+            // Copies have no scratch memory.
+            Param::Scratch(_) => 0,
+        });
+        let addresses = params.collect();
+        Transfer::Kernel { text: launch.text, grid: launch.grid, block: launch.block, addresses }
+    };
+    Ok(launches.map(kernel).collect())
+}

@@ -1,0 +1,116 @@
+//! What a rank needs device memory for, said when there is not enough.
+
+use hostir::diag::codes;
+use hostir::diag::{Diag, Span};
+use hostir::lower::Prepared;
+use hostir::plan::{BufferId, BufferKind, InstKind, Plan};
+
+/// The error of a rank for which `message` says what was asked for and what is free: the op that makes the
+/// rank's largest buffer, how large that is, and how much the plan needs at one time.
+pub(crate) fn diag(message: String, prepared: &Prepared, plan: &Plan) -> Diag {
+    let (place, largest) = largest(prepared, plan).unzip();
+    let mut diag = match place.flatten() {
+        Some(span) => Diag::error(codes::DEVICE_MEMORY, span, message).here("the largest buffer"),
+        None => Diag::global(codes::DEVICE_MEMORY, message),
+    };
+    diag.notes.extend(largest);
+    let peak = format!(
+        "rank {}: {} alive at one time at most, by the plan",
+        plan.rank,
+        bytes(plan.peak_bytes)
+    );
+    diag.note(peak).note(
+        "set smaller sizes, or spread tensors over more devices; `--check-only` prints the plan's peak without a device",
+    )
+}
+
+/// The place and the description of a plan's largest buffer.
+fn largest(prepared: &Prepared, plan: &Plan) -> Option<(Option<Span>, String)> {
+    let size = |id: BufferId| {
+        let buffer = &plan.buffers[id];
+        (buffer.elements as u64).saturating_mul(buffer.dtype.size() as u64)
+    };
+    // The first of equals.
+    let id = plan.buffers.ids().rev().max_by_key(|&id| size(id))?;
+    let (labels, buffer) = (&prepared.labels, &plan.buffers[id]);
+    let tensor = labels.tensor(buffer.tensor);
+    let what = format!("rank {}: the largest buffer is {tensor}, {}", plan.rank, bytes(size(id)));
+    if let BufferKind::Input(number) = buffer.kind {
+        let span = labels.tensor_span(buffer.tensor);
+        return Some((Some(span), format!("{what}, input number {number}")));
+    }
+    let makes = |kind: &InstKind| match kind {
+        InstKind::Alloc { buffer } => *buffer == id,
+        kind => kind.writes().is_some_and(|view| view.buffer == id),
+    };
+    let Some(inst) = plan.iter().find(|inst| makes(&inst.kind)) else { return Some((None, what)) };
+    let place = labels.origin(plan, inst.origin);
+    Some((Some(labels.span(inst.origin.op)), format!("{what}, made by {place}")))
+}
+
+/// `12 bytes`, `4.0 MiB (4194304 bytes)`.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let steps = (count.max(1).ilog2() / 10).min(4) as usize;
+    match steps {
+        0 => format!("{count} bytes"),
+        steps => {
+            let part = count as f64 / (1u64 << (10 * steps)) as f64;
+            format!("{part:.1} {} ({count} bytes)", UNITS[steps - 1])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostir::lower::{Sizes, prepare};
+
+    fn told(text: &str) -> (String, String) {
+        let (programs, diags) = hostir::load(text);
+        assert!(diags.is_empty(), "{diags:?}");
+        let prepared = prepare(&programs[0], &Sizes::default()).unwrap();
+        let diag = diag("no device memory".to_owned(), &prepared, &prepared.plans[0]);
+        assert_eq!(diag.code, "H0521");
+        let place = diag.primary.map_or("", |label| &text[label.span.range()]);
+        (place.to_owned(), diag.notes.join("; "))
+    }
+
+    #[test]
+    fn the_largest_buffer_is_named() {
+        let text = "%HostIrContainer { (T0_g_float[iS0{1024}, iS1{1}], T1_g_float[iS2{1}, iS3{2048}]) -> (T2_g_float[iS4{1024}, iS5{2048}, rS6{1}]) :
+  T2_g_float[iS4{1024}, iS5{2048}, rS6{1}]
+     = matmul(T0_g_float[iS0{1024}, iS1{1}],
+              T1_g_float[iS2{1}, iS3{2048}])
+} // %HostIrContainer
+";
+        let (place, notes) = told(text);
+        assert!(place.contains("matmul"), "{place}");
+        assert!(
+            notes.starts_with(
+                "rank 0: the largest buffer is T2, 8.0 MiB (8388608 bytes), made by `T2 = matmul`; rank 0: 8.0 MiB (8400896 bytes) alive at one time at most, by the plan; set smaller sizes"
+            ),
+            "{notes}"
+        );
+    }
+
+    #[test]
+    fn an_input_may_be_the_largest() {
+        let text = "%HostIrContainer { (T0_g_float[iS0{64}, iS1{4}]) -> (T1_g_float[iS2{64}, rS3{4}]) :
+  T1_g_float[iS2{64}, rS3{4}]
+     = reduction( T0_g_float[iS0{64}, iS1{4}], op = add, initial value = double(0), allreduce = false )
+} // %HostIrContainer
+";
+        let (place, notes) = told(text);
+        assert!(place.starts_with("T0_g_float"), "{place}");
+        let first = "rank 0: the largest buffer is T0, 1.0 KiB (1024 bytes), input number 0; ";
+        assert!(notes.starts_with(first), "{notes}");
+    }
+
+    #[test]
+    fn sizes_for_people() {
+        assert_eq!(bytes(0), "0 bytes");
+        assert_eq!(bytes(1023), "1023 bytes");
+        assert_eq!(bytes(3 << 39), "1.5 TiB (1649267441664 bytes)");
+    }
+}

@@ -1,0 +1,89 @@
+//! Options of the CUDA backend.
+
+use crate::runtime::resource_cache::Pool;
+use crate::runtime::watchdog::Watch;
+use hostir::backend::control_plane::ControlPlane;
+use hostir_gpu::transport::Routes;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A file that is NCCL's library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NcclFile(pub(crate) PathBuf);
+
+#[allow(unsafe_code, reason = "a path is a promise of what the file is")]
+impl NcclFile {
+    /// A file by its path, or by a name that the loader finds.
+    ///
+    /// # Safety
+    /// It is NCCL: a library may do anything when it is opened, and the types of its functions cannot be checked.
+    pub unsafe fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+}
+
+/// Keeps compiled kernels from one process to the next.
+///
+/// # Safety
+/// What [`ImageStore::get`] returns under a key is what [`ImageStore::put`] was given under it, by this process or
+/// one that runs the same library, byte for byte: it is code that runs on the device. Images that are damaged so
+/// that they are no longer whole are refused, others cannot be told from what was kept.
+#[allow(unsafe_code, reason = "what a store returns is run")]
+pub unsafe trait ImageStore: Send + Sync {
+    /// Returns the image that was kept under a key, byte for byte, or `None`. A key is 64 hexadecimal digits and
+    /// stands for all that a kernel depends on; whoever can change what the store returns decides what code runs.
+    fn get(&self, key: &str) -> Option<Vec<u8>>;
+    /// Keeps an image; what cannot be kept is compiled again.
+    fn put(&self, key: &str, image: &[u8]);
+}
+
+/// How programs run.
+#[derive(Clone)]
+pub struct Options {
+    /// Whether `float` products may round their factors to TF32.
+    pub tf32: bool,
+    /// What carries the communications of each backend.
+    pub routes: Routes,
+    /// Whether a run is recorded as a CUDA graph and replayed.
+    pub graph: bool,
+    /// How long connecting, or one run, may take.
+    pub timeout: Duration,
+    /// NCCL's library; found by its usual names if `None`.
+    pub nccl: Option<NcclFile>,
+    /// Where compiled kernels are kept.
+    pub store: Option<Arc<dyn ImageStore>>,
+    /// Without an control_plane: the device of each rank, by its number. Empty: rank 0 takes device 0, rank 1
+    /// device 1, and so on.
+    pub devices: Vec<usize>,
+    /// The other processes of the run, one a rank; without it this process has all ranks.
+    pub control_plane: Option<Arc<dyn ControlPlane>>,
+    /// With an control_plane: the device of this process, by its number. `None`: the n-th process of a host
+    /// takes its n-th device.
+    pub device: Option<usize>,
+    /// What programs leave behind for the next ones: communicators, memory, modules, handles, chosen
+    /// algorithms, primary contexts. Clones of these options share it, so a program that is loaded with
+    /// them after another one was dropped starts sooner; programs that live at the same time never share
+    /// what only one can use. It is freed with the last clone, and the last program, that refers to it.
+    pub pool: Arc<Pool>,
+    /// Where other threads see whether runs end.
+    pub watch: Arc<Watch>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tf32: false,
+            routes: Routes::default(),
+            graph: false,
+            timeout: Duration::from_secs(60),
+            nccl: None,
+            store: None,
+            devices: Vec::new(),
+            control_plane: None,
+            device: None,
+            pool: Arc::default(),
+            watch: Arc::default(),
+        }
+    }
+}

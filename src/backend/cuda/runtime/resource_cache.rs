@@ -1,0 +1,366 @@
+//! What programs leave behind for the next ones of the process, so that loading is cheap the second time.
+//!
+//! A program has what it takes from here for itself until it gives it back: handles of cuBLASLt, memory,
+//! communicators. Modules, images of kernels and chosen algorithms are shared. Only a program whose runs
+//! all went well, and whose devices are idle, gives anything back. What other processes know of is never
+//! reused: memory that they may have opened, and communicators that they would have to reuse as well.
+//!
+//! Everything here is freed with the last [`Options`](crate::runtime::options::Options), program or session that refers to it.
+
+mod eviction;
+
+use crate::runtime::options::NcclFile;
+use crate::runtime::resource_cache::eviction::{Known, Shelf};
+use crate::sys::Error;
+use crate::sys::blas::Blas;
+use crate::sys::context::Current;
+use crate::sys::driver::{Device, Memory};
+use crate::sys::module::Module;
+use hostir_gpu::gemm_shape::Shape;
+use nccl_rs::Communicator;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most bytes of idle memory, on all devices together.
+const IDLE_BYTES: u64 = 2 << 30;
+/// A program gets idle memory of up to so many times what it needs, or of up to this many bytes.
+const TOO_LARGE: u64 = 4;
+const SMALL_ARENA: u64 = 256 << 20;
+/// Most idle handles of cuBLASLt.
+const HANDLES: u64 = 64;
+/// Most idle communicators, counted as ranks, and of them those of worlds. Each that has carried something
+/// has buffers of its own on its device, up to some hundred megabytes.
+const COMMUNICATORS: u64 = 32;
+const WORLDS: u64 = 8;
+/// Most modules, and most images.
+const MODULES: usize = 1024;
+/// Most products whose algorithm is remembered.
+const CHOICES: usize = 16 << 10;
+
+/// Where communicators lead: the library that carries them, and the device of each member in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Link {
+    pub(crate) nccl: Option<NcclFile>,
+    pub(crate) devices: Vec<usize>,
+}
+
+/// What programs leave behind for the next ones: see [`Options::pool`](crate::runtime::options::Options::pool).
+#[derive(Default)]
+pub struct Pool {
+    state: Mutex<State>,
+}
+
+/// Dropped in this order: what is used before what it uses.
+struct State {
+    /// One communicator a member. Those of a world are split into the others and carry nothing.
+    worlds: Shelf<Link, Vec<Communicator>>,
+    teams: Shelf<Link, Vec<Communicator>>,
+    handles: Shelf<usize, Arc<Created>>,
+    arenas: Shelf<usize, Arc<Memory>>,
+    /// By device and text.
+    modules: Known<(usize, String), Arc<Module>>,
+    /// By architecture and text.
+    images: Known<(u32, String), Arc<[u8]>>,
+    /// By kind of device.
+    choices: Known<(String, Shape), usize>,
+    devices: BTreeMap<usize, Arc<Device>>,
+    /// How often a world was discarded.
+    discards: u64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            worlds: Shelf::new(WORLDS),
+            teams: Shelf::new(COMMUNICATORS),
+            handles: Shelf::new(HANDLES),
+            arenas: Shelf::new(IDLE_BYTES),
+            modules: Known::new(MODULES),
+            images: Known::new(MODULES),
+            choices: Known::new(CHOICES),
+            devices: BTreeMap::new(),
+            discards: 0,
+        }
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked left nothing half done: every change is one call of a shelf.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A device, which becomes current in this thread. Its primary context lives as long as the pool.
+    pub(crate) fn device(&self, ordinal: usize) -> Result<Arc<Device>, Error> {
+        let known = self.lock().devices.get(&ordinal).cloned();
+        if let Some(device) = known {
+            device.make_current()?;
+            return Ok(device);
+        }
+        // Nobody waits meanwhile: a context takes some hundred milliseconds. Where two threads make one it
+        // is the same one, and whoever comes second lets go of it.
+        let device = Device::open(ordinal)?;
+        Ok(self.lock().devices.entry(ordinal).or_insert(device).clone())
+    }
+
+    /// These devices, in their order. Their contexts are made at the same time; what is current in this
+    /// thread stays so.
+    pub(crate) fn devices(&self, ordinals: &[usize]) -> Result<Vec<Arc<Device>>, Error> {
+        std::thread::scope(|scope| {
+            let open = |&ordinal| scope.spawn(move || self.device(ordinal));
+            let threads: Vec<_> = ordinals.iter().map(open).collect();
+            let broken = |_| Error::Call {
+                call: "cuDevicePrimaryCtxRetain",
+                status: "a thread ended".into(),
+            };
+            threads.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
+        })
+    }
+
+    // ---- what one program at a time has ----
+
+    /// Memory of a device, which must be current: at least so much, and it holds whatever an earlier
+    /// program left there.
+    pub(crate) fn arena(
+        self: &Arc<Self>,
+        device: &Arc<Device>,
+        bytes: usize,
+    ) -> Result<Arena, Error> {
+        let least = bytes as u64;
+        let most = least.saturating_mul(TOO_LARGE).max(SMALL_ARENA);
+        let found = self.lock().arenas.fit(&device.ordinal(), least, most);
+        let memory = match found {
+            Some(memory) => memory,
+            None => Arc::new(self.memory(device, bytes)?),
+        };
+        Ok(Arena { pool: self.clone(), memory, ordinal: device.ordinal(), keep: false })
+    }
+
+    /// New memory of a device, which must be current. Where there is none, what lies here idle is freed.
+    pub(crate) fn memory(&self, device: &Arc<Device>, bytes: usize) -> Result<Memory, Error> {
+        match Memory::new(device, bytes) {
+            Err(Error::NoMemory { .. }) => {
+                let idle = self.lock().arenas.empty(&device.ordinal());
+                drop(idle);
+                device.make_current()?;
+                Memory::new(device, bytes)
+            }
+            result => result,
+        }
+    }
+
+    /// A handle of cuBLASLt for a device, which must be current.
+    pub(crate) fn handle(self: &Arc<Self>, device: &Arc<Device>) -> Result<Handle, Error> {
+        let found = self.lock().handles.take(&device.ordinal());
+        let created = match found {
+            Some(created) => created,
+            None => Arc::new(Created { blas: Blas::new()?, device: device.clone() }),
+        };
+        Ok(Handle { pool: self.clone(), created, keep: false })
+    }
+
+    /// Communicators of a world, by rank.
+    pub(crate) fn world(&self, link: &Link) -> Option<Vec<Communicator>> {
+        self.lock().worlds.take(link)
+    }
+
+    /// Communicators of a team, by place.
+    pub(crate) fn team(&self, link: &Link) -> Option<Vec<Communicator>> {
+        self.lock().teams.take(link)
+    }
+
+    /// How often a world was discarded.
+    pub(crate) fn discards(&self) -> u64 {
+        self.lock().discards
+    }
+
+    /// Takes a world's communicators back; those of all ranks, or none. If worlds were discarded `since` it
+    /// was taken, it may be one of them.
+    pub(crate) fn put_world(&self, link: Link, world: Vec<Communicator>, since: u64) {
+        let mut state = self.lock();
+        if state.discards != since {
+            std::mem::forget(world);
+            return;
+        }
+        let gone = state.worlds.put(link, world.len() as u64, world);
+        drop(state);
+        drop(gone);
+    }
+
+    /// Nobody gets a world's communicators any more: something that was split off it failed. They stay
+    /// where they are, since what their devices still do is not known: to free what lies there can wait
+    /// for it without end, and to abort them could reach other programs that came from the same world.
+    pub(crate) fn discard(&self, link: &Link) {
+        let mut state = self.lock();
+        state.discards += 1;
+        std::mem::forget(state.worlds.empty(link));
+    }
+
+    /// Takes a team's communicators back; those of all members, or none.
+    pub(crate) fn put_team(&self, link: Link, team: Vec<Communicator>) {
+        let gone = self.lock().teams.put(link, team.len() as u64, team);
+        drop(gone);
+    }
+
+    // ---- what programs share ----
+
+    /// The module of a kernel on a device, which must be current.
+    pub(crate) fn module(
+        &self,
+        device: &Arc<Device>,
+        text: &str,
+        image: &[u8],
+    ) -> Result<Arc<Module>, Error> {
+        let key = (device.ordinal(), text.to_owned());
+        if let Some(module) = self.lock().modules.get(&key) {
+            return Ok(module);
+        }
+        #[allow(unsafe_code, reason = "an image is code")]
+        // SAFETY: NVRTC made the image, now or before it came to the store, whose contract is to keep it as it was.
+        let module = unsafe { Module::load(device, image) }?;
+        let gone = self.lock().modules.note(key, module.clone());
+        drop(gone);
+        // Modules that went may have been other devices'.
+        device.make_current()?;
+        Ok(module)
+    }
+
+    /// The image of a kernel for an architecture, if it was compiled before; else it is made now.
+    pub(crate) fn image(
+        &self,
+        architecture: u32,
+        text: &str,
+        make: impl FnOnce() -> Result<Vec<u8>, Error>,
+    ) -> Result<Vec<u8>, Error> {
+        let key = (architecture, text.to_owned());
+        if let Some(image) = self.lock().images.get(&key) {
+            return Ok(image.to_vec());
+        }
+        let image = make()?;
+        let gone = self.lock().images.note(key, image.as_slice().into());
+        drop(gone);
+        Ok(image)
+    }
+
+    /// The algorithm that was chosen for a product on a kind of device.
+    pub(crate) fn choice(&self, kind: &str, shape: &Shape) -> Option<usize> {
+        self.lock().choices.get(&(kind.to_owned(), shape.clone()))
+    }
+
+    /// Notes what all ranks agreed on.
+    pub(crate) fn chose(&self, kind: &str, shape: &Shape, choice: usize) {
+        let gone = self.lock().choices.note((kind.to_owned(), shape.clone()), choice);
+        drop(gone);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if state.devices.is_empty() {
+            // Nothing was ever loaded, perhaps since there is no driver.
+            return;
+        }
+        // Whoever drops the last reference may have a context of its own.
+        let current = Current::save();
+        *state = State::default();
+        drop(current);
+    }
+}
+
+/// A handle with its device, which has to be current when the handle is destroyed.
+struct Created {
+    blas: Blas,
+    device: Arc<Device>,
+}
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        // The handle goes next. Where its context cannot be made current, nothing can be done about it.
+        let _ = self.device.make_current();
+    }
+}
+
+/// A handle that one rank has.
+pub(crate) struct Handle {
+    pool: Arc<Pool>,
+    /// Nobody else refers to it.
+    created: Arc<Created>,
+    /// Whether it goes back when it is dropped.
+    pub(crate) keep: bool,
+}
+
+impl Deref for Handle {
+    type Target = Blas;
+    fn deref(&self) -> &Blas {
+        &self.created.blas
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.keep {
+            let ordinal = self.created.device.ordinal();
+            let gone = self.pool.lock().handles.put(ordinal, 1, self.created.clone());
+            drop(gone);
+        }
+    }
+}
+
+/// Memory that one rank has.
+pub(crate) struct Arena {
+    pool: Arc<Pool>,
+    /// Nobody else refers to it.
+    memory: Arc<Memory>,
+    ordinal: usize,
+    /// Whether it goes back when it is dropped. What another process may have opened, or what a device may
+    /// still use, must not.
+    pub(crate) keep: bool,
+}
+
+impl Arena {
+    /// Where it starts.
+    pub(crate) fn address(&self) -> u64 {
+        self.memory.address()
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if self.keep {
+            let bytes = self.memory.bytes() as u64;
+            let gone = self.pool.lock().arenas.put(self.ordinal, bytes, self.memory.clone());
+            drop(gone);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_compiled_once_an_architecture() {
+        let pool = Pool::default();
+        let broken = || Err(Error::Compile { log: "no".to_owned() });
+        assert!(pool.image(90, "a", broken).is_err());
+        assert_eq!(pool.image(90, "a", || Ok(vec![1])), Ok(vec![1]));
+        assert_eq!(pool.image(90, "a", broken), Ok(vec![1]));
+        assert_eq!(pool.image(100, "a", || Ok(vec![2])), Ok(vec![2]));
+        assert!(pool.image(90, "b", broken).is_err());
+    }
+
+    #[test]
+    fn there_are_no_communicators_before_some_were_left() {
+        let pool = Pool::default();
+        let link = Link { nccl: None, devices: vec![0, 1] };
+        assert!(pool.team(&link).is_none() && pool.world(&link).is_none());
+    }
+}

@@ -1,0 +1,82 @@
+//! Room on devices for blocks that wait for other ranks.
+//!
+//! A kernel that waits for another rank keeps a part of its device. If such kernels took all of it, what the other
+//! rank waits for might not find a place there. So they are counted over all programs of the process, by device,
+//! whatever else these share: the count is the one thing here that belongs to the process.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Blocks by device number.
+static TAKEN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// Room for so many blocks on a device, as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Room {
+    ordinal: usize,
+    blocks: usize,
+}
+
+impl Room {
+    /// Room for a program on a device: at most half of its multiprocessors. A program that runs `beside` others takes
+    /// at most half of what they leave of seven eighths, and so leaves something for the next one.
+    pub(crate) fn new(ordinal: usize, multiprocessors: u32, beside: bool) -> Self {
+        let (all, most) = (multiprocessors as usize, Self::most(multiprocessors));
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = taken.entry(ordinal).or_default();
+        let left = (all * 7 / 8).saturating_sub(*taken) / 2;
+        let blocks = if beside { left.min(most) } else { most };
+        *taken += blocks;
+        Self { ordinal, blocks }
+    }
+
+    /// The most that there is for one program.
+    pub(crate) fn most(multiprocessors: u32) -> usize {
+        multiprocessors as usize / 2
+    }
+
+    /// Number of blocks.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// Gives back all but so many.
+    pub(crate) fn shrink(&mut self, blocks: usize) {
+        let rest = self.blocks.saturating_sub(blocks);
+        self.blocks -= rest;
+        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(taken) = taken.get_mut(&self.ordinal) {
+            *taken = taken.saturating_sub(rest);
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shrink(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_beside_each_other_share_a_device() {
+        // Devices that no other test has.
+        let (device, other) = (1000, 1001);
+        let mut first = Room::new(device, 132, true);
+        assert_eq!(first.blocks(), 57);
+        let second = Room::new(device, 132, true);
+        assert_eq!(second.blocks(), 29);
+        assert_eq!(
+            (Room::new(device, 132, true).blocks(), Room::new(other, 132, true).blocks()),
+            (14, 57)
+        );
+        first.shrink(5);
+        drop(second);
+        assert_eq!(Room::new(device, 132, true).blocks(), 55);
+        assert_eq!(Room::new(device, 132, false).blocks(), 66);
+        assert_eq!(Room::new(other, 8, true).blocks(), 3);
+    }
+}

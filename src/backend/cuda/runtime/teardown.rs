@@ -1,0 +1,259 @@
+//! Teardown: a rank that failed gives up what it has under way.
+//!
+//! Its device may wait for ranks that will not come: in kernels of NCCL's, for flags of messages, in graphs that
+//! hold either. What waits has to be let go before anything can be freed, and a call that frees may itself wait
+//! for the device. So a thread of its own does all of it, in this order:
+//!
+//! 1. Poison the ranks of other processes whose memory is open here. What streams do from now on with data that
+//!    never came is of no consequence here, and elsewhere whoever meets its effects finds the poison, which was
+//!    written before ([`Rank::wait`](crate::runtime::rank::Rank::wait)).
+//! 2. Abort all communicators as one group: NCCL tells all of their kernels to end before it waits for any of
+//!    them (`setCommAbortFlags` in `init.cc`).
+//! 3. Raise own flags, until every stream has come to its end. They are raised behind the calls of step 2, so that
+//!    no communication of NCCL's carries garbage, and beside the rest of it, which may wait for the streams.
+//! 4. Beside all that, give up graphs: `ncclCommAbort` waits until no graph holds its communicator, and the driver
+//!    lets go of a graph that runs when it ends.
+//!
+//! The rank waits for the thread, for a limited time. If that is not enough, the thread goes on by itself, and
+//! what its device may still use is never freed ([`Ending::is_over`]). What is dropped in the end goes in such a
+//! thread too ([`drop_in_threads`]).
+#![allow(unsafe_code, reason = "flags are words of memory that the estate keeps")]
+
+use crate::sys::Error;
+use crate::sys::driver::{Device, Event, Graph, Memory, Stream};
+use crate::sys::peer::WordOp;
+use nccl_rs::Communicator;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The time that a rank waits until its device has let go.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// The time that the thread goes on.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The time that NCCL may take until its kernels are told to end.
+const TOLD: Duration = Duration::from_millis(300);
+/// Between two looks at the streams.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// A graph with the marks that it sets, by the event that they stand for.
+pub(crate) type Recorded = (Graph, BTreeMap<usize, Event>);
+
+/// Everything that a rank has under way.
+pub(crate) struct Estate {
+    pub(crate) device: Arc<Device>,
+    /// Words of other ranks that say that this one gave up.
+    pub(crate) poison: Vec<WordOp>,
+    /// Own flags.
+    pub(crate) flags: Vec<WordOp>,
+    /// The stream that writes both, on which nothing else waits.
+    pub(crate) aside: Option<Stream>,
+    /// With the marks that they set.
+    pub(crate) graphs: Vec<Recorded>,
+    pub(crate) communicators: Vec<Communicator>,
+    /// Memory that they work on.
+    pub(crate) memory: Option<Memory>,
+    /// Streams with work that may be under way.
+    pub(crate) streams: Vec<Stream>,
+}
+
+/// Things to drop once nothing uses them any more.
+pub(crate) type Belongings = Box<dyn Send>;
+
+/// The end of work that may not return, in a thread of its own.
+#[derive(Clone)]
+pub(crate) struct Ending {
+    over: Arc<(Mutex<bool>, Condvar)>,
+    begun: Instant,
+}
+
+impl Ending {
+    /// Begins such work, which says whether it came to its end. Where no thread can be started the work is left
+    /// undone for good, and what it owns stays where it is.
+    fn begin(name: &str, work: impl FnOnce() -> bool + Send + 'static) -> Self {
+        let ending = Self { over: Arc::default(), begun: Instant::now() };
+        let told = ending.clone();
+        let done = start_thread(name, move || {
+            if work() {
+                told.set();
+            }
+        });
+        drop(done);
+        ending
+    }
+
+    /// Whether the work came to its end.
+    pub(crate) fn is_over(&self) -> bool {
+        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self) {
+        *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.over.1.notify_all();
+    }
+
+    /// Waits for the end, until [`PATIENCE`] has passed since the beginning.
+    pub(crate) fn wait(&self) {
+        let left = PATIENCE.saturating_sub(self.begun.elapsed());
+        let over = self.over.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.over.1.wait_timeout_while(over, left, |over| !*over);
+    }
+}
+
+/// A thread for work that is not dropped if there can be no thread: to drop what it owns may wait for a device.
+fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let own = work.clone();
+    let body = move || {
+        let work = own.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(work) = work {
+            work();
+        }
+    };
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    if started.is_err() {
+        std::mem::forget(work.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+    started.ok()
+}
+
+/// Begins to end what a failed rank has under way.
+pub(crate) fn begin_teardown(estate: Estate) -> Ending {
+    Ending::begin("hir-teardown", move || estate.end())
+}
+
+/// Drops what belongs to ranks whose work has ended, all at the same time, and waits for that for a limited time. It
+/// may wait for work of others: to free memory waits for the whole device, and NCCL may wait for other members of a
+/// communicator.
+pub(crate) fn drop_in_threads(all: Vec<Belongings>) {
+    let endings = all.into_iter().map(|belongings| {
+        Ending::begin("hir-release", move || {
+            drop(belongings);
+            true
+        })
+    });
+    let endings: Vec<Ending> = endings.collect();
+    endings.iter().for_each(Ending::wait);
+}
+
+impl Estate {
+    /// Comes back when every stream is at its end; whether that is so. What a call says here is of no use: where
+    /// the device is lost there is nothing to let go of.
+    fn end(self) -> bool {
+        let Self { device, poison, flags, aside, graphs, communicators, memory, streams } = self;
+        let _ = device.make_current();
+        if let Some(aside) = &aside {
+            let _ = write_words(aside, &poison);
+        }
+        let graphs = start_thread("hir-graphs", move || drop(graphs));
+        let (told, heard) = mpsc::channel();
+        let communicators = start_thread("hir-abort", {
+            let device = device.clone();
+            move || {
+                let _ = device.make_current();
+                let tell = || {
+                    let _ = told.send(());
+                };
+                let _ = Communicator::abort_together(communicators, tell);
+            }
+        });
+        let _ = heard.recv_timeout(TOLD);
+        let idle = Release { device: &device, aside, flags }.until_idle(&streams);
+        if !idle {
+            // Memory that may still be used stays for good.
+            std::mem::forget(memory);
+            return false;
+        }
+        // What was held by runs goes now that these have ended.
+        let ended = [graphs, communicators].into_iter().flatten().all(|one| one.join().is_ok());
+        drop(memory);
+        ended
+    }
+}
+
+/// Writes flags: those of a rank that gave up, and the poison of others.
+fn write_words(aside: &Stream, words: &[WordOp]) -> Result<(), Error> {
+    // SAFETY: a rank makes an estate of its own flags and of words that others set aside for this, and neither its
+    // memory nor what it has open of theirs is given back before the thread is over. Nothing is done any more
+    // with data that the flags stand for.
+    unsafe { aside.words(words) }
+}
+
+/// Raises flags again and again.
+struct Release<'a> {
+    device: &'a Arc<Device>,
+    aside: Option<Stream>,
+    flags: Vec<WordOp>,
+}
+
+impl Release<'_> {
+    /// Raises the flags, and marks that with `raised`.
+    fn raise(&self, raised: &Event) -> Result<(), Error> {
+        let Some(aside) = &self.aside else { return Ok(()) };
+        write_words(aside, &self.flags)?;
+        aside.record(raised)
+    }
+
+    /// Marks behind all that these streams have to do. A mark that cannot be made is of a device that is lost.
+    fn ends(&self, streams: &[Stream]) -> Vec<Event> {
+        let end = |stream: &Stream| {
+            let end = Event::new(self.device, false).ok()?;
+            stream.record(&end).ok().map(|()| end)
+        };
+        streams.iter().filter_map(end).collect()
+    }
+
+    /// Whether all streams came to their ends. It asks events rather than streams, as
+    /// [`Rank::wait`](crate::runtime::rank::Rank::wait) does.
+    fn until_idle(&self, streams: &[Stream]) -> bool {
+        let limit = Instant::now() + LIMIT;
+        let Ok(raised) = Event::new(self.device, false) else { return false };
+        // A stream whose queue is full takes a mark only when flags are raised.
+        let _ = self.raise(&raised);
+        let mut ends = self.ends(streams);
+        loop {
+            ends.retain(|end| !end.is_reached().unwrap_or(true));
+            // What was written last is written: words of others too, before their memory is given back.
+            if ends.is_empty() && raised.is_reached().unwrap_or(true) {
+                return true;
+            }
+            if Instant::now() > limit {
+                return false;
+            }
+            if raised.is_reached().unwrap_or(false) {
+                let _ = self.raise(&raised);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(work: impl FnOnce() -> bool + Send + 'static) -> bool {
+        let ending = Ending::begin("test", work);
+        ending.wait();
+        ending.is_over()
+    }
+
+    #[test]
+    fn work_that_returns_is_over() {
+        assert!(ended(|| true));
+        assert!(!ended(|| false));
+    }
+
+    #[test]
+    fn work_that_does_not_return_is_left_alone() {
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let ending = Ending::begin("test", move || wait.recv().is_ok());
+        ending.wait();
+        assert!(!ending.is_over() && ending.begun.elapsed() >= PATIENCE);
+        go_on.send(()).unwrap();
+        while !ending.is_over() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}

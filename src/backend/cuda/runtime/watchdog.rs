@@ -1,0 +1,228 @@
+//! Whether runs end, and where they are, for whoever can end the process.
+//!
+//! A rank looks at its deadline between calls of the driver. A call that never returns keeps it from
+//! looking, and a thread that is in such a call cannot be ended. So ranks leave word of when their runs
+//! began, and of where they are, where another thread reads it.
+
+use hostir::diag::{Diag, Label};
+use hostir::ir::Id;
+use hostir::lower::Prepared;
+use hostir::plan::InstId;
+use hostir::plan::Plan;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// The runs of all ranks of the programs that were loaded with it.
+#[derive(Debug)]
+pub struct Watch {
+    zero: Instant,
+    ranks: Mutex<Vec<Weak<State>>>,
+    programs: AtomicUsize,
+}
+
+/// What a rank leaves word of.
+#[derive(Debug)]
+struct State {
+    program: usize,
+    rank: u32,
+    /// When its run began, in milliseconds since the watch did; 0 if none is under way.
+    began: AtomicU64,
+    /// The instruction that it issues or failed in, or [`UNKNOWN`].
+    inst: AtomicUsize,
+}
+
+const UNKNOWN: usize = usize::MAX;
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { zero: Instant::now(), ranks: Mutex::default(), programs: AtomicUsize::default() }
+    }
+}
+
+impl Watch {
+    /// Whether a run began so long ago, and has not ended, nor failed and been cleared away.
+    pub fn is_stuck(&self, limit: Duration) -> bool {
+        let now = self.now();
+        self.open().iter().any(|rank| {
+            let began = rank.began.load(Ordering::Acquire);
+            u128::from(now.saturating_sub(began)) > limit.as_millis()
+        })
+    }
+
+    /// Whether a run is under way.
+    pub fn is_open(&self) -> bool {
+        !self.open().is_empty()
+    }
+
+    /// Where ranks are that have not ended their run, or have failed in it, as far as that is known.
+    pub fn places(&self) -> Vec<Place> {
+        let place = |rank: &Arc<State>| {
+            let inst = rank.inst.load(Ordering::Acquire);
+            let known = (inst != UNKNOWN).then(|| InstId::new(inst))?;
+            Some(Place { program: rank.program, rank: rank.rank, inst: known })
+        };
+        let mut places: Vec<Place> = self.all().iter().filter_map(place).collect();
+        places.sort_by_key(|place| (place.program, place.rank));
+        places
+    }
+
+    /// Ranks with a run under way.
+    fn open(&self) -> Vec<Arc<State>> {
+        let mut ranks = self.all();
+        ranks.retain(|rank| rank.began.load(Ordering::Acquire) != 0);
+        ranks
+    }
+
+    fn all(&self) -> Vec<Arc<State>> {
+        let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        ranks.retain(|rank| rank.strong_count() > 0);
+        ranks.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Milliseconds, never 0.
+    fn now(&self) -> u64 {
+        u64::try_from(self.zero.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// The number of one more program.
+    pub(crate) fn program(&self) -> usize {
+        self.programs.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// One more rank of a program, which does nothing yet.
+    pub(crate) fn rank(self: &Arc<Self>, program: usize, rank: u32) -> Watched {
+        let (began, inst) = (AtomicU64::default(), AtomicUsize::new(UNKNOWN));
+        let state = Arc::new(State { program, rank, began, inst });
+        let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        ranks.push(Arc::downgrade(&state));
+        Watched { watch: self.clone(), state }
+    }
+}
+
+/// Where a rank is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Which of the programs that were loaded with the watch, from 0 on.
+    pub program: usize,
+    /// The rank.
+    pub rank: u32,
+    inst: InstId,
+}
+
+impl Place {
+    /// A diagnostic of this program, with where the rank was: its op and iteration.
+    pub fn add_to(self, diag: Diag, prepared: &Prepared) -> Diag {
+        match prepared.plans.iter().find(|plan| plan.rank == self.rank) {
+            Some(plan) => gave_up(diag, self.inst, prepared, plan),
+            None => diag,
+        }
+    }
+}
+
+/// A diagnostic with the instruction in which a rank gave up.
+pub(crate) fn gave_up(mut diag: Diag, inst: InstId, prepared: &Prepared, plan: &Plan) -> Diag {
+    let Some(inst) = plan.find_inst(inst) else { return diag };
+    let text = format!("rank {} was here", plan.rank);
+    let span = prepared.labels.span(inst.origin.op);
+    match &mut diag.primary {
+        Some(_) => diag.labels.push(Label { span, text }),
+        primary => *primary = Some(Label { span, text }),
+    }
+    let place = prepared.labels.origin(plan, inst.origin);
+    diag.note(format!("rank {} gave up in {place}", plan.rank))
+}
+
+/// A rank's part of a watch.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    watch: Arc<Watch>,
+    state: Arc<State>,
+}
+
+impl Watched {
+    /// A run begins.
+    pub(crate) fn begin(&self) {
+        self.state.began.store(self.watch.now(), Ordering::Release);
+    }
+
+    /// The rank issues an instruction or fails in it; nobody knows which without one.
+    pub(crate) fn at(&self, inst: Option<InstId>) {
+        self.state.inst.store(inst.map_or(UNKNOWN, Id::index), Ordering::Release);
+    }
+
+    /// All runs have ended.
+    pub(crate) fn end(&self) {
+        self.at(None);
+        self.give_up();
+    }
+
+    /// The run has failed and is cleared away; where stays known.
+    pub(crate) fn give_up(&self) {
+        self.state.began.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_began_and_did_not_end_is_stuck() {
+        let watch = Arc::new(Watch::default());
+        let (first, second) = (watch.rank(0, 0), watch.rank(0, 1));
+        let limit = Duration::from_millis(20);
+        first.begin();
+        second.begin();
+        assert!(!watch.is_stuck(Duration::from_secs(60)));
+        second.end();
+        std::thread::sleep(Duration::from_millis(40));
+        assert!(watch.is_stuck(limit));
+        first.begin();
+        assert!(!watch.is_stuck(limit));
+        first.end();
+        std::thread::sleep(Duration::from_millis(40));
+        assert!(!watch.is_stuck(limit));
+        second.begin();
+        drop(second);
+        std::thread::sleep(Duration::from_millis(40));
+        assert!(!watch.is_stuck(limit), "a rank that is gone is no run");
+    }
+
+    const COPY: &str = "%HostIrContainer { (T0_g_float[iS0{4}]) -> (T1_g_float[iS1{4}]) :
+  T1_g_float[iS1{4}] = Set( T0_g_float[iS0{4}], cache_op=Streaming )
+} // %HostIrContainer
+";
+
+    #[test]
+    fn places_of_runs_under_way() {
+        let watch = Arc::new(Watch::default());
+        let program = (watch.program(), watch.program()).1;
+        let (first, second) = (watch.rank(program, 0), watch.rank(program, 1));
+        assert!(!watch.is_open() && watch.places().is_empty(), "no run is under way");
+        first.begin();
+        second.begin();
+        first.at(Some(InstId(0)));
+        let place = Place { program: 1, rank: 0, inst: InstId(0) };
+        assert_eq!(watch.places(), [place], "one rank does not know");
+        first.give_up();
+        second.end();
+        assert_eq!(
+            (watch.is_open(), watch.places()),
+            (false, vec![place]),
+            "a failure stays known"
+        );
+        let (programs, _) = hostir::load(COPY);
+        let prepared =
+            hostir::lower::prepare(&programs[0], &hostir::lower::Sizes::default()).unwrap();
+        let diag = place.add_to(Diag::global("H0501", "lost"), &prepared);
+        let label = diag.primary.unwrap();
+        assert_eq!(
+            (label.span.start, label.text.as_str()),
+            (COPY.find("T1_g_float[iS1{4}] =").unwrap() as u32, "rank 0 was here")
+        );
+        assert_eq!(diag.notes, ["rank 0 gave up in `T1 = Set`"]);
+        first.end();
+        assert_eq!(watch.places(), []);
+    }
+}

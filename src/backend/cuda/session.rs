@@ -1,0 +1,219 @@
+//! A host program inside somebody else's process: it works on the caller's tensors, on the caller's
+//! streams, in the primary contexts of the devices.
+//!
+//! A [`Session`] holds one program with fixed sizes, ready to run any number of times. It owns what it
+//! needs (streams, events, kernels, communicators, memory between the ops) and nothing of the process: no
+//! signal handlers, threads of its own that outlive a call (but after failures), or exits; every call leaves the
+//! thread's current context as it found it. Sessions are independent of each other. `docs/library.md` is the long version.
+//!
+//! ```no_run
+//! use hostir::ir::DType;
+//! use hostir_cuda::session::{CallerStream, DeviceTensor, Session};
+//! # fn caller() -> (u64, u64, *mut std::ffi::c_void) { (0, 0, std::ptr::null_mut()) }
+//! # fn main() -> Result<(), hostir_cuda::session::Error> {
+//! const PROGRAM: &str = "%HostIrContainer { (T0_g_float[iS0{i0}]) -> (T1_g_float[iS1{i0}]) :
+//!   T1_g_float[iS1{i0}] = relu(T0_g_float[iS0{i0}]);
+//! } // %HostIrContainer
+//! ";
+//! // Two addresses and a stream that some other code of this process made.
+//! let (x, y, stream) = caller();
+//! let input = DeviceTensor::contiguous(x, DType::Float, &[1024]);
+//! let output = DeviceTensor::contiguous(y, DType::Float, &[1024]);
+//! // SAFETY: both addresses are of 1024 floats on device 0, which stay until the session is done with them.
+//! let mut session = unsafe { Session::builder(PROGRAM).input("T0", &input) }.build()?;
+//! // SAFETY: as above.
+//! unsafe { session.output("T1").bind(&output) }?;
+//! // SAFETY: the stream is alive, and of device 0's primary context.
+//! let stream = unsafe { CallerStream::from_raw(stream) };
+//! // Runs behind what is on the stream, which goes on behind the run. Nothing waits here.
+//! session.run_on(stream)?;
+//! session.wait()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod build;
+mod error;
+mod names;
+mod ports;
+
+pub use crate::runtime::io_binding::DeviceTensor;
+pub use crate::runtime::options::{ImageStore, NcclFile, Options};
+pub use crate::sys::context::CallerStream;
+pub use build::Builder;
+pub use error::Error;
+pub use names::Key;
+pub use ports::{Input, Output};
+
+use crate::runtime::io_binding::Side;
+use crate::runtime::io_binding::bound_program::Bound;
+use error::Source;
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use hostir::diag::codes;
+use hostir::lower::{Port, Prepared};
+use std::sync::Arc;
+
+self_cell::self_cell!(
+    /// A prepared program and what runs it, which refers to its plans.
+    struct Program {
+        owner: Prepared,
+        #[covariant]
+        dependent: Bound,
+    }
+);
+
+/// A program that is ready to run on a caller's tensors. One thread uses it at a time.
+pub struct Session {
+    program: Program,
+    source: Arc<Source>,
+    warnings: Vec<Diag>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("about", &self.about()).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Starts a session of the program in a text.
+    pub fn builder(text: &str) -> Builder {
+        Builder::new(text)
+    }
+
+    /// Devices and versions of libraries, for people.
+    pub fn about(&self) -> &str {
+        self.program.borrow_dependent().about()
+    }
+
+    /// What the verifier warned about.
+    pub fn warnings(&self) -> &[Diag] {
+        &self.warnings
+    }
+
+    /// The program's inputs, in order.
+    pub fn inputs(&self) -> &[Port] {
+        &self.prepared().inputs
+    }
+
+    /// The program's outputs, in order.
+    pub fn outputs(&self) -> &[Port] {
+        &self.prepared().outputs
+    }
+
+    /// The ranks of this process, in order.
+    pub fn ranks(&self) -> Vec<u32> {
+        self.program.borrow_dependent().ranks().collect()
+    }
+
+    /// The ordinal of the device that a rank of this process runs on.
+    pub fn device(&self, rank: u32) -> Option<usize> {
+        self.program.borrow_dependent().device(rank)
+    }
+
+    /// An input, by name (`T0`, or one of the user's) or position; on this process's only rank, or on the
+    /// one that [`Input::on`] names.
+    pub fn input<'k>(&mut self, key: impl Into<Key<'k>>) -> Input<'_, 'k> {
+        Input::new(self, key.into())
+    }
+
+    /// An output, as [`Session::input`].
+    pub fn output<'k>(&mut self, key: impl Into<Key<'k>>) -> Output<'_, 'k> {
+        Output::new(self, key.into())
+    }
+
+    /// Enqueues a run of all ranks of this process on streams of the session's own. Does not wait for the
+    /// devices; what goes wrong there is reported by [`Session::wait`] or the next call.
+    pub fn run(&mut self) -> Result<(), Error> {
+        self.run_on_all(&[])
+    }
+
+    /// Enqueues a run of this process's only rank between what was enqueued on a stream before and what
+    /// is enqueued there after.
+    pub fn run_on(&mut self, stream: CallerStream) -> Result<(), Error> {
+        self.run_on_all(&[stream])
+    }
+
+    /// [`Session::run_on`] for several ranks: one stream for each, in the order of [`Session::ranks`].
+    pub fn run_on_all(&mut self, streams: &[CallerStream]) -> Result<(), Error> {
+        self.with(|bound| bound.run(streams))
+    }
+
+    /// Waits until all runs are done; at most for the timeout of the options, after which communicators are
+    /// aborted.
+    pub fn wait(&mut self) -> Result<(), Error> {
+        self.with(|bound| bound.wait())
+    }
+
+    /// Hands every rank its part of a whole input. All ranks are of this process.
+    pub fn upload_whole<'k>(
+        &mut self,
+        key: impl Into<Key<'k>>,
+        tensor: &HostTensor,
+    ) -> Result<(), Error> {
+        let position = self.position(Side::Input, key.into())?;
+        let port = &self.prepared().inputs[position];
+        hostir::lower::shard::check_whole(port, tensor).map_err(|diag| self.error(vec![diag]))?;
+        for rank in self.all_ranks()? {
+            let part = hostir::lower::shard(self.prepared(), position, rank, tensor);
+            if self.prepared().inputs[position].on(rank) {
+                self.with(|bound| bound.upload(rank, position, &part))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole output of the last run, from the parts of all ranks, which are of this process. Waits for
+    /// the run. Replicas that differ are an error.
+    pub fn download_whole<'k>(&mut self, key: impl Into<Key<'k>>) -> Result<HostTensor, Error> {
+        let position = self.position(Side::Output, key.into())?;
+        let mut parts = Vec::new();
+        for rank in self.all_ranks()? {
+            let part = self.with(|bound| bound.download(rank, position))?;
+            parts.extend(part.map(|part| (rank, part)));
+        }
+        hostir::lower::assemble(self.prepared(), position, parts)
+            .map_err(|diag| self.error(vec![diag]))
+    }
+
+    fn prepared(&self) -> &Prepared {
+        self.program.borrow_owner()
+    }
+
+    fn error(&self, diags: Vec<Diag>) -> Error {
+        Error::new(&self.source, diags)
+    }
+
+    fn with<T>(
+        &mut self,
+        work: impl FnOnce(&mut Bound<'_>) -> Result<T, Vec<Diag>>,
+    ) -> Result<T, Error> {
+        let done = self.program.with_dependent_mut(|_, bound| work(bound));
+        done.map_err(|diags| self.error(diags))
+    }
+
+    fn position(&self, side: Side, key: Key<'_>) -> Result<usize, Error> {
+        let ports = if side == Side::Input { self.inputs() } else { self.outputs() };
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        names::find(side, &names, key).map_err(|diag| self.error(vec![diag]))
+    }
+
+    /// The rank that is meant where none is named.
+    fn only_rank(&self) -> Result<u32, Error> {
+        let ranks = self.ranks();
+        names::only(&ranks).map_err(|diag| self.error(vec![diag]))
+    }
+
+    /// All ranks of the program, if this process has them all.
+    fn all_ranks(&self) -> Result<Vec<u32>, Error> {
+        let (ranks, all) = (self.ranks(), self.prepared().ranks);
+        if ranks.len() == all as usize {
+            return Ok(ranks);
+        }
+        let message = format!("this process has {} of the {all} ranks", ranks.len());
+        let diag = Diag::global(codes::SESSION, message)
+            .note("whole tensors need all ranks: hand over and take the part of a rank instead");
+        Err(self.error(vec![diag]))
+    }
+}

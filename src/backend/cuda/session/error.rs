@@ -1,0 +1,59 @@
+//! What a session's calls fail with.
+
+use hostir::diag::{Diag, render};
+use std::sync::Arc;
+
+/// The text that diagnostics point into.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) name: String,
+    /// `None` if the caller gave a program without its text.
+    pub(super) text: Option<String>,
+}
+
+/// One or more diagnostics, with the text that they are about. Displayed, they look as the command-line
+/// tools print them, without colour.
+#[derive(Clone)]
+pub struct Error {
+    diags: Vec<Diag>,
+    source: Arc<Source>,
+}
+
+impl Error {
+    pub(super) fn new(source: &Arc<Source>, diags: Vec<Diag>) -> Self {
+        Self { diags, source: source.clone() }
+    }
+
+    /// The diagnostics; never none.
+    pub fn diags(&self) -> &[Diag] {
+        &self.diags
+    }
+
+    /// The code of the first diagnostic, `H0524`.
+    pub fn code(&self) -> &'static str {
+        self.diags.first().map_or("", |diag| diag.code)
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = match &self.source.text {
+            Some(text) => render::to_string(&self.source.name, text, &self.diags),
+            None => {
+                let bare = |diag: &Diag| Diag { primary: None, labels: Vec::new(), ..diag.clone() };
+                let diags: Vec<Diag> = self.diags.iter().map(bare).collect();
+                render::to_string(&self.source.name, "", &diags)
+            }
+        };
+        f.write_str(text.trim_end())
+    }
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // What `main` prints of an error that it returns.
+        write!(f, "\n{self}")
+    }
+}
+
+impl std::error::Error for Error {}

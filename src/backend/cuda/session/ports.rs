@@ -1,0 +1,167 @@
+//! One input or output of a session on one rank.
+
+#![allow(unsafe_code, reason = "binding is a promise about memory")]
+
+use crate::runtime::io_binding::Side;
+use crate::session::{DeviceTensor, Error, Key, Session};
+use hostir::data::HostTensor;
+use hostir::diag::Diag;
+use hostir::diag::codes;
+
+/// What both kinds of ports have: whose, which, and on which rank.
+struct Place<'s, 'k> {
+    session: &'s mut Session,
+    side: Side,
+    key: Key<'k>,
+    rank: Option<u32>,
+}
+
+impl Place<'_, '_> {
+    fn find(&self) -> Result<(u32, usize), Error> {
+        let position = self.session.position(self.side, self.key)?;
+        let rank = self.rank.map_or_else(|| self.session.only_rank(), Ok)?;
+        Ok((rank, position))
+    }
+
+    /// # Safety
+    /// As of [`Input::bind`].
+    unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
+        let (rank, position) = self.find()?;
+        let port = (self.side, position);
+        // SAFETY: as the caller promises.
+        self.session.with(|bound| unsafe { bound.bind(rank, port, tensor) })
+    }
+
+    fn release(self) -> Result<(), Error> {
+        let (rank, position) = self.find()?;
+        let port = (self.side, position);
+        self.session.with(|bound| bound.release(rank, port))
+    }
+}
+
+/// An input of a session on one rank.
+pub struct Input<'s, 'k>(Place<'s, 'k>);
+
+impl<'s, 'k> Input<'s, 'k> {
+    pub(super) fn new(session: &'s mut Session, key: Key<'k>) -> Self {
+        Self(Place { session, side: Side::Input, key, rank: None })
+    }
+
+    /// The input's part on a rank of this process.
+    pub fn on(mut self, rank: u32) -> Self {
+        self.0.rank = Some(rank);
+        self
+    }
+
+    /// Binds the rank's part: the runs from here on read it there. It stays the caller's. A tensor that is
+    /// contiguous and aligned is used in place, another one is copied at the start of each run. Where the rank has
+    /// no part of the input, nothing happens.
+    ///
+    /// # Errors
+    /// `H0523` to `H0526` by what does not fit. What is an address of another device, of ordinary host memory or of
+    /// none, or too close to the end of its allocation, is found out by asking the driver and refused.
+    ///
+    /// # Safety
+    /// The driver knows where memory is, but not how long it will be. The caller promises, for the memory of the
+    /// tensor's elements, from this call until something else is bound or uploaded here, or the binding is
+    /// released, or the session is gone, *and* the runs enqueued until then have ended on the device:
+    ///
+    /// - it stays allocated, and is not handed out for anything else;
+    /// - nobody else writes it while a run may read it, nor reads or writes it while a run may write it. Work on the
+    ///   stream that [`Session::run_on`](crate::session::Session::run_on) gets is ordered with the runs, so it may do both
+    ///   before and behind them; freeing in the order of that stream (`cudaFreeAsync`) is late enough;
+    /// - of managed memory, which is host memory as well, this holds for the host too.
+    ///
+    /// After a call that failed, runs may still be going on: the memory has to stay until the device is known to be
+    /// done with it (`cudaDeviceSynchronize`), or the process ends.
+    ///
+    /// Safe code cannot bind:
+    ///
+    /// ```compile_fail,E0133
+    /// # use hostir_cuda::session::{DeviceTensor, Error, Session};
+    /// fn bind(session: &mut Session, anything: &DeviceTensor) -> Result<(), Error> {
+    ///     session.input("T0").bind(anything)
+    /// }
+    /// ```
+    pub unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.bind(tensor) }
+    }
+
+    /// Copies the rank's part from the host, into memory of the session's own; it takes the place of what
+    /// was bound. Waits for earlier runs.
+    pub fn upload(self, tensor: &HostTensor) -> Result<(), Error> {
+        let (rank, position) = self.0.find()?;
+        self.0.session.with(|bound| bound.upload(rank, position, tensor))
+    }
+
+    /// Takes back what was bound.
+    pub fn release(self) -> Result<(), Error> {
+        self.0.release()
+    }
+}
+
+/// An output of a session on one rank.
+pub struct Output<'s, 'k>(Place<'s, 'k>);
+
+impl<'s, 'k> Output<'s, 'k> {
+    pub(super) fn new(session: &'s mut Session, key: Key<'k>) -> Self {
+        Self(Place { session, side: Side::Output, key, rank: None })
+    }
+
+    /// The output's part on a rank of this process.
+    pub fn on(mut self, rank: u32) -> Self {
+        self.0.rank = Some(rank);
+        self
+    }
+
+    /// Binds memory for the rank's part: the runs from here on leave it there. As [`Input::bind`]; a tensor
+    /// that is not contiguous or not aligned is written by a copy at the end of each run.
+    ///
+    /// # Errors
+    /// As of [`Input::bind`].
+    ///
+    /// # Safety
+    /// As of [`Input::bind`].
+    ///
+    /// ```compile_fail,E0133
+    /// # use hostir_cuda::session::{DeviceTensor, Error, Session};
+    /// fn bind(session: &mut Session, anything: &DeviceTensor) -> Result<(), Error> {
+    ///     session.output("T1").bind(anything)
+    /// }
+    /// ```
+    pub unsafe fn bind(self, tensor: &DeviceTensor) -> Result<(), Error> {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.bind(tensor) }
+    }
+
+    /// Goes back to memory of the session's own.
+    pub fn release(self) -> Result<(), Error> {
+        self.0.release()
+    }
+
+    /// Where runs leave the rank's part: what was bound, or memory of the session's own, which lives as
+    /// long as the session and is written again by the next run.
+    pub fn tensor(self) -> Result<DeviceTensor, Error> {
+        let (rank, position) = self.0.find()?;
+        let found = self.0.session.with(|bound| bound.output(rank, position))?;
+        found.ok_or_else(|| absent(self.0.session, rank, position))
+    }
+
+    /// The rank's part of the last run, on the host. Waits for that run.
+    pub fn download(self) -> Result<HostTensor, Error> {
+        let (rank, position) = self.0.find()?;
+        let found = self.0.session.with(|bound| bound.download(rank, position))?;
+        found.ok_or_else(|| absent(self.0.session, rank, position))
+    }
+}
+
+/// The rank has no part of an output.
+fn absent(session: &Session, rank: u32, position: usize) -> Error {
+    let name = session.outputs().get(position).map_or("?", |port| port.name.as_str());
+    let message = format!("rank {rank} has no part of output {name}");
+    session.error(vec![
+        Diag::global(codes::SESSION, message)
+            .note("ask a rank of the tensor's mesh that the program binds it on"),
+    ])
+}

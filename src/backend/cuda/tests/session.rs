@@ -1,0 +1,81 @@
+//! Sessions as far as they come without a GPU: what a builder is given wrong is an error before a device is
+//! looked for.
+#![allow(unsafe_code, reason = "a builder takes tensors")]
+
+#[path = "common/sessions.rs"]
+mod sessions;
+
+use hostir::ir::DType;
+use hostir_cuda::session::{Builder, DeviceTensor, Error, Key, Session};
+use sessions::{GATHER, RELU};
+
+fn tensor(shape: &[usize]) -> DeviceTensor {
+    DeviceTensor::contiguous(0x1000, DType::Float, shape)
+}
+
+/// The error of a session that cannot be built, as it is displayed.
+#[track_caller]
+fn fails(session: Result<Session, Error>, code: &str, parts: &[&str]) {
+    let error = session.expect_err("the session cannot be built");
+    let text = error.to_string();
+    assert_eq!(error.code(), code, "{text}");
+    for part in parts {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+#[test]
+fn errors_quote_the_text() {
+    let wrong = RELU.replace("relu", "relo");
+    let session = Session::builder(&wrong).name("net.hir").build();
+    fails(session, "H0101", &["net.hir:3:8", "`relo`", "did you mean `relu`?"]);
+    let undefined = RELU.replace("(T0_g_float[iS0{i0}, iS1{i1}]) ->", "() ->");
+    fails(Session::builder(&undefined).build(), "H0211", &["program:2:", "T0"]);
+}
+
+#[test]
+fn one_program_of_a_text() {
+    let both = format!("{RELU}\n{GATHER}");
+    fails(Session::builder(&both).build(), "H0528", &["`program` holds 2 programs", "from 1 to 2"]);
+    let third = Session::builder(&both).container(3).build();
+    fails(third, "H0528", &["holds 2 programs, none is number 3"]);
+    fails(Session::builder("").build(), "H0008", &["holds no program"]);
+}
+
+#[test]
+fn sizes_follow_from_tensors() {
+    fails(Session::builder(RELU).build(), "H0401", &["i0", "i1"]);
+    let given = |builder: Builder, key: Key<'_>, shape: &[usize]| {
+        // SAFETY: none of these sessions can be built.
+        unsafe { builder.input(key, &tensor(shape)) }.build()
+    };
+    let twice = given(Session::builder(RELU).set("i0", 3), "T0".into(), &[4, 8]);
+    fails(twice, "H0402", &["3", "4"]);
+    let other = given(Session::builder(RELU), "T2".into(), &[4, 8]);
+    fails(other, "H0528", &["the program has no input `T2`", "its inputs are T0"]);
+    let second = given(Session::builder(RELU), 1.into(), &[4, 8]);
+    fails(second, "H0528", &["the program has no input number 1", "its inputs are T0"]);
+    // A rank's part has extent 1 along the axis that is spread over devices.
+    let half = Session::builder(GATHER).set("i0", 9);
+    // SAFETY: as above.
+    let half = unsafe { half.input_on(0, "T0", &tensor(&[1, 8])) }.build();
+    fails(half, "H0402", &["9", "8"]);
+}
+
+#[test]
+fn programs_without_a_text() {
+    let (mut programs, diags) = hostir::load(RELU);
+    assert!(diags.is_empty());
+    let session = Session::builder("").program(programs.remove(0)).build();
+    let error = session.expect_err("sizes are open").to_string();
+    assert!(error.starts_with("error[H0401]"), "{error}");
+}
+
+/// Sessions may move between threads; errors go where `?` takes them.
+#[test]
+fn what_sessions_can_do() {
+    fn moves<T: Send>() {}
+    fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
+    moves::<Session>();
+    is_error::<Error>();
+}

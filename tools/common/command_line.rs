@@ -1,0 +1,77 @@
+//! Command lines: what both tools do with clap.
+
+use crate::io::Io;
+use crate::render::Format;
+use crate::status::Status;
+use crate::terminal::{Coloring, help_width};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, Parser};
+use hostir::diag::visible;
+use std::ffi::OsString;
+
+/// `--color`.
+#[derive(Args)]
+pub struct ColorArgument {
+    /// The time to colour.
+    #[arg(id = "color", long = "color", value_name = "WHEN", default_value = "auto", value_parser = coloring_parser(),
+        help = "When to colour; auto: as NO_COLOR, CLICOLOR_FORCE, TERM and the terminal say")]
+    pub when: Coloring,
+}
+
+fn coloring_parser() -> impl TypedValueParser<Value = Coloring> {
+    PossibleValuesParser::new(["auto", "always", "never"]).map(|text| match text.as_str() {
+        "always" => Coloring::Always,
+        "never" => Coloring::Never,
+        _ => Coloring::Auto,
+    })
+}
+
+/// Reads the value of `--error-format`.
+pub fn format_parser() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(["human", "json"]).map(|text| match text.as_str() {
+        "json" => Format::Json,
+        _ => Format::Human,
+    })
+}
+
+/// Reads the arguments, the program's name first. `answer` knows better words for some errors.
+///
+/// # Errors
+/// The exit status of an error, which was reported; so are `--help` and `--version`.
+pub fn match_arguments<A: Parser>(
+    args: &[OsString],
+    io: &mut Io<'_>,
+    answer: fn(&clap::Error) -> Option<String>,
+) -> Result<(A, ArgMatches), Status> {
+    let command = A::command().term_width(help_width(io.env, io.columns));
+    let matched = command.clone().try_get_matches_from(args);
+    match matched.and_then(|matches| Ok((A::from_arg_matches(&matches)?, matches))) {
+        Ok(found) => Ok(found),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
+            Err(io.print(&visible::block(&error.render().to_string())))
+        }
+        Err(error) => {
+            let error = shown_error(error, args, command);
+            io.say(&match answer(&error) {
+                Some(answer) => format!("error: {answer}"),
+                None => error.render().to_string(),
+            });
+            Err(Status::Usage)
+        }
+    }
+}
+
+/// The error of a command line as it may be shown: what acts on a terminal, and line breaks, would come back out of the
+/// words that it quotes.
+fn shown_error(error: clap::Error, args: &[OsString], command: Command) -> clap::Error {
+    command
+        .try_get_matches_from(args.iter().map(|arg: &OsString| match arg.to_str() {
+            Some(text) => OsString::from(&*visible::line(text)),
+            None => arg.clone(),
+        }))
+        .err()
+        .unwrap_or(error)
+}

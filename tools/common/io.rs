@@ -1,0 +1,168 @@
+//! Input, output and environment of a tool.
+
+use crate::errors;
+use crate::os_text::{self, Lossy};
+use crate::render::{self, Format, Look};
+use crate::source::Source;
+use crate::standard_output::{Closed, is_stdout_closed};
+use crate::status::Status;
+use crate::terminal::{Coloring, knows_colors};
+use hostir::diag::{Diag, visible};
+use std::any::Any;
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// The surroundings of a tool: streams, folder, environment.
+pub struct Io<'a> {
+    /// Standard input (`-` as a file name).
+    pub stdin: &'a mut dyn Read,
+    /// Results.
+    pub stdout: &'a mut dyn Write,
+    /// Diagnostics.
+    pub stderr: &'a mut dyn Write,
+    /// The folder that relative paths start from.
+    pub cwd: PathBuf,
+    /// Diagnostics are coloured.
+    pub color: bool,
+    /// Standard error is a terminal on which a line can be written again.
+    pub terminal: bool,
+    /// Columns of the terminal that standard output is; `None` if it is none.
+    pub columns: Option<usize>,
+    /// Columns of the terminal that standard error is; `None` if it is none.
+    pub error_columns: Option<usize>,
+    /// Variables of the environment.
+    pub env: fn(&str) -> Option<std::ffi::OsString>,
+    /// The file of this program, where it may start itself again.
+    pub exe: Option<PathBuf>,
+    /// Resources of GPUs that later runs of this process use again.
+    pub gpus: SharedState,
+}
+
+impl Io<'_> {
+    /// A path of the command line as a path of the file system.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.cwd.join(os_text::unescape(path))
+    }
+
+    /// The look of what is written for people to standard error.
+    pub fn look(&self) -> Look {
+        Look { color: self.color, columns: self.error_columns }
+    }
+
+    /// Reads a program's text from `path` (`-` is standard input).
+    ///
+    /// # Errors
+    /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
+    /// it is long and no text.
+    pub fn read_source(&mut self, path: &str) -> Result<Source, Diag> {
+        if path == "-" {
+            return Source::read("standard input", "<stdin>", &mut *self.stdin);
+        }
+        let file = std::fs::File::open(self.path(path));
+        let file = file.map_err(|error| errors::cannot_read(path, &error))?;
+        Source::read(path, path, file)
+    }
+
+    /// Writes diagnostics about `source` to standard error. A writer that fails has no one to be told to.
+    pub fn report(&mut self, format: Format, source: &Source, diags: &[Diag]) {
+        let look = self.look();
+        render::write(self.stderr, look, format, source, diags);
+    }
+
+    /// Takes over what `--color` says about standard error from now on.
+    pub fn apply_coloring(&mut self, coloring: Coloring) {
+        if coloring != Coloring::Auto {
+            self.color = coloring == Coloring::Always;
+        }
+    }
+
+    /// Writes lines for people to standard error, which may name what others have named. A writer that fails has no
+    /// one to be told to.
+    pub fn say(&mut self, text: &str) {
+        let _ = writeln!(self.stderr, "{}", visible::block(text.trim_end_matches('\n')));
+    }
+
+    /// Writes to standard output; the status to end with. A reader that went away (`| head`) is no error.
+    pub fn print(&mut self, text: &str) -> Status {
+        let written = self.stdout.write_all(text.as_bytes()).and_then(|()| self.stdout.flush());
+        match written {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                let diag = errors::cannot_write("standard output", &error);
+                let source = Source::default();
+                self.report(Format::Human, &source, &[diag]);
+                Status::Environment
+            }
+            _ => Status::Ok,
+        }
+    }
+}
+
+/// State that a run leaves for later runs of this process. The first user decides on its type.
+#[derive(Clone, Default, Debug)]
+pub struct SharedState(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
+
+impl SharedState {
+    /// The state; a new one where there is none of this type.
+    pub fn get_or_default<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let state = self.0.get_or_init(|| Arc::new(T::default()));
+        Arc::clone(state).downcast().unwrap_or_default()
+    }
+}
+
+/// A tool's library function: the arguments (the program's name first) to an exit status.
+pub type Tool = fn(&[std::ffi::OsString], &mut Io<'_>) -> i32;
+
+/// Runs a tool on this process's streams, folder and environment, and exits.
+pub fn process_main(tool: Tool) -> std::process::ExitCode {
+    report_panics();
+    let args: Vec<_> = std::env::args_os().map(|arg| os_text::escape(&arg)).collect();
+    let env: fn(&str) -> Option<std::ffi::OsString> = |name| std::env::var_os(name);
+    let terminal = std::io::stderr().is_terminal();
+    let stdout: Box<dyn Write> = match is_stdout_closed() {
+        true => Box::new(Closed),
+        false => Box::new(std::io::BufWriter::new(std::io::stdout().lock())),
+    };
+    let mut stdout = Lossy::new(stdout, &args);
+    let mut stderr = Lossy::new(std::io::LineWriter::new(std::io::stderr()), &args);
+    let mut io = Io {
+        stdin: &mut std::io::stdin().lock(),
+        stdout: &mut stdout,
+        stderr: &mut stderr,
+        cwd: std::env::current_dir().unwrap_or_default(),
+        color: Coloring::Auto.colors(terminal, env),
+        terminal: terminal && knows_colors(env),
+        columns: columns(std::io::stdout()),
+        error_columns: columns(std::io::stderr()),
+        env,
+        exe: std::env::current_exe().ok(),
+        gpus: SharedState::default(),
+    };
+    let code = tool(&args, &mut io);
+    // A reader that went away (`| head`) is no error, and there is nobody left to tell.
+    let _ = stdout.flush();
+    if code != 0 {
+        crate::staged::end_soon(code);
+    }
+    std::process::ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// Columns of a terminal.
+fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(stream)?;
+    Some(usize::from(width.0)).filter(|width| *width > 0)
+}
+
+/// Turns a panic into a request to report it (the process then exits with 101).
+fn report_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let mut stderr = std::io::stderr().lock();
+        let _ = writeln!(stderr, "{}", visible::block(&format!("internal error: {info}")));
+        let _ = writeln!(
+            stderr,
+            "This is a bug in the Host IR toolchain, not in your program. Please report it with the \
+             command line and the input file (version {}).",
+            crate::VERSION
+        );
+    }));
+}

@@ -1,0 +1,21 @@
+//! What `hir-opt` and `hir-run` share: streams, files, diagnostics, the terminal and exit statuses.
+//!
+//! Everything goes through [`Io`], so that a test runs a tool in its own process and sees what a user would see.
+
+pub mod command_line;
+pub mod errors;
+pub mod io;
+pub mod os_text;
+pub mod render;
+pub mod signals;
+pub mod source;
+pub mod staged;
+pub mod standard_output;
+pub mod status;
+pub mod terminal;
+
+pub use io::{Io, SharedState};
+pub use status::Status;
+
+/// The version; of a release build from a checkout also its commit.
+pub const VERSION: &str = env!("HIR_VERSION");

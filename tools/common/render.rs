@@ -1,0 +1,119 @@
+//! Diagnostics as people and programs read them.
+//!
+//! Lines of nvFuser's printed form run to 400 columns and more, so a line that is too wide is cut
+//! around its labels (`view`): on a terminal to its width, in files to about 200 characters, whatever
+//! terminal there is. Positions in the output are always those of the uncut text.
+
+mod fit;
+mod json;
+mod view;
+
+use crate::source::Source;
+use codespan_reporting::term;
+use hostir::diag::{Diag, Severity};
+use std::io::{self, Write};
+pub use view::line_starts;
+use view::{Lines, View};
+
+/// Diagnostics a person is shown of one text; the rest is counted.
+pub const LIMIT: usize = 100;
+
+/// The form of diagnostics.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Format {
+    /// Excerpts with labels.
+    #[default]
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The look of what a stream shows people.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Look {
+    /// Colours are used.
+    pub color: bool,
+    /// Columns of the terminal; `None` if it is none.
+    pub columns: Option<usize>,
+}
+
+/// Writes diagnostics about `source`. A writer that fails has no one to be told to.
+pub fn write(out: &mut dyn Write, look: Look, format: Format, source: &Source, diags: &[Diag]) {
+    let text = source.text();
+    let _ = match format {
+        Format::Human => human(out, look, &source.name, &text, diags),
+        Format::Json => json::write(out, &source.name, &text, diags),
+    };
+}
+
+/// Writes the first [`LIMIT`] diagnostics with excerpts of `text`, then how many there are.
+///
+/// # Errors
+/// Those of the writer.
+pub fn human(
+    out: &mut dyn Write,
+    look: Look,
+    name: &str,
+    text: &str,
+    diags: &[Diag],
+) -> io::Result<()> {
+    if diags.is_empty() {
+        return Ok(());
+    }
+    let lines = Lines::new(text);
+    for diag in diags.iter().take(LIMIT) {
+        one(out, look, name, &lines, diag)?;
+    }
+    if diags.len() > LIMIT {
+        let errors = diags.iter().filter(|diag| diag.severity == Severity::Error).count();
+        writeln!(
+            out,
+            "{} diagnostics ({errors} errors), the first {LIMIT} are shown",
+            diags.len()
+        )?;
+    }
+    Ok(())
+}
+
+/// A diagnostic at an empty line, which there is nothing to see of, with its place in words.
+fn without_line(name: &str, lines: &Lines<'_>, diag: &Diag) -> Option<Diag> {
+    let span = diag.primary.as_ref().filter(|label| label.text.is_empty())?.span;
+    if !diag.labels.is_empty() || span.start != span.end || !lines.is_blank(span.start as usize) {
+        return None;
+    }
+    let (line, column) = lines.position(span.start as usize);
+    let mut plain = Diag { primary: None, ..diag.clone() };
+    plain.notes.insert(0, format!("at {name}:{}:{}", line + 1, column + 1));
+    Some(plain)
+}
+
+fn one(
+    out: &mut dyn Write,
+    look: Look,
+    name: &str,
+    lines: &Lines<'_>,
+    diag: &Diag,
+) -> io::Result<()> {
+    let plain = without_line(name, lines, diag);
+    let diag = plain.as_ref().unwrap_or(diag);
+    let config = term::Config::default();
+    let (view, mapped) = View::new(name, lines, diag, look.columns);
+    let shown = hostir::diag::render::convert(&mapped, view.len());
+    let result = if look.color {
+        let mut ansi = term::termcolor::Ansi::new(&mut *out);
+        let styles = term::Styles::default();
+        let mut styled = term::StylesWriter::new(&mut ansi, &styles);
+        term::emit_to_write_style(&mut styled, &config, &view, &shown)
+    } else {
+        term::emit_to_io_write(out, &config, &view, &shown)
+    };
+    match result {
+        Ok(()) => Ok(()),
+        Err(codespan_reporting::files::Error::Io(error)) => Err(error),
+        // A label outside of the text: the sentence still stands.
+        Err(_) => writeln!(out, "error[{}]: {}", diag.code, mapped.message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

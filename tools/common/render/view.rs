@@ -1,0 +1,267 @@
+//! The part of a text that one diagnostic shows.
+//!
+//! A [`View`] is a small text of its own: the lines that have labels, wide ones cut around them, with
+//! the positions each piece has in the whole text. Its line and column numbers are the whole text's. Characters that
+//! would act on the terminal are pieces of their own, which stand there by their numbers.
+
+use super::fit::{self, Part};
+use codespan_reporting::files::{Error, Files};
+use hostir::diag::visible::{self, is_hidden};
+use hostir::diag::{Diag, Label, Span};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes of a line that is shown uncut.
+const WIDE: usize = 200;
+/// Bytes shown on either side of a label in a line that is cut.
+const MARGIN: usize = 40;
+/// Bytes shown of a label in a line that is cut.
+const LABEL: usize = 100;
+/// Lines shown at the start of a label of several lines, and at its end.
+const HEAD: usize = 3;
+const TAIL: usize = 1;
+/// The sign for text that was cut.
+pub(super) const CUT: &str = "…";
+
+/// The starts of the lines of a text.
+pub fn line_starts(text: &str) -> Vec<u32> {
+    let breaks = memchr::memchr_iter(b'\n', text.as_bytes());
+    // Texts are shorter than 4 GiB; one of line ends alone has as many starts as bytes.
+    let mut starts = Vec::with_capacity(breaks.clone().count() + 1);
+    starts.push(0);
+    starts.extend(breaks.map(|at| at as u32 + 1));
+    starts
+}
+
+/// A text by its lines.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<u32>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, starts: line_starts(text) }
+    }
+    fn index(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start as usize <= offset).saturating_sub(1)
+    }
+    /// The line without its line break.
+    fn range(&self, line: usize) -> Range<usize> {
+        let start = self.starts[line] as usize;
+        let end = self.starts.get(line + 1).map_or(self.text.len(), |&start| start as usize);
+        start..start + self.text[start..end].trim_end_matches(['\n', '\r']).len()
+    }
+    /// Whether the line of a place shows nothing.
+    pub(super) fn is_blank(&self, offset: usize) -> bool {
+        self.text[self.range(self.index(floor(self.text, offset)))].trim().is_empty()
+    }
+    /// Line and column in characters, both from 0.
+    pub(super) fn position(&self, offset: usize) -> (usize, usize) {
+        let offset = floor(self.text, offset);
+        let line = self.index(offset);
+        (line, self.text[self.starts[line] as usize..offset].chars().count())
+    }
+}
+
+/// The last character boundary at or before `at`.
+pub(super) fn floor(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// A run of the whole text inside the view: as it is, or one character by its number.
+struct Piece {
+    whole: Range<usize>,
+    here: Range<usize>,
+}
+
+impl Piece {
+    /// The column at which a place of the whole text is shown: that behind a number stands behind all of it.
+    fn map(&self, offset: usize) -> usize {
+        let into = offset.clamp(self.whole.start, self.whole.end) - self.whole.start;
+        if into == self.whole.len() { self.here.end } else { self.here.start + into }
+    }
+    /// The place of the whole text that is shown at `here`.
+    fn unmap(&self, here: usize) -> usize {
+        if here >= self.here.end {
+            return self.whole.end;
+        }
+        (self.whole.start + here.saturating_sub(self.here.start)).min(self.whole.end)
+    }
+}
+
+/// One line of the view.
+struct Line {
+    number: usize,
+    start: usize,
+}
+
+/// The visible text.
+pub(super) struct View<'a> {
+    name: Cow<'a, str>,
+    whole: &'a Lines<'a>,
+    /// Columns for lines; `None` where no terminal breaks them.
+    columns: Option<usize>,
+    text: String,
+    lines: Vec<Line>,
+    pieces: Vec<Piece>,
+}
+
+impl<'a> View<'a> {
+    /// The view of a diagnostic, and the diagnostic as it is shown, with its places in the view. On a terminal of
+    /// `columns` the lines fit.
+    pub(super) fn new(
+        name: &'a str,
+        whole: &'a Lines<'a>,
+        diag: &Diag,
+        columns: Option<usize>,
+    ) -> (Self, Diag) {
+        let (name, (text, lines, pieces)) = (visible::line(name), Default::default());
+        let mut view = Self { name, whole, columns: None, text, lines, pieces };
+        let mut last = None;
+        let wanted = view.wanted(diag);
+        let number = wanted.last_key_value().map_or(0, |(line, _)| line + 1);
+        view.columns = columns.map(|columns| fit::room(columns, number, diag));
+        for (line, labels) in wanted {
+            if last.is_some_and(|last| line > last + 1) {
+                // Two empty lines make codespan print its mark for lines left out.
+                view.open_line(line);
+                view.open_line(line);
+            }
+            view.push_line(line, &labels);
+            last = Some(line);
+        }
+        let mut mapped = visible::diag(diag);
+        for label in mapped.primary.iter_mut().chain(&mut mapped.labels) {
+            label.span = view.map(label.span);
+        }
+        (view, mapped)
+    }
+    /// Bytes of the view.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The lines to show, with the parts of labels that lie in each.
+    fn wanted(&self, diag: &Diag) -> BTreeMap<usize, Vec<Part>> {
+        let mut wanted: BTreeMap<usize, Vec<Part>> = BTreeMap::new();
+        for Label { span, text } in diag.primary.iter().chain(&diag.labels) {
+            let start = floor(self.whole.text, span.start as usize);
+            let end = floor(self.whole.text, span.end as usize).max(start);
+            let (first, last) = (self.whole.index(start), self.whole.index(end));
+            for line in first..=last {
+                if line >= first + HEAD && line + TAIL < last {
+                    continue;
+                }
+                let range = self.whole.range(line);
+                let range = start.clamp(range.start, range.end)..end.clamp(range.start, range.end);
+                let words = if first == last { fit::width(text) } else { 0 };
+                wanted.entry(line).or_default().push(Part { range, words });
+            }
+        }
+        wanted
+    }
+    fn open_line(&mut self, number: usize) {
+        if !self.lines.is_empty() {
+            self.text.push('\n');
+        }
+        self.lines.push(Line { number, start: self.text.len() });
+    }
+    fn push_line(&mut self, number: usize, labels: &[Part]) {
+        self.open_line(number);
+        let range = self.whole.range(number);
+        let mut at = range.start;
+        let windows = match self.columns {
+            Some(columns) => fit::windows(self.whole.text, &range, labels, columns),
+            None => self.windows(&range, labels),
+        };
+        for window in windows {
+            if window.start > at {
+                self.text.push_str(CUT);
+            }
+            at = window.end;
+            self.push_pieces(window);
+        }
+        if at < range.end {
+            self.text.push_str(CUT);
+        }
+    }
+    /// Adds a part of a line, characters that are not to be shown by their numbers.
+    fn push_pieces(&mut self, window: Range<usize>) {
+        let mut push = |whole: Range<usize>, shown: &str| {
+            let start = self.text.len();
+            self.text.push_str(shown);
+            self.pieces.push(Piece { whole, here: start..self.text.len() });
+        };
+        let text = &self.whole.text[window.clone()];
+        let mut at = window.start;
+        for hidden in text.matches(is_hidden) {
+            let start = hidden.as_ptr() as usize - text.as_ptr() as usize + window.start;
+            push(at..start, &self.whole.text[at..start]);
+            at = start + hidden.len();
+            push(start..at, &visible::line(hidden));
+        }
+        push(at..window.end, &self.whole.text[at..window.end]);
+    }
+    /// The parts of a line to show: all of it, or what is around its labels.
+    fn windows(&self, line: &Range<usize>, labels: &[Part]) -> Vec<Range<usize>> {
+        if line.len() <= WIDE && visible::line(&self.whole.text[line.clone()]).len() <= WIDE {
+            return vec![line.clone()];
+        }
+        let text = self.whole.text;
+        let around: Vec<Range<usize>> = labels
+            .iter()
+            .map(|Part { range: label, .. }| {
+                let start = floor(text, label.start.saturating_sub(MARGIN).max(line.start));
+                let end = label.end.min(label.start + LABEL) + MARGIN;
+                start..floor(text, end.min(line.end))
+            })
+            .collect();
+        fit::join(around)
+    }
+    /// A place of the whole text as one of the view; what was cut away moves to the nearest edge.
+    fn map(&self, span: Span) -> Span {
+        let start = self.map_offset(span.start as usize);
+        Span::new(start, self.map_offset(span.end as usize).max(start))
+    }
+    fn map_offset(&self, offset: usize) -> usize {
+        let offset = floor(self.whole.text, offset);
+        let next = self.pieces.partition_point(|piece| piece.whole.start <= offset);
+        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| piece.map(offset))
+    }
+    /// The place of the whole text that is shown at `here`.
+    fn unmap(&self, here: usize) -> usize {
+        let next = self.pieces.partition_point(|piece| piece.here.start <= here);
+        self.pieces.get(next.saturating_sub(1)).map_or(0, |piece| piece.unmap(here))
+    }
+}
+
+impl<'a> Files<'a> for View<'_> {
+    type FileId = ();
+    type Name = &'a str;
+    type Source = &'a str;
+
+    fn name(&'a self, (): ()) -> Result<&'a str, Error> {
+        Ok(&self.name)
+    }
+    fn source(&'a self, (): ()) -> Result<&'a str, Error> {
+        Ok(&self.text)
+    }
+    fn line_index(&'a self, (): (), byte: usize) -> Result<usize, Error> {
+        Ok(self.lines.partition_point(|line| line.start <= byte).saturating_sub(1))
+    }
+    fn line_number(&'a self, (): (), index: usize) -> Result<usize, Error> {
+        Ok(self.lines.get(index).map_or(0, |line| line.number) + 1)
+    }
+    fn column_number(&'a self, (): (), _: usize, byte: usize) -> Result<usize, Error> {
+        Ok(self.whole.position(self.unmap(byte)).1 + 1)
+    }
+    fn line_range(&'a self, (): (), index: usize) -> Result<Range<usize>, Error> {
+        let missing = Error::LineTooLarge { given: index, max: self.lines.len().saturating_sub(1) };
+        let start = self.lines.get(index).ok_or(missing)?.start;
+        let end = self.lines.get(index + 1).map_or(self.text.len(), |next| next.start);
+        Ok(start..end)
+    }
+}

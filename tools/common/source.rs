@@ -1,0 +1,60 @@
+//! Program texts: read from a file or standard input.
+
+use crate::errors;
+use hostir::diag::Diag;
+use hostir_grammar::MAX_TEXT;
+use std::io::Read;
+
+/// One text with the name that messages call it by.
+#[derive(Clone, Default, Debug)]
+pub struct Source {
+    /// The path as given, or `<stdin>`.
+    pub name: String,
+    /// The bytes; the parser reports what is not UTF-8.
+    pub bytes: Vec<u8>,
+}
+
+impl Source {
+    /// Reads a text that errors of reading call `place` and messages about it `name`.
+    ///
+    /// # Errors
+    /// [`errors::READ`] if that fails, [`errors::LARGE`] if it is longer than any text that is read, `H0019` if
+    /// it is long and no text.
+    pub fn read(place: &str, name: &str, reader: impl Read) -> Result<Self, Diag> {
+        Ok(Self { name: name.to_owned(), bytes: read_bounded(place, reader)? })
+    }
+
+    /// The text, with U+FFFD for bytes that are not UTF-8. Spans of a diagnostic fit it only if
+    /// all bytes before them are UTF-8, as they do for the one diagnostic such a text gets.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        match std::str::from_utf8(&self.bytes) {
+            Ok(text) => text.into(),
+            // Decoding what is damaged is ten times slower than looking whether anything is.
+            Err(_) => String::from_utf8_lossy(&self.bytes),
+        }
+    }
+}
+
+/// The longest input that is decoded, and looked at, though it is not UTF-8. What is longer is no text.
+const DECODED: usize = 1 << 20;
+
+fn not_utf8(name: &str, at: usize) -> Diag {
+    let message = format!("{name} is not UTF-8, from byte {at} on");
+    Diag::global("H0019", message).note("save the file as UTF-8")
+}
+
+/// All that a reader gives, if it is not too much; of more, no more is read.
+fn read_bounded(name: &str, reader: impl Read) -> Result<Vec<u8>, Diag> {
+    let mut bytes = Vec::new();
+    let read = reader.take(MAX_TEXT as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| errors::cannot_read(name, &error))?;
+    if bytes.len() <= MAX_TEXT {
+        return match std::str::from_utf8(&bytes) {
+            Err(error) if bytes.len() > DECODED => Err(not_utf8(name, error.valid_up_to())),
+            _ => Ok(bytes),
+        };
+    }
+    let message = format!("{name} has more than {} MiB", MAX_TEXT >> 20);
+    Err(Diag::global(errors::LARGE, message)
+        .note("cut the file: of a log, the lines of the containers are enough"))
+}

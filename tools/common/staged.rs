@@ -1,0 +1,270 @@
+//! Files that are written beside their places and moved there together, so that a run leaves all of
+//! them whole or none.
+//!
+//! | at the path | what happens |
+//! |---|---|
+//! | nothing | a new file; its mode follows the umask and the folder's default ACL |
+//! | a plain file | a new file in its place with its mode, owner, group and ACL, as far as the system lets the user set them; never readable or writable by more people than before |
+//! | a symbolic link | what it leads to, if the link is of somebody to trust ([`place::is_trusted`]); else an error |
+//! | a pipe or device | written to at once, if it is of somebody to trust; else an error |
+//! | a folder | an error |
+//!
+//! Other hard links of a file that is replaced keep the old content.
+
+mod access;
+mod pending;
+mod place;
+
+use crate::errors;
+use hostir::diag::Diag;
+use pending::Temporary;
+pub use pending::{end_process, end_soon};
+pub use place::PlaceKey;
+use place::{Found, Refusal, Spot, Stream};
+use rustix::fs::{Mode, OFlags};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a file's name that its temporary file has in its own.
+const NAME: usize = 100;
+
+/// Writes one file, which appears whole or not at all; `name` is what messages call it.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`].
+pub fn write_whole(name: &str, path: PathBuf, bytes: &[u8]) -> Result<(), Diag> {
+    let mut staged = Staged::default();
+    staged.add(name, &path, bytes)?;
+    staged.commit()
+}
+
+/// Temporary files and new folders, removed unless the files were moved into place.
+#[derive(Default, Debug)]
+pub struct Staged {
+    files: Vec<Moved>,
+    folders: Vec<Temporary>,
+}
+
+/// A file that is to be moved.
+#[derive(Debug)]
+struct Moved {
+    beside: Temporary,
+    name: OsString,
+    /// Its name in messages.
+    shown: String,
+}
+
+impl Staged {
+    /// Writes a file's content beside its place; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// [`errors::WRITE`] or [`errors::FOREIGN`].
+    pub fn add(&mut self, name: &str, path: &Path, bytes: &[u8]) -> Result<(), Diag> {
+        self.write(name, path, |file| file.write_all(bytes))
+    }
+
+    /// Has a file's content written beside its place, piece by piece; what is no plain file gets it at once.
+    ///
+    /// # Errors
+    /// [`errors::WRITE`] or [`errors::FOREIGN`].
+    pub fn write(
+        &mut self,
+        name: &str,
+        path: &Path,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Diag> {
+        let written = self.open(name, path).and_then(|file| {
+            let mut file = io::BufWriter::new(file);
+            content(&mut file)?;
+            Ok(file.flush()?)
+        });
+        written.map_err(|refusal| refused(name, refusal))
+    }
+
+    /// Opens what a file's content is written to.
+    fn open(&mut self, shown: &str, path: &Path) -> Result<File, Refusal> {
+        if let Some(own) = own_stream(path) {
+            return Ok(own?);
+        }
+        Ok(match find_file(path)? {
+            Target::File(spot) => self.beside(shown, spot)?,
+            Target::Stream(stream) => stream.open()?,
+        })
+    }
+
+    /// Makes the file that is beside its place until all are moved.
+    fn beside(&mut self, shown: &str, spot: Spot) -> io::Result<File> {
+        let Spot { folder, name, old } = spot;
+        // Nobody else looks into it before it is as closed as the file that it replaces.
+        let mode = if old.as_ref().is_some_and(|old| old.trusted) { 0o600 } else { 0o666 };
+        let (beside, file) = temporary(&folder, &name, Mode::from_raw_mode(mode))?;
+        self.files.push(Moved { beside, name, shown: shown.to_owned() });
+        if let Some(old) = &old {
+            access::copy(old, &file)?;
+        }
+        Ok(file)
+    }
+
+    /// Makes a folder and those that it is in; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// [`errors::WRITE`] or [`errors::FOREIGN`].
+    pub fn folder(&mut self, name: &str, path: &Path) -> Result<(), Diag> {
+        let made = std::cell::RefCell::new(&mut self.folders);
+        let make = |folder: &Arc<OwnedFd>, name: &OsStr| {
+            made.borrow_mut().push(Temporary::folder(folder, name)?);
+            Ok(true)
+        };
+        match place::find(path, &make) {
+            Ok(Found::Folder(_)) => Ok(()),
+            Ok(_) => Err(refused(name, io::Error::from(io::ErrorKind::NotADirectory).into())),
+            Err(refusal) => Err(refused(name, refusal)),
+        }
+    }
+
+    /// Moves all files into place.
+    ///
+    /// # Errors
+    /// [`errors::WRITE`]
+    pub fn commit(mut self) -> Result<(), Diag> {
+        let all = self.files.len();
+        while let Some(file) = self.files.pop() {
+            let Err(error) = file.beside.rename(&file.name) else { continue };
+            let mut diag = errors::cannot_write(&file.shown, &error);
+            self.files.push(file);
+            let moved = all - self.files.len();
+            if moved > 0 {
+                self.keep_folders();
+                diag.notes = vec![format!("of {all} files {moved} were written before")];
+            }
+            return Err(diag);
+        }
+        self.keep_folders();
+        Ok(())
+    }
+
+    fn keep_folders(&mut self) {
+        self.folders.drain(..).for_each(Temporary::keep);
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        self.files.clear();
+        // The innermost first; what somebody else has put into one keeps it.
+        while self.folders.pop().is_some() {}
+    }
+}
+
+/// The place that a file's content is written to.
+enum Target {
+    File(Spot),
+    Stream(Stream),
+}
+
+/// Finds what a path leads to, which has to be neither a folder nor in none.
+fn find_file(path: &Path) -> Result<Target, Refusal> {
+    match place::find(path, &|_, _| Ok(false))? {
+        Found::File(spot) => Ok(Target::File(spot)),
+        Found::Stream(stream) => Ok(Target::Stream(stream)),
+        Found::Folder(_) => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
+        Found::Missing(..) => Err(io::Error::from(io::ErrorKind::NotFound).into()),
+    }
+}
+
+/// Looks whether a file could be written, as far as that can be seen; `name` is what messages call it.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`].
+pub fn check_file(name: &str, path: &Path) -> Result<(), Diag> {
+    if own_stream(path).is_none() {
+        find_file(path).map_err(|refusal| refused(name, refusal))?;
+    }
+    Ok(())
+}
+
+/// Whether a path is a folder, or could be made one; `name` is what messages call it.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`].
+pub fn is_folder_or_free(name: &str, path: &Path) -> Result<bool, Diag> {
+    match place::find(path, &|_, _| Ok(false)) {
+        Ok(Found::Folder(_) | Found::Missing(..)) => Ok(true),
+        Ok(Found::File(spot)) => Ok(spot.old.is_none()),
+        Ok(Found::Stream(_)) => Ok(false),
+        // `new/` is as good as `new`.
+        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::IsADirectory => Ok(true),
+        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+        Err(refusal) => Err(refused(name, refusal)),
+    }
+}
+
+/// A new file of a name that nobody can guess, in the folder of the file that it becomes.
+fn temporary(folder: &Arc<OwnedFd>, name: &OsStr, mode: Mode) -> io::Result<(Temporary, File)> {
+    let prefix = [b".", &name.as_bytes()[..name.len().min(NAME)], b"."].concat();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = tempfile::Builder::new()
+        .prefix(OsStr::from_bytes(&prefix))
+        .suffix(".tmp")
+        .rand_bytes(12)
+        // What removes it has to hold on to the folder, not to its path.
+        .disable_cleanup(true)
+        .make_in("", |path| {
+            // A folder comes before the name: another one than this.
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            Temporary::file(folder, name, flags, mode)
+        })?;
+    let (temporary, file) = made.into_parts().0;
+    Ok((temporary, file))
+}
+
+/// A copy of this process's standard output or error, if a path says so: what is written to it goes behind what was
+/// written before, also where that is a plain file.
+fn own_stream(path: &Path) -> Option<io::Result<File>> {
+    let copy = match path.to_str()? {
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
+            crate::standard_output::duplicate_stdout()
+        }
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
+            io::stderr().as_fd().try_clone_to_owned().map(File::from)
+        }
+        _ => return None,
+    };
+    Some(copy)
+}
+
+/// Why nothing is written to what is called `name`.
+fn refused(name: &str, refusal: Refusal) -> Diag {
+    match refusal {
+        Refusal::Io(error) => errors::cannot_write(name, &error),
+        Refusal::Foreign { what, path, owner, target } => {
+            let path = path.display();
+            let who = if owner == rustix::process::geteuid().as_raw() {
+                "is a second name (a hard link) of one of yours in a folder that everybody may write to, and somebody else may have put it there".to_owned()
+            } else {
+                format!("belongs to user {owner}, who may have put it there")
+            };
+            let message = format!(
+                "cannot write `{name}`: the {what} `{path}` {who} to have other files overwritten"
+            );
+            let note = match target {
+                Some(target) => format!(
+                    "nothing was written; if `{}` is meant, name it in place of the link, else remove the link or write to another folder",
+                    target.display()
+                ),
+                None => {
+                    format!("nothing was written; remove the {what} or write to another folder")
+                }
+            };
+            Diag::global(errors::FOREIGN, message).note(note)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

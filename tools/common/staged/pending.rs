@@ -1,0 +1,154 @@
+//! Temporary files and folders, removed by a signal that ends the process: Ctrl-C leaves none.
+
+use crate::signals::ignored_signals;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
+
+/// Temporary files and new folders, in the order in which they were made.
+static PENDING: Mutex<Vec<Arc<Name>>> = Mutex::new(Vec::new());
+static WATCH: Once = Once::new();
+/// The time that the exit of a process may take.
+const EXIT: Duration = Duration::from_secs(2);
+
+/// A name in an open folder: whatever becomes of the folder's path, nothing else is removed.
+#[derive(Debug)]
+struct Name {
+    folder: Arc<OwnedFd>,
+    name: OsString,
+    is_folder: bool,
+}
+
+impl Name {
+    fn remove(&self) {
+        let flags = if self.is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let _ = rustix::fs::unlinkat(&*self.folder, &self.name, flags);
+    }
+}
+
+/// A new file or folder that is removed when this is dropped, or a signal ends the process.
+#[derive(Debug)]
+pub(super) struct Temporary(Arc<Name>);
+
+impl Temporary {
+    /// Makes a file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn file(
+        folder: &Arc<OwnedFd>,
+        name: &OsStr,
+        flags: OFlags,
+        mode: Mode,
+    ) -> io::Result<(Self, File)> {
+        Self::make(folder, name, false, || {
+            Ok(rustix::fs::openat(&**folder, name, flags, mode)?.into())
+        })
+    }
+
+    /// Makes a folder.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn folder(folder: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Self> {
+        let (made, ()) = Self::make(folder, name, true, || {
+            Ok(rustix::fs::mkdirat(&**folder, name, Mode::from_raw_mode(0o777))?)
+        })?;
+        Ok(made)
+    }
+
+    /// No signal comes between making and noting.
+    fn make<T>(
+        folder: &Arc<OwnedFd>,
+        name: &OsStr,
+        is_folder: bool,
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<(Self, T)> {
+        WATCH.call_once(watch);
+        let name = Arc::new(Name { folder: folder.clone(), name: name.to_owned(), is_folder });
+        let mut pending = pending();
+        let made = make()?;
+        pending.push(name.clone());
+        Ok((Self(name), made))
+    }
+
+    /// Moves it to another name in its folder, whatever has that.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn rename(&self, name: &OsStr) -> io::Result<()> {
+        rustix::fs::renameat(&*self.0.folder, &self.0.name, &*self.0.folder, name)?;
+        self.forget();
+        Ok(())
+    }
+
+    /// Lets it stay.
+    pub(super) fn keep(self) {
+        self.forget();
+    }
+
+    fn forget(&self) {
+        pending().retain(|known| !Arc::ptr_eq(known, &self.0));
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let mut pending = pending();
+        if let Some(at) = pending.iter().position(|known| Arc::ptr_eq(known, &self.0)) {
+            self.0.remove();
+            pending.remove(at);
+        }
+    }
+}
+
+/// Ends the process, whatever its other threads do.
+pub fn end_process(status: i32) -> ! {
+    // Nothing more is noted or moved while this ends the process.
+    let pending = pending();
+    remove(&pending);
+    end_soon(status);
+    std::process::exit(status)
+}
+
+/// Sees to it that a process that is about to exit does. What libraries do at its end has a moment (the driver and
+/// NCCL write what they have to say), but may wait for work that never ends.
+pub fn end_soon(status: i32) {
+    // Without a thread for it the exit is not watched.
+    let _ = std::thread::Builder::new().name("exit".to_owned()).spawn(move || {
+        std::thread::sleep(EXIT);
+        signal_hook::low_level::exit(status)
+    });
+}
+
+fn remove(pending: &[Arc<Name>]) {
+    pending.iter().rev().for_each(|name| name.remove());
+}
+
+fn pending() -> MutexGuard<'static, Vec<Arc<Name>>> {
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Signals that would end the process remove what is pending first. Those that were ignored when the process
+/// began stay so. Without a thread for it there is no watch: then signals do what they always do.
+fn watch() {
+    let ignored = ignored_signals();
+    let numbers = [SIGINT, SIGTERM, SIGHUP];
+    let numbers = numbers.into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);
+    let Ok(mut signals) = Signals::new(numbers.collect::<Vec<_>>()) else { return };
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            // Nothing more is noted or moved while this ends the process.
+            let pending = pending();
+            remove(&pending);
+            let _ = emulate_default_handler(signal);
+        }
+    });
+}

@@ -1,0 +1,29 @@
+//! Exit statuses.
+
+/// Exit statuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Everything went well.
+    Ok = 0,
+    /// The program is wrong.
+    Program = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// A file, device or library is missing or unfit.
+    Environment = 3,
+    /// A comparison differs.
+    Differs = 4,
+    /// A deadlock, or the time is up.
+    Deadlock = 5,
+}
+
+impl Status {
+    /// The number that the process exits with.
+    pub fn code(self) -> i32 {
+        self as i32
+    }
+}
+
+/// The exit status of a child of `--processes` that ends because another one failed, so that its parent
+/// can tell the first failure from the others.
+pub const FOLLOWED: i32 = 75;

@@ -1,0 +1,363 @@
+//! The command line of hir-opt, and answers to what other tools call its flags.
+
+use super::dump::Dumps;
+use clap::builder::BoolishValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser};
+use hostir::diag::{Diag, Diags, Span};
+use hostir::ir::edit::Edit;
+use hostir::ir::{Era, Program};
+use hostir::print::Form;
+use hostir_passes::pipeline::{self, Pipeline};
+use hostir_passes::{PASSES, PassInfo};
+use hostir_tool_support::command_line::{ColorArgument, format_parser, match_arguments};
+use hostir_tool_support::io::Io;
+use hostir_tool_support::render::Format;
+use hostir_tool_support::source::Source;
+use hostir_tool_support::status::Status;
+use std::ffi::OsString;
+
+/// The text of the command line that a step of the pipeline was read from.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    /// `pass` or `pass-pipeline`.
+    pub(super) flag: &'static str,
+    /// Its value.
+    pub(super) text: String,
+}
+
+/// The request of a command line.
+#[derive(Debug)]
+pub(super) struct Cli {
+    pub(super) file: String,
+    pub(super) output: String,
+    pub(super) pipeline: Pipeline,
+    /// The text of each step of the pipeline.
+    pub(super) origins: Vec<Origin>,
+    pub(super) list_passes: bool,
+    /// All ops, or the one of this name.
+    pub(super) list_ops: Option<String>,
+    pub(super) style: Option<Era>,
+    pub(super) form: Form,
+    pub(super) renumber: bool,
+    /// Counts from 1.
+    pub(super) container: Option<usize>,
+    pub(super) split_input_file: bool,
+    pub(super) verify_diagnostics: bool,
+    pub(super) verify_each: bool,
+    pub(super) dumps: Dumps,
+    pub(super) disabled: Vec<&'static PassInfo>,
+    pub(super) remarks: bool,
+    pub(super) timing: bool,
+    pub(super) statistics: bool,
+    pub(super) reproducer: Option<String>,
+    pub(super) format: Format,
+}
+
+const ABOUT: &str = "Reads host programs, verifies them, runs passes over them and prints them";
+const AFTER: &str = "\
+Examples:
+  hir-opt prog.hir
+      Verify the program and print it.
+  hir-opt prog.hir --pass=canonicalize --pass=dce -o small.hir
+      Run two passes and write what comes out.
+  hir-opt annotated.hir --pass=host-ir-lower{allgather=ring,p2p_stream=own}
+      Lower an annotated program; options of a pass stand in braces.
+  hir-opt prog.hir --pass=cse --remarks --print-ir-after-change -o -
+      Say what a pass did and show each program that differs.
+  nvfuser_test 2>&1 | hir-opt --container=2 --form=short --renumber
+      Take the second program of a log and print it so that people can read it.
+  hir-opt --list-ops=Communication
+      Say how an op is written, and what its arguments may be.
+
+Exit status: 0 success, 1 the program is wrong, 2 the command line is wrong, 3 a
+file cannot be read or written. Results go to standard output, everything else
+to standard error; nothing is printed when something is wrong.";
+
+/// Reads the arguments, the program's name first. An error was reported and is given as the exit status;
+/// so are `--help` and `--version`.
+///
+/// # Errors
+/// The exit status of an error, which was reported; so are `--help` and `--version`.
+pub(super) fn parse(args: &[OsString], io: &mut Io<'_>) -> Result<Cli, Status> {
+    if let Some(text) = args.iter().skip(1).find_map(|arg| single_dash(&arg.to_string_lossy())) {
+        io.say(&format!("error: {text}"));
+        return Err(Status::Usage);
+    }
+    let (arguments, matches) = match_arguments::<Arguments>(args, io, other_spelling)?;
+    read_values(arguments, &matches, io)
+}
+
+/// The arguments, in the order of the help.
+#[derive(Parser)]
+#[command(name = "hir-opt", version = hostir_tool_support::VERSION, about = ABOUT, after_help = AFTER)]
+struct Arguments {
+    #[arg(
+        value_name = "FILE",
+        default_value = "-",
+        help = "The program or log; - is standard input"
+    )]
+    file: String,
+    #[arg(
+        long,
+        value_name = "NAME[{key=val,...}]",
+        help = "Runs a pass; passes run in the order given"
+    )]
+    pass: Vec<String>,
+    #[arg(long, value_name = "a,b{k=v}", help = "Runs several passes")]
+    pass_pipeline: Vec<String>,
+    #[arg(short, long, value_name = "FILE", default_value = "-", help = "Where the result goes")]
+    output: String,
+    #[arg(long, help = "Lists all passes with their options")]
+    list_passes: bool,
+    #[arg(long, value_name = "OP", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        help = "Lists how ops are written, or all about one of them")]
+    list_ops: Option<String>,
+    #[arg(
+        long,
+        value_name = "full|short",
+        help = "How tensors are written after their definition: in full, or `T3`"
+    )]
+    form: Option<String>,
+    #[arg(
+        long,
+        value_name = "ERA",
+        help = "Spells everything as nvFuser of that time did: 2024-12 to 2026-04"
+    )]
+    style: Option<String>,
+    #[arg(long, help = "Numbers tensors, scalars and communications in order of appearance")]
+    renumber: bool,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
+        help = "Takes only the N-th program of the input, from 1")]
+    container: Option<u32>,
+    #[arg(long, help = "Runs the parts between lines `// -----` on their own")]
+    split_input_file: bool,
+    #[arg(long, help = "Compares diagnostics with `// expected-error@+1 {{text}}` comments")]
+    verify_diagnostics: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", value_parser = BoolishValueParser::new(),
+        action = ArgAction::Set, help = "Verifies after each pass (default true)")]
+    verify_each: bool,
+    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        help = "Shows the program before a pass, or before all")]
+    print_ir_before: Vec<String>,
+    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        help = "Shows the program after a pass, or after all")]
+    print_ir_after: Vec<String>,
+    #[arg(long, help = "Shows the program after every pass")]
+    print_ir_after_all: bool,
+    #[arg(long, help = "Shows the program after passes that changed it")]
+    print_ir_after_change: bool,
+    #[arg(long, value_name = "PASS", help = "Skips a pass wherever it stands")]
+    disable_pass: Vec<String>,
+    #[arg(long, help = "Says what passes did and why not more")]
+    remarks: bool,
+    #[arg(long, help = "Shows what each step took")]
+    timing: bool,
+    #[arg(long, help = "Shows what passes counted")]
+    statistics: bool,
+    #[arg(long, value_name = "FILE", help = "Writes a test case there when a pass fails")]
+    reproducer: Option<String>,
+    #[arg(long, value_name = "human|json", default_value = "human",
+        value_parser = format_parser(), help = "How diagnostics are written")]
+    error_format: Format,
+    #[command(flatten)]
+    color: ColorArgument,
+}
+
+/// Reads the values that clap does not know about.
+fn read_values(arguments: Arguments, matches: &ArgMatches, io: &mut Io<'_>) -> Result<Cli, Status> {
+    io.apply_coloring(arguments.color.when);
+    let mut usage = Usage { io, format: arguments.error_format, failed: false };
+    let (before_all, before) = usage.find_passes("print-ir-before", &arguments.print_ir_before);
+    let (after_all, after) = usage.find_passes("print-ir-after", &arguments.print_ir_after);
+    let (pipeline, origins) = usage.read_pipeline(&arguments, matches);
+    let cli = Cli {
+        pipeline,
+        origins,
+        form: usage.read_form(arguments.form.as_deref()),
+        style: usage.read_style(arguments.style.as_deref()),
+        dumps: Dumps {
+            before_all,
+            before,
+            after_all: after_all || arguments.print_ir_after_all,
+            after,
+            only_changes: arguments.print_ir_after_change,
+        },
+        disabled: usage.find_passes("disable-pass", &arguments.disable_pass).1,
+        file: arguments.file,
+        output: arguments.output,
+        list_passes: arguments.list_passes,
+        list_ops: arguments.list_ops,
+        renumber: arguments.renumber,
+        container: arguments.container.map(|number| number as usize),
+        split_input_file: arguments.split_input_file,
+        verify_diagnostics: arguments.verify_diagnostics,
+        verify_each: arguments.verify_each,
+        remarks: arguments.remarks,
+        timing: arguments.timing,
+        statistics: arguments.statistics,
+        reproducer: arguments.reproducer,
+        format: arguments.error_format,
+    };
+    if usage.failed { Err(Status::Usage) } else { Ok(cli) }
+}
+
+/// Reads values that clap does not know about and reports what is wrong with them.
+struct Usage<'a, 'b> {
+    io: &'a mut Io<'b>,
+    format: Format,
+    failed: bool,
+}
+
+impl Usage<'_, '_> {
+    fn report(&mut self, flag: &str, text: &str, diags: &[Diag]) {
+        self.failed = true;
+        let source = Source { name: flag.to_owned(), bytes: text.as_bytes().to_vec() };
+        self.io.report(self.format, &source, diags);
+    }
+    fn error(&mut self, message: impl std::fmt::Display) {
+        self.failed = true;
+        self.io.say(&format!("error: {message}"));
+    }
+
+    /// All `--pass` and `--pass-pipeline` in the order given, and for each step where it stands.
+    fn read_pipeline(
+        &mut self,
+        arguments: &Arguments,
+        matches: &ArgMatches,
+    ) -> (Pipeline, Vec<Origin>) {
+        let mut texts: Vec<(usize, &'static str, &String)> = Vec::new();
+        for (flag, id, values) in [
+            ("pass", "pass", &arguments.pass),
+            ("pass-pipeline", "pass_pipeline", &arguments.pass_pipeline),
+        ] {
+            let indices = matches.indices_of(id).into_iter().flatten();
+            texts.extend(indices.zip(values).map(|(index, text)| (index, flag, text)));
+        }
+        texts.sort_by_key(|(index, ..)| *index);
+        let mut pipeline = Pipeline::default();
+        let mut origins = Vec::new();
+        for (_, flag, text) in texts {
+            match pipeline::parse(text, PASSES) {
+                Ok(more) => {
+                    let origin = Origin { flag, text: text.clone() };
+                    origins.resize(origins.len() + more.steps.len(), origin);
+                    pipeline.steps.extend(more.steps);
+                }
+                Err(diags) => self.report(&format!("--{flag}"), text, &diags.items),
+            }
+        }
+        (pipeline, origins)
+    }
+
+    /// The passes that a flag names, and whether it stands without a name.
+    fn find_passes(&mut self, flag: &str, texts: &[String]) -> (bool, Vec<&'static PassInfo>) {
+        let mut all = false;
+        let mut passes = Vec::new();
+        for text in texts {
+            if text.is_empty() {
+                all = true;
+                continue;
+            }
+            let mut at = 0;
+            let mut diags = Diags::default();
+            for name in text.split(',') {
+                match pipeline::find(name.trim(), Span::new(at, at + name.len()), PASSES) {
+                    Ok(pass) => passes.push(pass),
+                    Err(diag) => diags.push(diag),
+                }
+                at += name.len() + 1;
+            }
+            if diags.has_errors() {
+                self.report(&format!("--{flag}"), text, &diags.items);
+            }
+        }
+        (all, passes)
+    }
+
+    fn read_style(&mut self, text: Option<&str>) -> Option<Era> {
+        let text = text?;
+        let era = Era::parse(text);
+        if era.is_none() {
+            let names: Vec<&str> = Era::ALL.iter().map(|(_, name)| *name).collect();
+            self.error(format!("there is no style `{text}`: the styles are {}", names.join(", ")));
+        }
+        era
+    }
+
+    fn read_form(&mut self, text: Option<&str>) -> Form {
+        match text {
+            None | Some("full") => {}
+            Some("short") => return Form::Short,
+            Some(other) => {
+                self.error(format!("there is no form `{other}`: the forms are full and short"))
+            }
+        }
+        Form::Full
+    }
+}
+
+/// Applies `--style` and `--renumber`.
+pub(super) fn restyle(program: &mut Program, cli: &Cli) {
+    if let Some(era) = cli.style {
+        let mut edit = Edit::new(program);
+        hostir::style::restyle(&mut edit, era.style());
+        edit.commit();
+    }
+    if cli.renumber {
+        hostir::style::renumber(program);
+    }
+}
+
+/// Flags of mlir-opt and opt, and what they are here.
+const OTHER_FLAGS: &[(&str, &str)] = &[
+    ("mlir-print-ir-before", "print-ir-before"),
+    ("mlir-print-ir-before-all", "print-ir-before"),
+    ("print-ir-before-all", "print-ir-before"),
+    ("print-before", "print-ir-before"),
+    ("print-before-all", "print-ir-before"),
+    ("mlir-print-ir-after", "print-ir-after"),
+    ("mlir-print-ir-after-all", "print-ir-after-all"),
+    ("mlir-print-ir-after-change", "print-ir-after-change"),
+    ("print-after", "print-ir-after"),
+    ("print-after-all", "print-ir-after-all"),
+    ("print-changed", "print-ir-after-change"),
+    ("mlir-timing", "timing"),
+    ("time-passes", "timing"),
+    ("mlir-pass-statistics", "statistics"),
+    ("stats", "statistics"),
+    ("mlir-pass-pipeline-crash-reproducer", "reproducer"),
+    ("mlir-generate-reproducer", "reproducer"),
+    ("passes", "pass-pipeline"),
+    ("remarks-filter", "remarks"),
+];
+
+/// The answer to a flag that is a pass's name or another tool's flag.
+fn other_spelling(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = arg.trim_start_matches('-').split('=').next().unwrap_or("");
+    if let Some(pass) = PASSES.iter().find(|pass| pass.is_named(name)) {
+        return Some(format!("there is no flag `--{name}`: write `--pass={}`", pass.name));
+    }
+    let (_, ours) = OTHER_FLAGS.iter().find(|(other, _)| *other == name)?;
+    Some(format!("there is no flag `--{name}`: write `--{ours}`"))
+}
+
+/// The answer to a long flag with one dash.
+fn single_dash(arg: &str) -> Option<String> {
+    let name = arg.strip_prefix('-')?;
+    if name.starts_with('-') || name.len() < 3 {
+        return None;
+    }
+    let word = name.split('=').next().unwrap_or("");
+    let known = Arguments::command().get_arguments().any(|known| known.get_long() == Some(word));
+    if known {
+        return Some(format!("long flags have two dashes: write `--{name}`"));
+    }
+    let pass = PASSES.iter().find(|pass| pass.is_named(word))?;
+    Some(format!("there is no flag `-{word}`: write `--pass={}`", pass.name))
+}

@@ -1,0 +1,316 @@
+//! `--verify-diagnostics`: compares what was said with `// expected-error@+1 {{text}}` comments.
+//!
+//! Kinds are error, warning, remark and note, each with `-re` where `{{...}}` in the text is a regular
+//! expression. Places are `@+N`, `@-N`, `@below`, `@above` (the next and the previous line without an
+//! expectation), `@unknown` (about no place) and, without any, the same line. The text is part of the
+//! code, the message or the text at the place. Notes are the second places and the notes of a
+//! diagnostic; they may be left out, diagnostics may not.
+
+use hostir::diag::{Diag, Diags, Severity, Span};
+use hostir_tool_support::render::line_starts;
+use regex::Regex;
+use std::collections::BTreeMap;
+
+/// --verify-diagnostics: an expected diagnostic was not produced.
+const NOT_PRODUCED: &str = "H0316";
+/// --verify-diagnostics: a diagnostic was produced that nothing expects.
+const NOT_EXPECTED: &str = "H0317";
+/// --verify-diagnostics: an expectation that is not well formed.
+const BAD_EXPECTATION: &str = "H0318";
+
+const KINDS: &[(&str, Kind)] = &[
+    ("error", Kind::Error),
+    ("warning", Kind::Warning),
+    ("remark", Kind::Remark),
+    ("note", Kind::Note),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Kind {
+    Error,
+    Warning,
+    Remark,
+    Note,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Error => "error",
+            Kind::Warning => "warning",
+            Kind::Remark => "remark",
+            Kind::Note => "note",
+        }
+    }
+}
+
+enum Pattern {
+    Text(String),
+    Regex(Regex),
+}
+
+impl Pattern {
+    fn fits(&self, text: &str) -> bool {
+        match self {
+            Pattern::Text(part) => text.contains(part),
+            Pattern::Regex(regex) => regex.is_match(text),
+        }
+    }
+}
+
+/// One `expected-...` comment.
+struct Expectation {
+    kind: Kind,
+    /// Line from 0; `None` for `@unknown`.
+    line: Option<usize>,
+    pattern: Pattern,
+    /// Its place in the text.
+    span: Span,
+    met: bool,
+}
+
+/// Something that was said.
+struct Said<'a> {
+    kind: Kind,
+    text: String,
+    /// The diagnostic, if it has to be expected.
+    diag: Option<&'a Diag>,
+}
+
+/// Errors for expectations that were not met and diagnostics that were not expected; none if all is as
+/// expected.
+pub(super) fn compare(text: &str, diags: &Diags) -> Diags {
+    let starts = line_starts(text);
+    let mut out = Diags::default();
+    let mut expectations = expectations(text, &mut out);
+    let mut by_line: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+    for (index, expectation) in expectations.iter().enumerate() {
+        by_line.entry(expectation.line).or_default().push(index);
+    }
+    for diag in &diags.items {
+        for (line, said) in said(diag, &starts) {
+            let candidates = by_line.get(&line).map_or(&[][..], Vec::as_slice);
+            let met = candidates.iter().copied().find(|&index| {
+                let expectation = &expectations[index];
+                !expectation.met
+                    && expectation.kind == said.kind
+                    && expectation.pattern.fits(&said.text)
+            });
+            match (met, said.diag) {
+                (Some(index), _) => expectations[index].met = true,
+                (None, Some(diag)) => out.push(not_expected(said.kind, diag)),
+                (None, None) => {}
+            }
+        }
+    }
+    for expectation in expectations.iter().filter(|expectation| !expectation.met) {
+        let message = format!("expected {} was not produced", expectation.kind.name());
+        out.push(Diag::error(NOT_PRODUCED, expectation.span, message));
+    }
+    out
+}
+
+fn not_expected(kind: Kind, diag: &Diag) -> Diag {
+    let message = format!("unexpected {}: [{}] {}", kind.name(), diag.code, diag.message);
+    match &diag.primary {
+        Some(label) => Diag::error(NOT_EXPECTED, label.span, message).here(label.text.clone()),
+        None => Diag::global(NOT_EXPECTED, message),
+    }
+}
+
+/// The line that a span begins on.
+fn line_of(span: Span, starts: &[u32]) -> usize {
+    starts.partition_point(|start| *start <= span.start).saturating_sub(1)
+}
+
+fn said_note<'a>(text: &str) -> Said<'a> {
+    Said { kind: Kind::Note, text: text.to_owned(), diag: None }
+}
+
+/// A diagnostic and its notes, with their lines.
+fn said<'a>(diag: &'a Diag, starts: &[u32]) -> Vec<(Option<usize>, Said<'a>)> {
+    let line = diag.primary.as_ref().map(|label| line_of(label.span, starts));
+    let kind = match diag.severity {
+        Severity::Error => Kind::Error,
+        Severity::Warning => Kind::Warning,
+        Severity::Remark => Kind::Remark,
+    };
+    let here = diag.primary.as_ref().map_or("", |label| &label.text);
+    let text = format!("[{}] {}\n{here}", diag.code, diag.message);
+    let mut all = vec![(line, Said { kind, text, diag: Some(diag) })];
+    all.extend(
+        diag.labels.iter().map(|label| (Some(line_of(label.span, starts)), said_note(&label.text))),
+    );
+    all.extend(diag.notes.iter().map(|text| (line, said_note(text))));
+    all
+}
+
+fn expectations(text: &str, errors: &mut Diags) -> Vec<Expectation> {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let mut found = Vec::new();
+    let mut start = 0;
+    // The last line without an expectation, and expectations that wait for the next.
+    let mut above = None;
+    let mut waiting: Vec<usize> = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        match expectation(line, number, start, above) {
+            None => {
+                above = Some(number);
+                waiting.drain(..).for_each(|index: usize| {
+                    let expectation: &mut Expectation = &mut found[index];
+                    expectation.line = Some(number);
+                });
+            }
+            Some(Err(diag)) => errors.push(diag),
+            Some(Ok((expectation, below))) => {
+                if below {
+                    waiting.push(found.len());
+                }
+                found.push(expectation);
+            }
+        }
+        start += line.len() + 1;
+    }
+    found
+}
+
+type Parsed = Result<(Expectation, bool), Diag>;
+
+/// The expectation of a line, and whether it is about the next line without one.
+fn expectation(line: &str, number: usize, start: usize, above: Option<usize>) -> Option<Parsed> {
+    let at = line.find("expected-")?;
+    let rest = &line[at + "expected-".len()..];
+    let (name, kind) = KINDS.iter().find(|(name, _)| rest.starts_with(name))?;
+    let rest = &rest[name.len()..];
+    let (is_regex, rest) = rest.strip_prefix("-re").map_or((false, rest), |rest| (true, rest));
+    let open = rest.find("{{")?;
+    let close = rest.rfind("}}").filter(|close| *close >= open + 2);
+    let span = Span::new(start + at, start + line.trim_end().len());
+    let Some(close) = close else { return wrong_expectation(span, "an expectation without `}}`") };
+    let place = rest[..open].trim();
+    let Some((line, below)) = target(place, number, above) else {
+        let what = format!("`{place}` is no place: write @+1, @-1, @below, @above or @unknown");
+        return wrong_expectation(span, what);
+    };
+    let text = &rest[open + 2..close];
+    let pattern = if is_regex {
+        match Regex::new(&regex_text(text)) {
+            Ok(regex) => Pattern::Regex(regex),
+            Err(_) => {
+                return wrong_expectation(span, "a regular expression that is not well formed");
+            }
+        }
+    } else {
+        Pattern::Text(text.to_owned())
+    };
+    Some(Ok((Expectation { kind: *kind, line, pattern, span, met: false }, below)))
+}
+
+fn wrong_expectation<T>(span: Span, what: impl Into<String>) -> Option<Result<T, Diag>> {
+    Some(Err(Diag::error(BAD_EXPECTATION, span, what.into())))
+}
+
+/// The line that a place means: `None` inside for no place. The flag is whether the next line is meant.
+fn target(place: &str, number: usize, above: Option<usize>) -> Option<(Option<usize>, bool)> {
+    match place {
+        "" => Some((Some(number), false)),
+        "@unknown" => Some((None, false)),
+        "@below" => Some((Some(usize::MAX), true)),
+        "@above" => Some((Some(above.unwrap_or(usize::MAX)), false)),
+        _ => {
+            if let Some(text) = place.strip_prefix("@+") {
+                return Some((number.checked_add(text.parse().ok()?), false));
+            }
+            let lines = place.strip_prefix("@-")?.parse().ok()?;
+            Some((Some(number.checked_sub(lines).unwrap_or(usize::MAX)), false))
+        }
+    }
+}
+
+/// `T{{[0-9]+}} twice` as one regular expression: only what is in `{{}}` is one.
+fn regex_text(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(open) = rest.find("{{") {
+        let Some(len) = rest[open..].find("}}") else { break };
+        out.push_str(&regex::escape(&rest[..open]));
+        out.push_str(&format!("(?:{})", &rest[open + 2..open + len]));
+        rest = &rest[open + len + 2..];
+    }
+    out.push_str(&regex::escape(rest));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes_of(text: &str, diags: Vec<Diag>) -> Vec<&'static str> {
+        compare(text, &Diags { items: diags }).items.iter().map(|diag| diag.code).collect()
+    }
+
+    fn at(text: &str, part: &str, message: &str) -> Diag {
+        let start = text.find(part).unwrap();
+        Diag::error("H0101", Span::new(start, start + part.len()), message)
+    }
+
+    /// Every place finds its line.
+    #[test]
+    fn places() {
+        for text in [
+            "bad // expected-error {{wrong T1}}\n",
+            "// expected-error@+1 {{wrong T1}}\nbad\n",
+            "bad\n// expected-error@-1 {{wrong T1}}\n",
+            "// expected-error@below {{wrong T1}}\n// expected-remark@below {{later}}\nbad\n",
+            "bad\n// expected-error@above {{wrong T1}}\n",
+            "// expected-error-re@+1 {{wrong T{{[0-9]}}}}\nbad\n",
+            "// expected-error@+1 {{H0101}}\nbad\n",
+        ] {
+            let mut diags = vec![at(text, "bad", "wrong T1")];
+            if text.contains("later") {
+                diags.push(at(text, "bad", "later").remark());
+            }
+            assert!(codes_of(text, diags).is_empty(), "{text}");
+        }
+    }
+
+    /// Missing and surplus are both reported, and each expectation counts once.
+    #[test]
+    fn missing_and_surplus() {
+        let text = "bad // expected-error {{wrong}}\n";
+        assert_eq!(codes_of(text, vec![]), [NOT_PRODUCED]);
+        assert_eq!(codes_of("bad\n", vec![at("bad\n", "bad", "wrong")]), [NOT_EXPECTED]);
+        let twice = vec![at(text, "bad", "wrong"), at(text, "bad", "wrong")];
+        assert_eq!(codes_of(text, twice), [NOT_EXPECTED]);
+        assert_eq!(
+            codes_of(text, vec![at(text, "bad", "wrong").remark()]),
+            [NOT_EXPECTED, NOT_PRODUCED]
+        );
+        let other = "// expected-error@+2 {{wrong}}\nbad\n";
+        assert_eq!(codes_of(other, vec![at(other, "bad", "wrong")]), [NOT_EXPECTED, NOT_PRODUCED]);
+    }
+
+    /// Notes and labels may be expected but need not be; diagnostics about no place are `@unknown`.
+    #[test]
+    fn notes_and_no_place() {
+        let text = "bad // expected-error {{wrong}}\nfirst // expected-note {{declared}}\n";
+        let label = Span::new(text.find("first").unwrap(), 0);
+        let diag = || at(text, "bad", "wrong").note("do better");
+        assert!(codes_of(text, vec![diag().label(label, "declared here")]).is_empty());
+        assert_eq!(codes_of(text, vec![diag()]), [NOT_PRODUCED]);
+        let unknown = "// expected-error@unknown {{lost}}\n";
+        assert!(codes_of(unknown, vec![Diag::global("H0101", "lost")]).is_empty());
+    }
+
+    /// What is not well formed is an error.
+    #[test]
+    fn broken_expectations() {
+        for text in [
+            "// expected-error@* {{x}}",
+            "// expected-error {{x",
+            "// expected-error-re {{ {{(}} }}",
+        ] {
+            assert_eq!(codes_of(text, vec![]), [BAD_EXPECTATION], "{text}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! hir-opt: reads host programs, verifies them, runs passes and prints what comes out.
+//!
+//! The way of a text: `cli` reads the command line; `chunk` cuts the input into texts; each is
+//! parsed, resolved, verified, sent through the pipeline and printed; `expect` compares what was said
+//! with what a test expects. Results are written at the very end and only if nothing went wrong.
+
+mod chunk;
+mod cli;
+mod dump;
+mod expect;
+mod faults;
+mod lists;
+mod output;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use chunk::Chunk;
+use cli::Cli;
+use dump::Dump;
+use faults::Faults;
+use hostir::diag::{Diag, Diags};
+use hostir::ir::Program;
+use hostir::print::PrintOptions;
+use hostir_grammar::ast::Ast;
+use hostir_passes::manager::{self, Failure, Report};
+use hostir_passes::pipeline::Pipeline;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::source::Source;
+use hostir_tool_support::status::Status;
+use hostir_tool_support::terminal::help_width;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::time::Instant;
+
+/// Runs hir-opt: `args` with the program's name first. Returns the exit status: 0 success, 1 the program
+/// is wrong, 2 the command line is wrong, 3 a file cannot be read or written.
+pub fn main_with(args: &[OsString], io: &mut Io<'_>) -> i32 {
+    let cli = match cli::parse(args, io) {
+        Ok(cli) => cli,
+        Err(status) => return status.code(),
+    };
+    if cli.list_passes || cli.list_ops.is_some() {
+        return list(&cli, io).code();
+    }
+    let source = match io.read_source(&cli.file) {
+        Ok(source) => source,
+        Err(diag) => return fail(io, &cli, diag),
+    };
+    Session::new(&cli, &source).run(io).code()
+}
+
+/// Writes the lists that are asked for.
+fn list(cli: &Cli, io: &mut Io<'_>) -> Status {
+    let width = help_width(io.env, io.columns);
+    let mut text = if cli.list_passes { lists::passes(width) } else { String::new() };
+    match cli.list_ops.as_deref() {
+        None => {}
+        Some("") => text += &lists::ops(width),
+        Some(name) => match lists::op(name, width) {
+            Ok(about) => text += &about,
+            Err(message) => {
+                io.say(&format!("error: {message}"));
+                return Status::Usage;
+            }
+        },
+    }
+    io.print(&text)
+}
+
+/// Reports why the input is not read and gives back the status.
+fn fail(io: &mut Io<'_>, cli: &Cli, diag: Diag) -> i32 {
+    let source = Source { name: cli.file.clone(), bytes: Vec::new() };
+    let status = errors::status(diag.code);
+    io.report(cli.format, &source, &[diag]);
+    status.code()
+}
+
+/// One run over one input.
+struct Session<'a> {
+    cli: &'a Cli,
+    source: &'a Source,
+    /// The input holds bytes that are not UTF-8.
+    lossy: bool,
+    /// The text to print if all goes well.
+    out: String,
+    /// Diagnostics about the whole input, in the order of its chunks.
+    diags: Diags,
+    /// Errors of the command line.
+    faults: Faults,
+    /// Reports of all pipelines that ran.
+    reports: Vec<Report>,
+    /// Names of passes that ran.
+    ran: Vec<&'static str>,
+    /// Seconds spent outside of passes: parse, resolve, verify, print.
+    phases: [f64; 4],
+    /// A test case for the first pass that failed.
+    reproducer: Option<String>,
+    /// The number of containers so far.
+    containers: usize,
+}
+
+impl<'a> Session<'a> {
+    fn new(cli: &'a Cli, source: &'a Source) -> Self {
+        Self {
+            cli,
+            source,
+            lossy: false,
+            out: String::new(),
+            diags: Diags::default(),
+            faults: Faults::default(),
+            reports: Vec::new(),
+            ran: Vec::new(),
+            phases: [0.0; 4],
+            reproducer: None,
+            containers: 0,
+        }
+    }
+
+    fn run(mut self, io: &mut Io<'_>) -> Status {
+        let source = self.source;
+        let text = source.text();
+        self.lossy = matches!(text, Cow::Owned(_));
+        let chunks = chunk::split(&text, self.cli.split_input_file);
+        let mut failed = false;
+        for (index, chunk) in chunks.iter().enumerate() {
+            // With `--container` one program is printed, and nothing stands before or behind it.
+            if index > 0 && self.cli.container.is_none() {
+                self.out.push_str("// -----\n");
+            }
+            let mut diags = self.chunk(chunk, io);
+            failed |= diags.has_errors() || !self.faults.is_empty();
+            if self.cli.verify_diagnostics {
+                diags = expect::compare(&chunk.text, &diags);
+            }
+            self.diags.items.extend(chunk.place(diags).items);
+        }
+        self.check_container();
+        self.warn_never_ran();
+        let expected = self.cli.verify_diagnostics && !self.diags.has_errors();
+        let ok = expected || (!failed && !self.diags.has_errors());
+        io.report(self.cli.format, self.source, &self.diags.items);
+        self.faults.report(self.cli, io);
+        self.tables(io);
+        self.finish(io, ok)
+    }
+
+    /// Runs one text and appends what comes out. Spans are those of the chunk.
+    fn chunk(&mut self, chunk: &Chunk<'_>, io: &mut Io<'_>) -> Diags {
+        let start = Instant::now();
+        let parsed = hostir_grammar::parse(&chunk.text);
+        self.phases[0] += start.elapsed().as_secs_f64();
+        let mut diags = Diags::default();
+        diags.items.extend(chunk.not_utf8(self.lossy));
+        diags.items.extend(parsed.errors.into_iter().map(hostir::syntax_error));
+        let sound = !diags.has_errors();
+        let programs = self.resolve(&parsed.ast, &chunk.text);
+        // It is as large as the text several times over; what follows can use the memory.
+        drop(parsed.ast);
+        for (program, mut found) in programs {
+            if sound && !found.has_errors() {
+                self.program(program, &mut found, io);
+            } else {
+                let earlier = diags.places().chain(found.places()).collect::<Vec<_>>();
+                hostir::verify::verify_apart(&program, &earlier, &mut found);
+            }
+            diags.items.extend(found.items);
+        }
+        if diags.has_errors() {
+            // Syntax first, then names, then types is our order; people read a file from the top.
+            diags.items.sort_by_key(|diag| diag.primary.as_ref().map(|label| label.span));
+        }
+        diags
+    }
+
+    /// The programs that are asked for, each with what was found wrong with it.
+    fn resolve(&mut self, ast: &Ast, text: &str) -> Vec<(Program, Diags)> {
+        let start = Instant::now();
+        let mut programs = Vec::new();
+        for index in 0..ast.containers.len() {
+            self.containers += 1;
+            if self.cli.container.is_none_or(|wanted| wanted == self.containers) {
+                let mut found = Diags::default();
+                let program = hostir::resolve::resolve(ast, index, text, &mut found);
+                programs.push((program, found));
+            }
+        }
+        self.phases[1] += start.elapsed().as_secs_f64();
+        programs
+    }
+
+    fn program(&mut self, mut program: Program, diags: &mut Diags, io: &mut Io<'_>) {
+        let start = Instant::now();
+        hostir::verify::verify(&program, diags);
+        self.phases[2] += start.elapsed().as_secs_f64();
+        if diags.has_errors() {
+            return;
+        }
+        if !self.pipeline(&mut program, diags, io) {
+            return;
+        }
+        cli::restyle(&mut program, self.cli);
+        let start = Instant::now();
+        let options = PrintOptions { form: self.cli.form };
+        // The text is about as long as it was; the memory of the syntax tree is free by now.
+        self.out.reserve(self.source.bytes.len().saturating_sub(self.out.len()));
+        hostir::print::print_into(&program, options, &mut self.out);
+        self.phases[3] += start.elapsed().as_secs_f64();
+    }
+
+    fn pipeline(&mut self, program: &mut Program, diags: &mut Diags, io: &mut Io<'_>) -> bool {
+        let config = manager::Config {
+            verify_input: false,
+            verify_each: self.cli.verify_each,
+            disabled: self.cli.disabled.clone(),
+            remarks: self.cli.remarks,
+            ..manager::Config::default()
+        };
+        let mut dump = Dump::new(&self.cli.dumps, &mut *io.stderr);
+        let result = manager::run(program, &self.cli.pipeline, &config, &mut dump);
+        self.ran.extend(dump.ran);
+        match result {
+            Ok(report) => {
+                diags.items.extend(report.notices.items.iter().cloned());
+                self.reports.push(report);
+                true
+            }
+            Err(failure) => {
+                self.failure(program, *failure, diags);
+                false
+            }
+        }
+    }
+
+    fn failure(&mut self, program: &Program, failure: Failure, diags: &mut Diags) {
+        diags.items.extend(failure.report.notices.items.iter().cloned());
+        // Shown with the command line; what a test expects, it expects of the program.
+        let shown = if self.cli.verify_diagnostics { 0 } else { failure.faults.len() };
+        if shown > 0 {
+            self.faults.take(self.cli, &failure);
+        }
+        diags.items.extend(failure.errors.items.into_iter().skip(shown));
+        if self.cli.reproducer.is_some() && self.reproducer.is_none() {
+            self.reproducer = Some(test_case(program, &failure.remaining));
+        }
+        self.reports.push(failure.report);
+    }
+
+    fn check_container(&mut self) {
+        let Some(wanted) = self.cli.container.filter(|wanted| *wanted > self.containers) else {
+            return;
+        };
+        let text = format!("there is no container {wanted}: the input has {}", self.containers);
+        self.diags.push(Diag::global(hostir_tool_support::errors::CONTAINER, text));
+    }
+
+    fn warn_never_ran(&mut self) {
+        if self.reports.is_empty() || self.diags.has_errors() {
+            return;
+        }
+        for (flag, name) in self.cli.dumps.named() {
+            if !self.ran.contains(&name) {
+                self.diags.push(manager::never_runs(flag, name));
+            }
+        }
+    }
+
+    fn tables(&self, io: &mut Io<'_>) {
+        if self.cli.timing {
+            let _ = io.stderr.write_all(tables::timing(&self.phases, &self.reports).as_bytes());
+        }
+        if self.cli.statistics {
+            let _ = io.stderr.write_all(tables::statistics(&self.reports).as_bytes());
+        }
+    }
+
+    fn finish(self, io: &mut Io<'_>, ok: bool) -> Status {
+        if let (Some(path), Some(text)) = (&self.cli.reproducer, &self.reproducer) {
+            match output::write(io, path, text) {
+                Ok(()) => {
+                    io.say(&format!("a test case was written to {path}"));
+                }
+                Err(diag) => io.report(self.cli.format, self.source, &[diag]),
+            }
+        }
+        if !ok {
+            let absent = self.cli.container.is_some_and(|wanted| wanted > self.containers);
+            return if absent || !self.faults.is_empty() { Status::Usage } else { Status::Program };
+        }
+        match output::write(io, &self.cli.output, &self.out) {
+            Ok(()) => Status::Ok,
+            Err(diag) => {
+                io.report(self.cli.format, self.source, &[diag]);
+                Status::Environment
+            }
+        }
+    }
+}
+
+/// The program with the pipeline that fails on it.
+fn test_case(program: &Program, remaining: &Pipeline) -> String {
+    format!("// hir-opt --pass-pipeline='{remaining}'\n{}", hostir::print::print(program))
+}

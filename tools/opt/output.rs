@@ -1,0 +1,25 @@
+//! Writes results: all of a file or nothing.
+
+use hostir::diag::Diag;
+use hostir_tool_support::errors;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::staged::write_whole;
+use std::io;
+
+/// Writes `text` to `path`; `-` is standard output. A file appears whole or not at all.
+///
+/// # Errors
+/// [`errors::WRITE`] or [`errors::FOREIGN`] if that fails.
+pub(super) fn write(io: &mut Io<'_>, path: &str, text: &str) -> Result<(), Diag> {
+    if path == "-" {
+        let written = io.stdout.write_all(text.as_bytes()).and_then(|()| io.stdout.flush());
+        return match written {
+            // A reader that went away (`| head`) is no error.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(errors::cannot_write("standard output", &error))
+            }
+            _ => Ok(()),
+        };
+    }
+    write_whole(path, io.path(path), text.as_bytes())
+}

@@ -1,9 +1,0 @@
-//! hir-opt.
-
-/// Programs are many small vectors, which this allocator hands out and takes back faster than the system's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-fn main() -> std::process::ExitCode {
-    hostir_tools::io::process_main(hostir_tools::opt::main_with)
-}

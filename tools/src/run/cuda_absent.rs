@@ -1,0 +1,144 @@
+//! The place of the CUDA backend in a build without the feature `cuda`: no device is ever found, and nothing runs.
+#![allow(dead_code, reason = "the types have the fields of those that they stand for")]
+
+use super::bench::measurement::{BenchEntry, Measurement};
+use super::cli::{Bench, Options};
+use super::failure::Failure;
+use super::program::Loaded;
+use super::progress::{Line, Rounds};
+use crate::launch::Here;
+use hostir::backend::RunResult;
+use hostir::backend::trace::Trace;
+use hostir::data::HostTensor;
+use hostir::diag::{Diag, codes};
+use hostir::lower::Prepared;
+use hostir_tool_support::io::Io;
+use hostir_tool_support::render::Format;
+use hostir_tool_support::source::Source;
+
+/// The backend, which refuses to run.
+#[derive(Debug)]
+pub(super) struct CudaBackend;
+
+/// A program that is to run on GPUs.
+pub(super) struct GpuRun<'a> {
+    /// The program.
+    pub(super) loaded: &'a Loaded,
+    /// Its plans.
+    pub(super) prepared: &'a Prepared,
+    /// Inputs by rank and position.
+    pub(super) inputs: &'a [Vec<HostTensor>],
+    /// The profiler that is told the ranges of instructions.
+    pub(super) profiler: Option<&'a Profiler>,
+    /// A timeline is wanted.
+    pub(super) traced: bool,
+}
+
+/// Programs to time.
+pub(super) struct GpuTiming<'a> {
+    /// The programs.
+    pub(super) entries: &'a [BenchEntry],
+    /// The number of runs.
+    pub(super) bench: &'a Bench,
+    /// All options.
+    pub(super) options: &'a Options,
+    /// The profiler that is told the ranges of instructions.
+    pub(super) profiler: Option<&'a Profiler>,
+    /// This process among several.
+    pub(super) here: Option<&'a Here>,
+    /// The line on the terminal.
+    pub(super) line: &'a Line,
+    /// Rounds that have begun.
+    pub(super) rounds: &'a Rounds,
+}
+
+/// Work that runs programs, in the order in which they are loaded.
+pub(super) struct WatchedRun<'a> {
+    /// The programs and their plans.
+    pub(super) programs: Vec<(&'a Source, &'a Prepared)>,
+    /// The form of diagnostics.
+    pub(super) format: Format,
+    /// This process among several.
+    pub(super) here: Option<&'a Here>,
+}
+
+/// A profiler that takes ranges, of which there is none.
+#[derive(Debug)]
+pub(super) enum Profiler {}
+
+impl CudaBackend {
+    /// The backend; [`count_devices`] fails before it could be asked to run.
+    pub(super) fn new(_options: &Options, _here: Option<&Here>, _io: &Io<'_>) -> Self {
+        Self
+    }
+
+    /// Returns no warning.
+    pub(super) fn take_warnings(&self) -> Vec<Diag> {
+        Vec::new()
+    }
+
+    /// Refuses to run.
+    ///
+    /// # Errors
+    /// Fails always.
+    pub(super) fn run_program(
+        &self,
+        _run: &GpuRun<'_>,
+        _announce: &mut dyn FnMut(&str),
+    ) -> Result<(RunResult, Option<Trace>), Vec<Diag>> {
+        Err(vec![missing_backend()])
+    }
+
+    /// Refuses to run.
+    ///
+    /// # Errors
+    /// Fails always.
+    pub(super) fn time_programs(
+        &self,
+        _timing: &GpuTiming<'_>,
+        _text: &mut String,
+        _io: &mut Io<'_>,
+    ) -> Result<Vec<Measurement>, Failure> {
+        Err(missing_backend().into())
+    }
+
+    /// Does work that runs programs.
+    pub(super) fn run_watched<T>(
+        &self,
+        _watched: WatchedRun<'_>,
+        io: &mut Io<'_>,
+        work: impl FnOnce(&mut Io<'_>) -> T,
+    ) -> T {
+        work(io)
+    }
+}
+
+/// Whether there is a driver: it is not looked for.
+pub(super) fn has_driver() -> bool {
+    false
+}
+
+/// Counts the devices.
+///
+/// # Errors
+/// Fails always.
+pub(super) fn count_devices() -> Result<usize, Diag> {
+    Err(missing_backend())
+}
+
+/// Opens the profiler that started this process.
+///
+/// # Errors
+/// Fails always.
+pub(super) fn open_profiler(_io: &Io<'_>) -> Result<Profiler, Diag> {
+    Err(missing_backend())
+}
+
+/// Asks nothing: there is no driver to ask.
+pub fn request_hardware_queues() {}
+
+fn missing_backend() -> Diag {
+    let message = "this hir-run has no CUDA backend: it was built without the feature `cuda`";
+    Diag::global(codes::DEVICE, message)
+        .note("`--backend=cpu` runs the same program on the CPU, on as many ranks as it needs")
+}
