@@ -41,6 +41,7 @@ pub fn list_calls(
         routes: options.routes,
         apart: !shared,
         push: options.graph,
+        notes: false,
     };
     let mut text = String::new();
     for (number, (backend, team)) in teams.iter().enumerate() {

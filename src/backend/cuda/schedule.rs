@@ -161,6 +161,8 @@ pub(super) struct Settings {
     /// reads from. In a graph of another device of the process that copy would keep the device from its
     /// own graph's work, and two such graphs each other.
     pub(super) push: bool,
+    /// Whether the texts of kernels say what they compute.
+    pub(super) notes: bool,
 }
 
 #[cfg(test)]
@@ -174,6 +176,7 @@ impl Settings {
         routes: Routes { nccl: Route::Nccl, ucc: None },
         apart: true,
         push: false,
+        notes: false,
     };
 }
 
@@ -434,7 +437,10 @@ impl<'p> Builder<'p> {
         })
     }
 
-    fn job(&mut self, job: Job, stream: usize) -> Result<(), String> {
+    fn job(&mut self, mut job: Job, stream: usize) -> Result<(), String> {
+        if self.settings.notes {
+            job.annotate();
+        }
         self.schedule.scratch[stream] = self.schedule.scratch[stream].max(job.scratch);
         for launch in job.launches {
             let text = self.text(launch.text);

@@ -20,6 +20,7 @@ mod functions;
 mod fuse;
 mod gemm;
 mod map;
+mod note;
 mod pointwise;
 mod reduce;
 mod space;
@@ -38,6 +39,7 @@ pub use reduce::{reduce, reduce_of};
 pub use take::{accumulate, take};
 
 use crate::plan::View;
+use note::Note;
 
 /// The name of every kernel.
 pub const ENTRY: &str = "hir";
@@ -82,6 +84,16 @@ pub struct Job {
     pub launches: Vec<Launch>,
     /// Bytes of scratch memory they need while they run.
     pub scratch: usize,
+    /// What they compute, for stand-ins of devices ([`note`]).
+    pub note: String,
+}
+
+impl Job {
+    /// The job with a note of a form, whose parts `write` appends.
+    fn noted(mut self, form: &str, write: impl FnOnce(Note<'_>) -> Note<'_>) -> Self {
+        self.note = write(Note::new(&self, form)).finish();
+        self
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,213 @@
+//! Device memory: sparse, with addresses that are never given twice, so that each wrong access is found.
+
+use std::collections::BTreeMap;
+
+/// The first address. No memory of the host lies there.
+const FIRST: u64 = 0x2000_0000_0000;
+/// Distance of allocations, and what the driver aligns them to.
+const ALIGNMENT: u64 = 2 << 20;
+const PAGE: usize = 1 << 14;
+
+/// Some bytes of an allocation.
+#[derive(Clone)]
+enum Page {
+    /// All the same.
+    Same(u8),
+    Data(Box<[u8]>),
+}
+
+/// One allocation.
+struct Allocation {
+    device: usize,
+    bytes: u64,
+    pages: Vec<Page>,
+}
+
+/// Where an address lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    /// The device that has the memory.
+    pub(crate) device: usize,
+    /// First address of the allocation.
+    pub(crate) start: u64,
+    /// Its size.
+    pub(crate) bytes: u64,
+}
+
+/// The memory of all devices.
+#[derive(Default)]
+pub(crate) struct DeviceMemory {
+    allocations: BTreeMap<u64, Allocation>,
+    freed: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+impl DeviceMemory {
+    /// Allocates memory whose bytes are all 0xff.
+    pub(crate) fn allocate(&mut self, device: usize, bytes: u64) -> u64 {
+        let start = FIRST + self.next;
+        self.next += bytes.next_multiple_of(ALIGNMENT) + ALIGNMENT;
+        let pages = vec![Page::Same(0xff); (bytes as usize).div_ceil(PAGE)];
+        self.allocations.insert(start, Allocation { device, bytes, pages });
+        start
+    }
+
+    /// Frees an allocation by its first address.
+    pub(crate) fn free(&mut self, address: u64) -> Result<(), String> {
+        match self.allocations.remove(&address) {
+            Some(allocation) => {
+                self.freed.insert(address, allocation.bytes);
+                Ok(())
+            }
+            None => Err(format!("{} is freed", self.described(address, 1))),
+        }
+    }
+
+    /// Whether an address is one of a device, now or before.
+    pub(crate) fn is_device(&self, address: u64) -> bool {
+        (FIRST..FIRST + self.next).contains(&address)
+    }
+
+    /// The allocation that an address lies in.
+    pub(crate) fn find(&self, address: u64) -> Option<Found> {
+        let (start, allocation) = self.allocations.range(..=address).next_back()?;
+        let (device, bytes) = (allocation.device, allocation.bytes);
+        (address < start + bytes).then_some(Found { device, start: *start, bytes })
+    }
+
+    /// A range of memory for people.
+    fn described(&self, address: u64, bytes: usize) -> String {
+        let range = format!("{bytes} bytes at {address:#x}");
+        let before = |map: Option<(u64, u64)>| map.filter(|(start, size)| address < start + size + ALIGNMENT);
+        let live = self.allocations.range(..=address).next_back().map(|(at, of)| (*at, of.bytes));
+        let dead = self.freed.range(..=address).next_back().map(|(at, size)| (*at, *size));
+        match (before(live), before(dead)) {
+            (Some((start, size)), dead) if dead.is_none_or(|(other, _)| other < start) => {
+                format!("{range}, which is {} behind the start of {size} bytes,", address - start)
+            }
+            (_, Some((start, size))) => {
+                format!("{range}, which is {} behind the start of {size} freed bytes,", address - start)
+            }
+            _ => format!("{range}, which was never allocated,"),
+        }
+    }
+
+    /// The allocation of a range and where in it the range starts.
+    fn range(&mut self, address: u64, bytes: usize) -> Result<(&mut Allocation, usize), String> {
+        let fits = |found: &Found| address + bytes as u64 <= found.start + found.bytes;
+        let Some(found) = self.find(address).filter(fits) else {
+            return Err(format!("{} is accessed", self.described(address, bytes)));
+        };
+        let missing = || "an allocation is missing".to_owned();
+        let allocation = self.allocations.get_mut(&found.start).ok_or_else(missing)?;
+        Ok((allocation, (address - found.start) as usize))
+    }
+
+    /// Reads bytes.
+    pub(crate) fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>, String> {
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let (allocation, mut at) = self.range(address, bytes)?;
+        let mut read = Vec::with_capacity(bytes);
+        while read.len() < bytes {
+            let (page, start) = (at / PAGE, at % PAGE);
+            let count = (PAGE - start).min(bytes - read.len());
+            match &allocation.pages[page] {
+                Page::Same(byte) => read.resize(read.len() + count, *byte),
+                Page::Data(data) => read.extend_from_slice(&data[start..start + count]),
+            }
+            at += count;
+        }
+        Ok(read)
+    }
+
+    /// Writes bytes.
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), String> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (allocation, mut at) = self.range(address, bytes.len())?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (page, start) = (at / PAGE, at % PAGE);
+            let count = (PAGE - start).min(rest.len());
+            let page = &mut allocation.pages[page];
+            if let Page::Same(byte) = page {
+                *page = Page::Data(vec![*byte; PAGE].into());
+            }
+            if let Page::Data(data) = page {
+                data[start..start + count].copy_from_slice(&rest[..count]);
+            }
+            rest = &rest[count..];
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// Sets all bytes of a range.
+    pub(crate) fn fill(&mut self, address: u64, byte: u8, bytes: usize) -> Result<(), String> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (allocation, mut at) = self.range(address, bytes)?;
+        let end = at + bytes;
+        let last = allocation.bytes as usize;
+        while at < end {
+            let (page, start) = (at / PAGE, at % PAGE);
+            let count = (PAGE - start).min(end - at);
+            let whole = start == 0 && (count == PAGE || at + count == last);
+            match &mut allocation.pages[page] {
+                page if whole => *page = Page::Same(byte),
+                Page::Data(data) => data[start..start + count].fill(byte),
+                page @ Page::Same(_) => {
+                    let Page::Same(old) = *page else { continue };
+                    let mut data = vec![old; PAGE];
+                    data[start..start + count].fill(byte);
+                    *page = Page::Data(data.into());
+                }
+            }
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// Reads a word of 32 bits.
+    pub(crate) fn word(&mut self, address: u64) -> Result<u32, String> {
+        let bytes = self.read(address, 4)?;
+        Ok(bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_kept_across_pages() {
+        let mut memory = DeviceMemory::default();
+        let at = memory.allocate(1, 100_000);
+        assert_eq!(memory.read(at + 99_999, 1), Ok(vec![0xff]));
+        let bytes: Vec<u8> = (0..40_000u32).map(|number| number as u8).collect();
+        memory.write(at + 5, &bytes).unwrap();
+        assert_eq!(memory.read(at + 5, 40_000), Ok(bytes));
+        memory.fill(at + 6, 3, 39_998).unwrap();
+        assert_eq!(memory.read(at + 4, 3), Ok(vec![0xff, 0, 3]));
+        assert_eq!(memory.read(at + 40_003, 3), Ok(vec![3, 39_999u32 as u8, 0xff]));
+        assert_eq!(memory.find(at + 7).map(|found| found.device), Some(1));
+    }
+
+    #[test]
+    fn wrong_accesses_are_found() {
+        let mut memory = DeviceMemory::default();
+        let at = memory.allocate(0, 64);
+        let behind = memory.read(at + 60, 8).unwrap_err();
+        assert!(behind.contains("60 behind the start of 64 bytes"), "{behind}");
+        assert_eq!(memory.free(at), Ok(()));
+        let freed = memory.write(at, &[0]).unwrap_err();
+        assert!(freed.contains("of 64 freed bytes"), "{freed}");
+        assert!(memory.free(at).is_err());
+        assert!(memory.read(4096, 1).unwrap_err().contains("never allocated"));
+        assert!(memory.allocate(0, 64) > at);
+    }
+}

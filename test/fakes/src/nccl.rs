@@ -1,0 +1,570 @@
+//! `libnccl` between threads: calls are carried out when the streams of all members have come to them.
+#![allow(non_snake_case, reason = "the names of the header")]
+#![allow(unsafe_code, reason = "functions are found by their names")]
+
+use crate::abi::{Handle, get, put};
+use crate::compute;
+use crate::memory::DeviceMemory;
+use crate::task::{Task, Work};
+use crate::world::{World, world};
+use hostir::ir::DType;
+use hostir::plan::RedOp;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::Arc;
+
+const INVALID: c_int = 4;
+const IN_PROGRESS: c_int = 7;
+
+/// What a call does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    AllGather,
+    AllReduce(RedOp),
+    Reduce(RedOp, usize),
+    ReduceScatter(RedOp),
+    Broadcast(usize),
+    Send(usize),
+    Recv(usize),
+}
+
+/// A call of one member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Call {
+    pub(crate) kind: Kind,
+    send: u64,
+    recv: u64,
+    count: usize,
+    dtype: DType,
+}
+
+impl Call {
+    fn bytes(&self) -> usize {
+        self.count * self.dtype.size()
+    }
+}
+
+/// A call that a member has come to, of its turn.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    member: u64,
+    rank: usize,
+    turn: u64,
+    call: Call,
+}
+
+/// The members of a communicator and what they have come to.
+#[derive(Default, Debug)]
+struct Team {
+    size: usize,
+    joined: usize,
+    messages: Vec<Pending>,
+    /// By number: the collectives that not all members have come to.
+    collectives: BTreeMap<u64, Vec<Pending>>,
+    /// By number: what each member asks for in a split that not all have come to.
+    splits: BTreeMap<u64, Vec<Split>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Split {
+    member: u64,
+    color: c_int,
+    key: c_int,
+    place: usize,
+}
+
+/// One rank's side of a communicator.
+#[derive(Default, Debug)]
+struct Member {
+    team: u64,
+    rank: usize,
+    blocking: bool,
+    /// Turns that were issued, collectives that were come to, splits that were asked for and made.
+    turns: u64,
+    collectives: u64,
+    splits: u64,
+    split: u64,
+    /// By turn that was come to: how many calls are open.
+    open: BTreeMap<u64, usize>,
+}
+
+/// All communicators.
+#[derive(Default)]
+pub(crate) struct Communicators {
+    teams: BTreeMap<u64, Team>,
+    members: BTreeMap<u64, Member>,
+    next: u64,
+}
+
+impl Communicators {
+    /// A number that no other team or communicator has.
+    fn number(&mut self) -> u64 {
+        self.next += 16;
+        self.next
+    }
+
+    fn join(&mut self, team: u64, size: usize, rank: usize, blocking: bool) -> u64 {
+        let handle = self.number();
+        let of = self.teams.entry(team).or_default();
+        of.size = size;
+        of.joined += 1;
+        self.members.insert(handle, Member { team, rank, blocking, ..Member::default() });
+        handle
+    }
+
+    /// Whether nothing that makes a communicator is under way; `None` of one that there is not.
+    fn is_ready(&self, comm: u64) -> Option<bool> {
+        let member = self.members.get(&comm)?;
+        let team = self.teams.get(&member.team)?;
+        Some(team.joined >= team.size && member.split == member.splits)
+    }
+
+    /// The number of a member's next calls, or of its last ones.
+    pub(crate) fn turn(&mut self, comm: u64, next: bool) -> u64 {
+        let Some(member) = self.members.get_mut(&comm) else { return 0 };
+        member.turns += u64::from(next);
+        member.turns
+    }
+
+    /// Whether calls have been carried out, or never will be.
+    pub(crate) fn is_over(&self, comm: u64, turn: u64) -> bool {
+        let Some(member) = self.members.get(&comm) else { return true };
+        member.open.get(&turn) == Some(&0)
+    }
+
+    /// A member comes to calls: what everybody else has come to is carried out.
+    pub(crate) fn arrive(
+        &mut self,
+        memory: &mut DeviceMemory,
+        comm: u64,
+        calls: &[Call],
+        turn: u64,
+    ) -> Result<(), String> {
+        let Some(member) = self.members.get_mut(&comm) else { return Ok(()) };
+        member.open.insert(turn, calls.len());
+        let (rank, id) = (member.rank, member.team);
+        let mut ready = Vec::new();
+        for &call in calls {
+            let Some(member) = self.members.get_mut(&comm) else { continue };
+            let Some(team) = self.teams.get_mut(&id) else { continue };
+            let pending = Pending { member: comm, rank, turn, call };
+            if matches!(call.kind, Kind::Send(_) | Kind::Recv(_)) {
+                ready.extend(team.message(pending)?);
+                continue;
+            }
+            let sides = team.collectives.entry(member.collectives).or_default();
+            sides.push(pending);
+            if sides.len() == team.size {
+                ready.push(team.collectives.remove(&member.collectives).unwrap_or_default());
+            }
+            member.collectives += 1;
+        }
+        for mut sides in ready {
+            sides.sort_by_key(|side| side.rank);
+            carry_out(memory, &sides)?;
+            for side in sides {
+                let open = self.members.get_mut(&side.member).and_then(|member| member.open.get_mut(&side.turn));
+                if let Some(open) = open {
+                    *open -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a member away; what others wait for with it never ends.
+    fn remove(&mut self, comm: u64) -> bool {
+        self.members.remove(&comm).is_some()
+    }
+
+    /// A member asks for a split; the last one makes it.
+    fn split(&mut self, comm: u64, color: c_int, key: c_int, place: usize, blocking: bool) -> c_int {
+        let Some(member) = self.members.get_mut(&comm) else { return INVALID };
+        let number = member.splits;
+        member.splits += 1;
+        let Some(team) = self.teams.get_mut(&member.team) else { return INVALID };
+        let asked = team.splits.entry(number).or_default();
+        asked.push(Split { member: comm, color, key, place });
+        if asked.len() < team.size {
+            return 0;
+        }
+        let mut asked = team.splits.remove(&number).unwrap_or_default();
+        asked.sort_by_key(|one| (one.color, one.key));
+        for one in &asked {
+            if let Some(member) = self.members.get_mut(&one.member) {
+                member.split += 1;
+            }
+        }
+        for group in asked.chunk_by(|a, b| a.color == b.color).filter(|group| group[0].color >= 0) {
+            let team = self.number();
+            for (rank, one) in group.iter().enumerate() {
+                let handle = self.join(team, group.len(), rank, blocking);
+                put(one.place as *mut Handle, handle as Handle);
+            }
+        }
+        0
+    }
+}
+
+impl Team {
+    /// A message whose other side is there, or nothing: then it waits for that.
+    fn message(&mut self, new: Pending) -> Result<Option<Vec<Pending>>, String> {
+        let fits = |old: &Pending| match (new.call.kind, old.call.kind) {
+            (Kind::Send(to), Kind::Recv(from)) | (Kind::Recv(to), Kind::Send(from)) => {
+                to == old.rank && from == new.rank
+            }
+            _ => false,
+        };
+        let Some(at) = self.messages.iter().position(fits) else {
+            self.messages.push(new);
+            return Ok(None);
+        };
+        let old = self.messages.remove(at);
+        match new.call.bytes() == old.call.bytes() {
+            true => Ok(Some(vec![old, new])),
+            false => Err(format!("a message is sent and received alike: {old:?} and {new:?}")),
+        }
+    }
+}
+
+/// Moves the data of a message, or of a collective whose members are in order.
+fn carry_out(memory: &mut DeviceMemory, sides: &[Pending]) -> Result<(), String> {
+    let Some(Call { kind, count, dtype, .. }) = sides.first().map(|side| side.call) else {
+        return Ok(());
+    };
+    let bytes = count * dtype.size();
+    if matches!(kind, Kind::Send(_) | Kind::Recv(_)) {
+        let side = |sends: bool| {
+            sides.iter().find(|side| matches!(side.call.kind, Kind::Send(_)) == sends)
+        };
+        let (Some(from), Some(to)) = (side(true), side(false)) else { return Ok(()) };
+        let content = memory.read(from.call.send, bytes)?;
+        return memory.write(to.call.recv, &content);
+    }
+    let alike = |side: &Pending| (side.call.kind, side.call.count, side.call.dtype) == (kind, count, dtype);
+    if !sides.iter().all(alike) {
+        return Err(format!("members of a collective call it in other ways: {sides:?}"));
+    }
+    let mut read = |parts: usize| -> Result<Vec<Vec<u8>>, String> {
+        sides.iter().map(|side| memory.read(side.call.send, parts * bytes)).collect()
+    };
+    match kind {
+        Kind::AllGather => {
+            let all = read(1)?.concat();
+            sides.iter().try_for_each(|side| memory.write(side.call.recv, &all))
+        }
+        Kind::AllReduce(op) => {
+            let result = compute::combine(op, dtype, &read(1)?)?;
+            sides.iter().try_for_each(|side| memory.write(side.call.recv, &result))
+        }
+        Kind::Reduce(op, root) => {
+            let result = compute::combine(op, dtype, &read(1)?)?;
+            memory.write(sides[root].call.recv, &result)
+        }
+        Kind::ReduceScatter(op) => {
+            let result = compute::combine(op, dtype, &read(sides.len())?)?;
+            let parts = sides.iter().enumerate();
+            parts.into_iter().try_for_each(|(at, side)| {
+                memory.write(side.call.recv, &result[at * bytes..(at + 1) * bytes])
+            })
+        }
+        Kind::Broadcast(root) => {
+            let content = memory.read(sides[root].call.send, bytes)?;
+            sides.iter().try_for_each(|side| memory.write(side.call.recv, &content))
+        }
+        Kind::Send(_) | Kind::Recv(_) => Ok(()),
+    }
+}
+
+// ---- groups ----
+
+/// The calls of a group that is open, with communicators and streams.
+#[derive(Default)]
+struct Group {
+    depth: usize,
+    calls: Vec<(u64, u64, Call)>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// Enqueues calls, those of each communicator as one.
+fn enqueue(calls: Vec<(u64, u64, Call)>) -> c_int {
+    let mut of: Vec<(u64, u64, Vec<Call>)> = Vec::new();
+    for (comm, stream, call) in calls {
+        match of.iter_mut().find(|(other, ..)| *other == comm) {
+            Some((_, same, _)) if *same != stream => return INVALID,
+            Some((.., list)) => list.push(call),
+            None => of.push((comm, stream, vec![call])),
+        }
+    }
+    let mut world = world();
+    for (comm, stream, calls) in of {
+        let turn = world.communicators.turn(comm, true);
+        let works = [
+            Work::Arrive { comm, calls: Arc::new(calls), turn },
+            Work::Meet { comm, turn },
+        ];
+        let status = world.enqueue(stream, crate::driver::device(), Task::chain(works));
+        if status != 0 {
+            return 1;
+        }
+    }
+    0
+}
+
+fn issue(comm: Handle, stream: Handle, call: Call) -> c_int {
+    let one = (comm as u64, stream as u64, call);
+    let later = GROUP.with_borrow_mut(|group| match group.depth {
+        0 => Some(one),
+        _ => {
+            group.calls.push(one);
+            None
+        }
+    });
+    later.map_or(0, |one| enqueue(vec![one]))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclGroupStart() -> c_int {
+    GROUP.with_borrow_mut(|group| group.depth += 1);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclGroupEnd() -> c_int {
+    let calls = GROUP.with_borrow_mut(|group| {
+        group.depth = group.depth.saturating_sub(1);
+        if group.depth == 0 { std::mem::take(&mut group.calls) } else { Vec::new() }
+    });
+    enqueue(calls)
+}
+
+// ---- communicators ----
+
+/// `ncclConfig_t`, as far as it is looked at.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Config {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    blocking: c_int,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclGetVersion(version: *mut c_int) -> c_int {
+    put(version, 22_899);
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclGetErrorString(_: c_int) -> *const c_char {
+    c"of a stand-in for NCCL".as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclGetLastError(_: Handle) -> *const c_char {
+    c"".as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclGetUniqueId(id: *mut [u8; 128]) -> c_int {
+    let number = world().communicators.number();
+    let mut bytes = [0; 128];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    put(id, bytes);
+    0
+}
+
+/// `ncclUniqueId`.
+#[repr(C)]
+struct UniqueId([u8; 128]);
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommInitRankConfig(
+    place: *mut Handle,
+    size: c_int,
+    id: UniqueId,
+    rank: c_int,
+    config: *mut c_void,
+) -> c_int {
+    let team = id.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let blocking = get(config.cast::<Config>()).blocking != 0;
+    let handle = world().communicators.join(team, size as usize, rank as usize, blocking);
+    put(place, handle as Handle);
+    made(handle, blocking)
+}
+
+/// The status of a call that makes communicators: who blocks waits for the others.
+fn made(comm: u64, blocking: bool) -> c_int {
+    if !blocking {
+        return IN_PROGRESS;
+    }
+    crate::world::wait(|world| world.communicators.is_ready(comm).ok_or(INVALID))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommSplit(
+    comm: Handle,
+    color: c_int,
+    key: c_int,
+    place: *mut Handle,
+    config: *mut c_void,
+) -> c_int {
+    let (comm, blocking) = (comm as u64, get(config.cast::<Config>()).blocking != 0);
+    put(place, std::ptr::null_mut());
+    let mut world = world();
+    let World { communicators, .. } = &mut *world;
+    let status = communicators.split(comm, color, key, place as usize, blocking);
+    let waits = communicators.members.get(&comm).is_some_and(|member| member.blocking);
+    drop(world);
+    if status != 0 { status } else { made(comm, waits) }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommGetAsyncError(comm: Handle, state: *mut c_int) -> c_int {
+    match world().communicators.is_ready(comm as u64) {
+        Some(ready) => {
+            put(state, if ready { 0 } else { IN_PROGRESS });
+            0
+        }
+        None => INVALID,
+    }
+}
+
+fn remove(comm: Handle) -> c_int {
+    if world().communicators.remove(comm as u64) { 0 } else { INVALID }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommDestroy(comm: Handle) -> c_int {
+    remove(comm)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommAbort(comm: Handle) -> c_int {
+    remove(comm)
+}
+
+// ---- calls ----
+
+/// The element type of a `ncclDataType_t`. Bytes are truth values where they are reduced.
+fn element(code: c_int) -> Option<DType> {
+    Some(match code {
+        1 => DType::Bool,
+        2 => DType::Int32,
+        4 => DType::Int,
+        6 => DType::Half,
+        7 => DType::Float,
+        8 => DType::Double,
+        9 => DType::BFloat16,
+        _ => return None,
+    })
+}
+
+fn operation(code: c_int) -> Option<RedOp> {
+    [RedOp::Sum, RedOp::Product, RedOp::Max, RedOp::Min, RedOp::Avg].get(code as usize).copied()
+}
+
+/// Where a call's data is and goes.
+type Ends = (*const c_void, *mut c_void, usize, c_int);
+
+fn call(kind: Option<Kind>, (send, recv, count, code): Ends, comm: Handle, stream: Handle) -> c_int {
+    let (Some(kind), Some(dtype)) = (kind, element(code)) else { return INVALID };
+    issue(comm, stream, Call { kind, send: send as u64, recv: recv as u64, count, dtype })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclAllGather(
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    code: c_int,
+    comm: Handle,
+    stream: Handle,
+) -> c_int {
+    call(Some(Kind::AllGather), (send, recv, count, code), comm, stream)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclAllReduce(
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    code: c_int,
+    op: c_int,
+    comm: Handle,
+    stream: Handle,
+) -> c_int {
+    call(operation(op).map(Kind::AllReduce), (send, recv, count, code), comm, stream)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclReduce(
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    code: c_int,
+    op: c_int,
+    root: c_int,
+    comm: Handle,
+    stream: Handle,
+) -> c_int {
+    let kind = operation(op).map(|op| Kind::Reduce(op, root as usize));
+    call(kind, (send, recv, count, code), comm, stream)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclReduceScatter(
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    code: c_int,
+    op: c_int,
+    comm: Handle,
+    stream: Handle,
+) -> c_int {
+    call(operation(op).map(Kind::ReduceScatter), (send, recv, count, code), comm, stream)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclBroadcast(
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    code: c_int,
+    root: c_int,
+    comm: Handle,
+    stream: Handle,
+) -> c_int {
+    call(Some(Kind::Broadcast(root as usize)), (send, recv, count, code), comm, stream)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclSend(
+    send: *const c_void,
+    count: usize,
+    code: c_int,
+    peer: c_int,
+    comm: Handle,
+    stream: Handle,
+) -> c_int {
+    let ends = (send, std::ptr::null_mut(), count, code);
+    call(Some(Kind::Send(peer as usize)), ends, comm, stream)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclRecv(
+    recv: *mut c_void,
+    count: usize,
+    code: c_int,
+    peer: c_int,
+    comm: Handle,
+    stream: Handle,
+) -> c_int {
+    let ends = (std::ptr::null(), recv, count, code);
+    call(Some(Kind::Recv(peer as usize)), ends, comm, stream)
+}
