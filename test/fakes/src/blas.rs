@@ -19,8 +19,19 @@ const INVALID: c_int = 7;
 enum Object {
     Handle,
     Preference,
-    Layout { dtype: DType, rows: usize, columns: usize, leading: usize, batch: usize, stride: usize },
-    Operation { double: bool, transposed: [bool; 2], bias: Option<u64> },
+    Layout {
+        dtype: DType,
+        rows: usize,
+        columns: usize,
+        leading: usize,
+        batch: usize,
+        stride: usize,
+    },
+    Operation {
+        double: bool,
+        transposed: [bool; 2],
+        bias: Option<u64>,
+    },
 }
 
 fn objects() -> MutexGuard<'static, BTreeMap<usize, Object>> {
@@ -192,7 +203,9 @@ extern "C" fn cublasLtMatmulAlgoGetHeuristic(
 
 /// A matrix of the library as a row-major view with these last axes; `turned` exchanges them.
 fn view(layout: &Object, param: u32, turned: bool) -> Option<View> {
-    let Object::Layout { dtype, rows, columns, leading, batch, stride } = *layout else { return None };
+    let Object::Layout { dtype, rows, columns, leading, batch, stride } = *layout else {
+        return None;
+    };
     let mut dims = vec![
         Dim { extent: batch, stride },
         Dim { extent: columns, stride: leading },
@@ -209,7 +222,12 @@ fn view(layout: &Object, param: u32, turned: bool) -> Option<View> {
 
 /// The product `d = op(a) * op(b) + c` of column-major matrices: of row-major ones, the product of the right and the
 /// left one.
-fn product(matrices: [&Object; 4], transposed: [bool; 2], vector: bool, added: bool) -> Option<Gemm> {
+fn product(
+    matrices: [&Object; 4],
+    transposed: [bool; 2],
+    vector: bool,
+    added: bool,
+) -> Option<Gemm> {
     let [a, b, c, d] = matrices;
     let out = view(d, 3, false)?;
     let bias = match (vector, added) {

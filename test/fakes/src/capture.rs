@@ -135,7 +135,9 @@ impl World {
             Err(status) => return status,
         };
         match (own.capture, captured) {
-            (None, None) => self.enqueue(stream, device, Task::chain([Work::Await { event, ticket }])),
+            (None, None) => {
+                self.enqueue(stream, device, Task::chain([Work::Await { event, ticket }]))
+            }
             (Some(id), Some((other, _))) if id != other => ILLEGAL,
             (_, Some((id, nodes))) => {
                 own.capture = Some(id);

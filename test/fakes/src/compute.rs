@@ -187,7 +187,10 @@ fn inst(kind: InstKind) -> Inst {
 }
 
 /// Runs plans, one a rank.
-fn run(plans: Vec<Plan>, inputs: Vec<Vec<HostTensor>>) -> Result<Vec<Vec<Option<HostTensor>>>, String> {
+fn run(
+    plans: Vec<Plan>,
+    inputs: Vec<Vec<HostTensor>>,
+) -> Result<Vec<Vec<Option<HostTensor>>>, String> {
     static EMPTY: OnceLock<Option<Prepared>> = OnceLock::new();
     let empty = EMPTY.get_or_init(|| {
         let (programs, _) = hostir::load("%HostIrContainer { () -> () :\n} // %HostIrContainer\n");

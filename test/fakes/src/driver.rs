@@ -194,7 +194,12 @@ fn enqueue(stream: Handle, work: Work) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle) -> c_int {
+extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    stream: Handle,
+) -> c_int {
     enqueue(stream, Work::Copy { to: to as u64, from, bytes })
 }
 
@@ -284,7 +289,12 @@ extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _: c_uint) -> c_i
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamBatchMemOp_v2(stream: Handle, count: c_uint, ops: *mut [u64; 6], _: c_uint) -> c_int {
+extern "C" fn cuStreamBatchMemOp_v2(
+    stream: Handle,
+    count: c_uint,
+    ops: *mut [u64; 6],
+    _: c_uint,
+) -> c_int {
     let mut works = Vec::new();
     for [kind, at, value, flags, ..] in get_all(ops.cast_const(), count as usize) {
         let value = value as u32;
@@ -417,7 +427,11 @@ extern "C" fn cuModuleUnload(module: Handle) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuModuleGetFunction(function: *mut Handle, module: Handle, _: *const c_char) -> c_int {
+extern "C" fn cuModuleGetFunction(
+    function: *mut Handle,
+    module: Handle,
+    _: *const c_char,
+) -> c_int {
     put(function, module);
     0
 }

@@ -78,7 +78,9 @@ impl DeviceMemory {
     /// A range of memory for people.
     fn described(&self, address: u64, bytes: usize) -> String {
         let range = format!("{bytes} bytes at {address:#x}");
-        let before = |map: Option<(u64, u64)>| map.filter(|(start, size)| address < start + size + ALIGNMENT);
+        let before = |map: Option<(u64, u64)>| {
+            map.filter(|(start, size)| address < start + size + ALIGNMENT)
+        };
         let live = self.allocations.range(..=address).next_back().map(|(at, of)| (*at, of.bytes));
         let dead = self.freed.range(..=address).next_back().map(|(at, size)| (*at, *size));
         match (before(live), before(dead)) {
@@ -86,7 +88,10 @@ impl DeviceMemory {
                 format!("{range}, which is {} behind the start of {size} bytes,", address - start)
             }
             (_, Some((start, size))) => {
-                format!("{range}, which is {} behind the start of {size} freed bytes,", address - start)
+                format!(
+                    "{range}, which is {} behind the start of {size} freed bytes,",
+                    address - start
+                )
             }
             _ => format!("{range}, which was never allocated,"),
         }

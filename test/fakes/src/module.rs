@@ -55,7 +55,8 @@ pub(crate) fn unwrapped(image: *const u8) -> String {
 impl Kernel {
     /// The kernel of a source.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
-        let entry = source.rsplit_once("extern \"C\" __global__ void ").map_or("", |(_, entry)| entry);
+        let entry =
+            source.rsplit_once("extern \"C\" __global__ void ").map_or("", |(_, entry)| entry);
         let list = entry.split_once(" hir(").and_then(|(_, list)| list.split_once(')'));
         let Some((list, _)) = list else { return Err("a source without a kernel".to_owned()) };
         let names: Vec<&str> = list.split(", ").filter(|param| !param.is_empty()).collect();
@@ -72,7 +73,13 @@ impl Kernel {
 
 impl World {
     /// Launches a kernel with its parameters. The last launch of a job does what all of them together do.
-    pub(crate) fn launch(&mut self, kernel: u64, stream: u64, device: usize, params: &[u64]) -> i32 {
+    pub(crate) fn launch(
+        &mut self,
+        kernel: u64,
+        stream: u64,
+        device: usize,
+        params: &[u64],
+    ) -> i32 {
         let Some(kernel) = self.kernels.get(&kernel).cloned() else { return INVALID_HANDLE };
         let own = match self.stream(stream, device) {
             Ok(own) => own,

@@ -164,7 +164,10 @@ impl Communicators {
             sides.sort_by_key(|side| side.rank);
             carry_out(memory, &sides)?;
             for side in sides {
-                let open = self.members.get_mut(&side.member).and_then(|member| member.open.get_mut(&side.turn));
+                let open = self
+                    .members
+                    .get_mut(&side.member)
+                    .and_then(|member| member.open.get_mut(&side.turn));
                 if let Some(open) = open {
                     *open -= 1;
                 }
@@ -179,7 +182,14 @@ impl Communicators {
     }
 
     /// A member asks for a split; the last one makes it.
-    fn split(&mut self, comm: u64, color: c_int, key: c_int, place: usize, blocking: bool) -> c_int {
+    fn split(
+        &mut self,
+        comm: u64,
+        color: c_int,
+        key: c_int,
+        place: usize,
+        blocking: bool,
+    ) -> c_int {
         let Some(member) = self.members.get_mut(&comm) else { return INVALID };
         let number = member.splits;
         member.splits += 1;
@@ -242,7 +252,8 @@ fn carry_out(memory: &mut DeviceMemory, sides: &[Pending]) -> Result<(), String>
         let content = memory.read(from.call.send, bytes)?;
         return memory.write(to.call.recv, &content);
     }
-    let alike = |side: &Pending| (side.call.kind, side.call.count, side.call.dtype) == (kind, count, dtype);
+    let alike =
+        |side: &Pending| (side.call.kind, side.call.count, side.call.dtype) == (kind, count, dtype);
     if !sides.iter().all(alike) {
         return Err(format!("members of a collective call it in other ways: {sides:?}"));
     }
@@ -303,10 +314,8 @@ fn enqueue(calls: Vec<(u64, u64, Call)>) -> c_int {
     let mut world = world();
     for (comm, stream, calls) in of {
         let turn = world.communicators.turn(comm, true);
-        let works = [
-            Work::Arrive { comm, calls: Arc::new(calls), turn },
-            Work::Meet { comm, turn },
-        ];
+        let works =
+            [Work::Arrive { comm, calls: Arc::new(calls), turn }, Work::Meet { comm, turn }];
         let status = world.enqueue(stream, crate::driver::device(), Task::chain(works));
         if status != 0 {
             return 1;
@@ -472,7 +481,12 @@ fn operation(code: c_int) -> Option<RedOp> {
 /// Where a call's data is and goes.
 type Ends = (*const c_void, *mut c_void, usize, c_int);
 
-fn call(kind: Option<Kind>, (send, recv, count, code): Ends, comm: Handle, stream: Handle) -> c_int {
+fn call(
+    kind: Option<Kind>,
+    (send, recv, count, code): Ends,
+    comm: Handle,
+    stream: Handle,
+) -> c_int {
     let (Some(kind), Some(dtype)) = (kind, element(code)) else { return INVALID };
     issue(comm, stream, Call { kind, send: send as u64, recv: recv as u64, count, dtype })
 }

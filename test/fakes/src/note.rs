@@ -62,7 +62,10 @@ impl<'t> Words<'t> {
         word.parse().map_err(|_| format!("`{word}` is no number"))
     }
 
-    fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Result<T, String>) -> Result<Vec<T>, String> {
+    fn list<T>(
+        &mut self,
+        mut one: impl FnMut(&mut Self) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
         let count: usize = self.number()?;
         (0..count).map(|_| one(self)).collect()
     }
@@ -78,7 +81,12 @@ impl<'t> Words<'t> {
             "kernel" => InstKind::Kernel(Box::new(self.kernel()?)),
             "fold" => {
                 let (op, axes) = self.fold()?;
-                InstKind::Reduce { op, axes: axes.into(), input: self.view()?, output: self.view()? }
+                InstKind::Reduce {
+                    op,
+                    axes: axes.into(),
+                    input: self.view()?,
+                    output: self.view()?,
+                }
             }
             "fold-kernel" => return self.fold_kernel(),
             "gemm" => InstKind::Gemm(Box::new(self.gemm()?)),

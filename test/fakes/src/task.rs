@@ -55,7 +55,10 @@ impl Task {
 
     /// Operations one after the other.
     pub(crate) fn chain(works: impl IntoIterator<Item = Work>) -> Self {
-        let node = |(at, work): (usize, Work)| Node { work, after: at.checked_sub(1).into_iter().collect() };
+        let node = |(at, work): (usize, Work)| Node {
+            work,
+            after: at.checked_sub(1).into_iter().collect(),
+        };
         Self::new(works.into_iter().enumerate().map(node).collect())
     }
 
@@ -108,7 +111,8 @@ pub(crate) fn exchange(raises: usize, copies: usize, params: &[u64]) -> Task {
     }
     let mut last = ends.into_iter().next().unwrap_or(begun);
     for &at in awaits {
-        for work in [Work::WaitWord { at, value: 0, other: true }, Work::WriteWord { at, value: 0 }] {
+        for work in [Work::WaitWord { at, value: 0, other: true }, Work::WriteWord { at, value: 0 }]
+        {
             nodes.push(Node { work, after: std::mem::take(&mut last) });
             last = vec![nodes.len() - 1];
         }

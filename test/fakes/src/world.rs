@@ -169,10 +169,12 @@ impl World {
 
     /// The operations that can go on.
     fn runnable(&mut self) -> Vec<(u64, usize)> {
-        let heads = self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.tasks.front()?)));
+        let heads =
+            self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.tasks.front()?)));
         let open = heads.flat_map(|(id, task)| task.open().map(move |node| (id, node)));
-        let waits: Vec<(u64, usize, Work)> =
-            open.map(|(id, node)| (id, node, self.streams[&id].tasks[0].nodes[node].work.clone())).collect();
+        let waits: Vec<(u64, usize, Work)> = open
+            .map(|(id, node)| (id, node, self.streams[&id].tasks[0].nodes[node].work.clone()))
+            .collect();
         let mut ready = Vec::new();
         for (id, node, work) in waits {
             if self.is_ready(&work) {
@@ -211,7 +213,8 @@ impl World {
         let favour = self.favour;
         let lot = |id: u64| (id ^ favour).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7;
         let best = ready.iter().map(|(id, _)| *id).max_by_key(|id| lot(*id)).unwrap_or(0);
-        let nodes: Vec<usize> = ready.iter().filter(|(id, _)| *id == best).map(|(_, node)| *node).collect();
+        let nodes: Vec<usize> =
+            ready.iter().filter(|(id, _)| *id == best).map(|(_, node)| *node).collect();
         let node = nodes[self.random.usize(..nodes.len())];
         self.carry_out(best, node);
         true
@@ -268,7 +271,9 @@ impl World {
     /// Fails unless a device reaches the memory at an address.
     fn reach(&self, device: usize, address: u64) -> Result<(), String> {
         match self.memory.find(address) {
-            Some(found) if found.device != device && !self.peers.contains(&(device, found.device)) => {
+            Some(found)
+                if found.device != device && !self.peers.contains(&(device, found.device)) =>
+            {
                 Err(format!("device {device} was not enabled to reach device {}", found.device))
             }
             _ => Ok(()),

@@ -77,7 +77,9 @@ impl<'j> Note<'j> {
         match value {
             None => self.word("-"),
             Some(Scalar::Int(value)) => self.word("i").word(value),
-            Some(Scalar::Float(value)) => self.word("f").word(format_args!("{:x}", value.to_bits())),
+            Some(Scalar::Float(value)) => {
+                self.word("f").word(format_args!("{:x}", value.to_bits()))
+            }
             Some(Scalar::Bool(value)) => self.word("b").word(u8::from(value)),
         }
     }

@@ -134,7 +134,9 @@ pub fn accumulate(put: &Accumulate) -> Result<Job, String> {
     }
     let (chain, sums) = (chains(index, shape[0])?, sums(put)?);
     if value.is_empty() {
-        return Ok(Job { launches, ..Job::default() }.noted("accumulate", |note| note.accumulate(put)));
+        return Ok(
+            Job { launches, ..Job::default() }.noted("accumulate", |note| note.accumulate(put))
+        );
     }
     launches.extend([chain, sums]);
     let job = Job { launches, scratch: index.len() * size_of::<u64>(), ..Job::default() };
