@@ -6,7 +6,10 @@
 //! backend are left out, and FileCheck is, since messages name the backend.
 //!
 //! The libraries are found when a process starts, so this program starts itself once for each way.
-//! `HIR_FAKE_SEED=N` lets devices carry operations out in another order.
+//! Sessions ([`sessions`]) run beside. `HIR_FAKE_SEED=N` lets devices carry operations out in another order.
+
+#[path = "fake_devices/sessions.rs"]
+mod sessions;
 
 use hostir::backend::cuda::Pool;
 use hostir_test::directives::{self, Directives, RunLine};
@@ -44,10 +47,13 @@ struct Way {
 }
 
 const COPIES: [&str; 3] = ["--backend=cuda", "--map-backend=NCCL=CUDA", "--map-backend=UCC=CUDA"];
-const WAYS: [Way; 3] = [
+const SESSIONS: &str = "sessions";
+const WAYS: [Way; 4] = [
     Way { name: "copies", flags: &COPIES, devices: "2" },
     Way { name: "graph", flags: &[COPIES[0], COPIES[1], COPIES[2], "--graph"], devices: "16" },
     Way { name: "nccl", flags: &[COPIES[0], "--map-backend=UCC=NCCL"], devices: "16" },
+    // No lines, but sessions.
+    Way { name: SESSIONS, flags: &[], devices: "4" },
 ];
 
 /// Lines that cannot run yet: the way, the file and the line's number, and why. One that runs fails the test.
@@ -113,6 +119,12 @@ fn run_way(way: &'static Way) -> ExitCode {
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     let watch = Watch::start();
+    if way.name == SESSIONS {
+        let trial = |(name, run): (&str, fn() -> Result<(), String>)| {
+            Trial::test(format!("{SESSIONS}::{name}"), move || Ok(run()?))
+        };
+        return libtest_mimic::run(&args, sessions::ALL.map(trial).into()).exit_code();
+    }
     let gpus = Arc::new(Pool::default());
     let trials = tree::files(&tree::root(), ".hir").into_iter().filter_map(|path| {
         let directives = directives::parse(&tree::read(&path)).ok()?;

@@ -12,6 +12,7 @@
 
 mod abi;
 mod blas;
+mod caller;
 mod capture;
 mod compute;
 mod driver;
@@ -22,6 +23,8 @@ mod note;
 mod nvrtc;
 mod task;
 mod world;
+
+pub use caller::Caller;
 
 use std::io;
 use std::path::Path;
