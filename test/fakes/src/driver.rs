@@ -243,6 +243,33 @@ extern "C" fn cuPointerGetAttributes(
     0
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn cuIpcGetMemHandle(handle: *mut [u8; 64], address: u64) -> c_int {
+    let shared = world().memory.share(address);
+    shared.map_or(INVALID_VALUE, |bytes| {
+        put(handle, bytes);
+        0
+    })
+}
+
+/// `CUipcMemHandle`.
+#[repr(C)]
+struct IpcHandle([u8; 64]);
+
+#[unsafe(no_mangle)]
+extern "C" fn cuIpcOpenMemHandle_v2(address: *mut u64, handle: IpcHandle, _: c_uint) -> c_int {
+    let opened = world().memory.open(handle.0);
+    opened.map_or(INVALID_HANDLE, |start| {
+        put(address, start);
+        0
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuIpcCloseMemHandle(address: u64) -> c_int {
+    cuMemFree_v2(address)
+}
+
 // ---- streams and events ----
 
 #[unsafe(no_mangle)]

@@ -21,6 +21,7 @@ mod module;
 mod nccl;
 mod note;
 mod nvrtc;
+mod shared;
 mod task;
 mod world;
 

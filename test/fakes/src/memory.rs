@@ -1,5 +1,6 @@
 //! Device memory: sparse, with addresses that are never given twice, so that each wrong access is found.
 
+use crate::shared::SharedBytes;
 use std::collections::BTreeMap;
 
 /// The first address. No memory of the host lies there.
@@ -16,11 +17,18 @@ enum Page {
     Data(Box<[u8]>),
 }
 
+/// What holds the bytes of an allocation.
+enum Store {
+    Pages(Vec<Page>),
+    /// Other processes have it too.
+    Shared(SharedBytes),
+}
+
 /// One allocation.
 struct Allocation {
     device: usize,
     bytes: u64,
-    pages: Vec<Page>,
+    store: Store,
 }
 
 /// Where an address lies.
@@ -32,6 +40,8 @@ pub(crate) struct Found {
     pub(crate) start: u64,
     /// Its size.
     pub(crate) bytes: u64,
+    /// Whether another process's handle led to it.
+    pub(crate) is_opened: bool,
 }
 
 /// The memory of all devices.
@@ -45,11 +55,45 @@ pub(crate) struct DeviceMemory {
 impl DeviceMemory {
     /// Allocates memory whose bytes are all 0xff.
     pub(crate) fn allocate(&mut self, device: usize, bytes: u64) -> u64 {
-        let start = FIRST + self.next;
-        self.next += bytes.next_multiple_of(ALIGNMENT) + ALIGNMENT;
         let pages = vec![Page::Same(0xff); (bytes as usize).div_ceil(PAGE)];
-        self.allocations.insert(start, Allocation { device, bytes, pages });
+        self.insert(Allocation { device, bytes, store: Store::Pages(pages) })
+    }
+
+    fn insert(&mut self, allocation: Allocation) -> u64 {
+        let start = FIRST + self.next;
+        self.next += allocation.bytes.next_multiple_of(ALIGNMENT) + ALIGNMENT;
+        self.allocations.insert(start, allocation);
         start
+    }
+
+    /// A name by which other processes open an allocation, by its first address.
+    pub(crate) fn share(&mut self, address: u64) -> Result<[u8; 64], String> {
+        let unknown = || format!("no allocation starts at {address:#x}");
+        let allocation = self.allocations.get_mut(&address).ok_or_else(unknown)?;
+        if let Store::Pages(pages) = &allocation.store {
+            let mut shared = SharedBytes::new(allocation.bytes, allocation.device)?;
+            for (number, page) in pages.iter().enumerate() {
+                let start = number * PAGE;
+                let bytes = (allocation.bytes as usize - start).min(PAGE);
+                match page {
+                    Page::Same(0xff) => {}
+                    Page::Same(byte) => shared.write(start, &vec![*byte; bytes])?,
+                    Page::Data(data) => shared.write(start, &data[..bytes])?,
+                }
+            }
+            allocation.store = Store::Shared(shared);
+        }
+        match &allocation.store {
+            Store::Shared(shared) => Ok(shared.handle()),
+            Store::Pages(_) => Err(unknown()),
+        }
+    }
+
+    /// Opens another process's allocation.
+    pub(crate) fn open(&mut self, handle: [u8; 64]) -> Result<u64, String> {
+        let shared = SharedBytes::open(handle)?;
+        let (device, bytes) = (shared.device, shared.bytes);
+        Ok(self.insert(Allocation { device, bytes, store: Store::Shared(shared) }))
     }
 
     /// Frees an allocation by its first address.
@@ -72,7 +116,8 @@ impl DeviceMemory {
     pub(crate) fn find(&self, address: u64) -> Option<Found> {
         let (start, allocation) = self.allocations.range(..=address).next_back()?;
         let (device, bytes) = (allocation.device, allocation.bytes);
-        (address < start + bytes).then_some(Found { device, start: *start, bytes })
+        let is_opened = matches!(&allocation.store, Store::Shared(shared) if shared.is_opened);
+        (address < start + bytes).then_some(Found { device, start: *start, bytes, is_opened })
     }
 
     /// A range of memory for people.
@@ -114,11 +159,15 @@ impl DeviceMemory {
             return Ok(Vec::new());
         }
         let (allocation, mut at) = self.range(address, bytes)?;
+        let pages = match &allocation.store {
+            Store::Pages(pages) => pages,
+            Store::Shared(shared) => return shared.read(at, bytes),
+        };
         let mut read = Vec::with_capacity(bytes);
         while read.len() < bytes {
             let (page, start) = (at / PAGE, at % PAGE);
             let count = (PAGE - start).min(bytes - read.len());
-            match &allocation.pages[page] {
+            match &pages[page] {
                 Page::Same(byte) => read.resize(read.len() + count, *byte),
                 Page::Data(data) => read.extend_from_slice(&data[start..start + count]),
             }
@@ -133,11 +182,15 @@ impl DeviceMemory {
             return Ok(());
         }
         let (allocation, mut at) = self.range(address, bytes.len())?;
+        let pages = match &mut allocation.store {
+            Store::Pages(pages) => pages,
+            Store::Shared(shared) => return shared.write(at, bytes),
+        };
         let mut rest = bytes;
         while !rest.is_empty() {
             let (page, start) = (at / PAGE, at % PAGE);
             let count = (PAGE - start).min(rest.len());
-            let page = &mut allocation.pages[page];
+            let page = &mut pages[page];
             if let Page::Same(byte) = page {
                 *page = Page::Data(vec![*byte; PAGE].into());
             }
@@ -158,11 +211,15 @@ impl DeviceMemory {
         let (allocation, mut at) = self.range(address, bytes)?;
         let end = at + bytes;
         let last = allocation.bytes as usize;
+        let pages = match &mut allocation.store {
+            Store::Pages(pages) => pages,
+            Store::Shared(shared) => return shared.write(at, &vec![byte; bytes]),
+        };
         while at < end {
             let (page, start) = (at / PAGE, at % PAGE);
             let count = (PAGE - start).min(end - at);
             let whole = start == 0 && (count == PAGE || at + count == last);
-            match &mut allocation.pages[page] {
+            match &mut pages[page] {
                 page if whole => *page = Page::Same(byte),
                 Page::Data(data) => data[start..start + count].fill(byte),
                 page @ Page::Same(_) => {

@@ -272,7 +272,9 @@ impl World {
     fn reach(&self, device: usize, address: u64) -> Result<(), String> {
         match self.memory.find(address) {
             Some(found)
-                if found.device != device && !self.peers.contains(&(device, found.device)) =>
+                if found.device != device
+                    && !found.is_opened
+                    && !self.peers.contains(&(device, found.device)) =>
             {
                 Err(format!("device {device} was not enabled to reach device {}", found.device))
             }
