@@ -35,7 +35,8 @@ fn outputs(
     let mut command = site.bare();
     command.arg(file).args(["--container=1", "--set", "*=4", "--out-dir"]).arg(&outputs).args(more);
     command.args(sizes.split_whitespace());
-    command.env("LD_LIBRARY_PATH", libraries).env("HIR_FAKE_DEVICES", "8");
+    command.env("LD_LIBRARY_PATH", &libraries).env("HIR_FAKE_DEVICES", "8");
+    command.env("HIR_FAKE_NCCL", tempfile::tempdir_in(&libraries).unwrap().keep());
     let (status, _, err) = run(&mut command);
     assert_eq!(status, Some(0), "{program} {more:?}\n{err}");
     assert!(!err.contains("fake CUDA"), "{program}\n{err}");
@@ -70,4 +71,9 @@ fn copies_are_as_on_the_cpu() {
 #[test]
 fn recorded_copies_are_as_on_the_cpu() {
     compare(&[&COPIES[..], &["--processes", "--graph"]].concat());
+}
+
+#[test]
+fn nccl_is_as_the_cpu() {
+    compare(&["--backend=cuda", "--map-backend=UCC=NCCL", "--processes"]);
 }

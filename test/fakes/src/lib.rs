@@ -1,9 +1,10 @@
 //! Libraries that stand for NVIDIA's: a driver with devices that compute on the CPU, an NVRTC that gives sources
-//! back, a cuBLASLt and an NCCL between threads. With them the CUDA backend runs where there is no GPU.
+//! back, a cuBLASLt and an NCCL. With them the CUDA backend runs where there is no GPU.
 //!
 //! All are one shared object. [`install`] puts it under the libraries' names into a folder, which a process that is
 //! to find them has in `LD_LIBRARY_PATH` when it starts. In its environment, `HIR_FAKE_DEVICES=N` says how many devices
-//! there are (8), `HIR_FAKE_SEED=N` which order operations run in where several can go on (`world`).
+//! there are (8), `HIR_FAKE_SEED=N` which order operations run in where several can go on
+//! (`world`), and `HIR_FAKE_NCCL=FOLDER` lets processes of a run, one a rank, meet in NCCL (`mail`).
 //!
 //! Kernels are not run. Their texts say in a comment what they compute, in instructions of a plan, which the CPU
 //! backend carries out on the bytes at the addresses that they were launched with. So results are equal to those of
@@ -16,6 +17,7 @@ mod caller;
 mod capture;
 mod compute;
 mod driver;
+mod mail;
 mod memory;
 mod module;
 mod nccl;

@@ -1,9 +1,11 @@
-//! `libnccl` between threads: calls are carried out when the streams of all members have come to them.
+//! `libnccl`: calls are carried out when the streams of all members have come to them. Members are threads of one
+//! process, or processes that share a folder ([`Mail`]).
 #![allow(non_snake_case, reason = "the names of the header")]
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
 use crate::abi::{Handle, get, put};
 use crate::compute;
+use crate::mail::{Mail, Seat};
 use crate::memory::DeviceMemory;
 use crate::task::{Task, Work};
 use crate::world::{World, world};
@@ -12,6 +14,7 @@ use hostir::plan::RedOp;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const INVALID: c_int = 4;
@@ -40,8 +43,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.count * self.dtype.size()
+    }
+
+    /// Whether two members mean the same collective.
+    fn is_alike(&self, other: &Self) -> bool {
+        (self.kind, self.count, self.dtype) == (other.kind, other.count, other.dtype)
     }
 }
 
@@ -95,17 +103,28 @@ pub(crate) struct Communicators {
     teams: BTreeMap<u64, Team>,
     members: BTreeMap<u64, Member>,
     next: u64,
+    /// Where the members are processes: what they tell each other.
+    mail: Option<Mail>,
 }
 
 impl Communicators {
+    /// Those of this process's threads, or with a folder of processes that share it.
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self { mail: folder.map(Mail::new), ..Self::default() }
+    }
+
     /// A number that no other team or communicator has.
     fn number(&mut self) -> u64 {
         self.next += 16;
-        self.next
+        // Other processes make some too.
+        self.next | u64::from(std::process::id()) << 32
     }
 
     fn join(&mut self, team: u64, size: usize, rank: usize, blocking: bool) -> u64 {
         let handle = self.number();
+        if let Some(mail) = &mut self.mail {
+            mail.join(handle, Seat { team, size, rank });
+        }
         let of = self.teams.entry(team).or_default();
         of.size = size;
         of.joined += 1;
@@ -114,7 +133,16 @@ impl Communicators {
     }
 
     /// Whether nothing that makes a communicator is under way; `None` of one that there is not.
-    fn is_ready(&self, comm: u64) -> Option<bool> {
+    fn is_ready(&mut self, comm: u64) -> Option<bool> {
+        if let Some(mail) = &mut self.mail {
+            let seats = mail.split_seats(comm);
+            let ready = mail.is_ready(comm);
+            for (place, seat) in seats {
+                let handle = self.join(seat.team, seat.size, seat.rank, true);
+                put(place as *mut Handle, handle as Handle);
+            }
+            return self.members.contains_key(&comm).then_some(ready);
+        }
         let member = self.members.get(&comm)?;
         let team = self.teams.get(&member.team)?;
         Some(team.joined >= team.size && member.split == member.splits)
@@ -128,9 +156,17 @@ impl Communicators {
     }
 
     /// Whether calls have been carried out, or never will be.
-    pub(crate) fn is_over(&self, comm: u64, turn: u64) -> bool {
-        let Some(member) = self.members.get(&comm) else { return true };
-        member.open.get(&turn) == Some(&0)
+    pub(crate) fn is_over(
+        &mut self,
+        memory: &mut DeviceMemory,
+        comm: u64,
+        turn: u64,
+    ) -> Result<bool, String> {
+        let Some(member) = self.members.get(&comm) else { return Ok(true) };
+        match &mut self.mail {
+            Some(mail) => mail.is_over(memory, comm, turn),
+            None => Ok(member.open.get(&turn) == Some(&0)),
+        }
     }
 
     /// A member comes to calls: what everybody else has come to is carried out.
@@ -142,6 +178,9 @@ impl Communicators {
         turn: u64,
     ) -> Result<(), String> {
         let Some(member) = self.members.get_mut(&comm) else { return Ok(()) };
+        if let Some(mail) = &mut self.mail {
+            return mail.arrive(memory, comm, calls, turn);
+        }
         member.open.insert(turn, calls.len());
         let (rank, id) = (member.rank, member.team);
         let mut ready = Vec::new();
@@ -178,6 +217,9 @@ impl Communicators {
 
     /// Takes a member away; what others wait for with it never ends.
     fn remove(&mut self, comm: u64) -> bool {
+        if let Some(mail) = &mut self.mail {
+            mail.remove(comm);
+        }
         self.members.remove(&comm).is_some()
     }
 
@@ -190,6 +232,10 @@ impl Communicators {
         place: usize,
         blocking: bool,
     ) -> c_int {
+        if let Some(mail) = &mut self.mail {
+            mail.split(comm, color, key, place);
+            return 0;
+        }
         let Some(member) = self.members.get_mut(&comm) else { return INVALID };
         let number = member.splits;
         member.splits += 1;
@@ -238,54 +284,68 @@ impl Team {
     }
 }
 
+/// What a member puts into a call.
+pub(crate) fn contribution(
+    memory: &mut DeviceMemory,
+    call: &Call,
+    rank: usize,
+    size: usize,
+) -> Result<Vec<u8>, String> {
+    match call.kind {
+        Kind::ReduceScatter(_) => memory.read(call.send, size * call.bytes()),
+        Kind::Broadcast(root) if rank != root => Ok(Vec::new()),
+        Kind::Recv(_) => Ok(Vec::new()),
+        _ => memory.read(call.send, call.bytes()),
+    }
+}
+
+/// What members get of a collective, all together.
+pub(crate) fn joined(call: &Call, all: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+    match call.kind {
+        Kind::AllReduce(op) | Kind::Reduce(op, _) | Kind::ReduceScatter(op) => {
+            compute::combine(op, call.dtype, all)
+        }
+        _ => Ok(all.concat()),
+    }
+}
+
+/// Writes a member's part of that.
+pub(crate) fn deliver(
+    memory: &mut DeviceMemory,
+    call: &Call,
+    rank: usize,
+    joined: &[u8],
+) -> Result<(), String> {
+    match call.kind {
+        Kind::Reduce(_, root) if rank != root => Ok(()),
+        Kind::ReduceScatter(_) => {
+            let start = rank * call.bytes();
+            memory.write(call.recv, &joined[start..start + call.bytes()])
+        }
+        _ => memory.write(call.recv, joined),
+    }
+}
+
 /// Moves the data of a message, or of a collective whose members are in order.
 fn carry_out(memory: &mut DeviceMemory, sides: &[Pending]) -> Result<(), String> {
-    let Some(Call { kind, count, dtype, .. }) = sides.first().map(|side| side.call) else {
-        return Ok(());
-    };
-    let bytes = count * dtype.size();
-    if matches!(kind, Kind::Send(_) | Kind::Recv(_)) {
+    let Some(first) = sides.first().map(|side| side.call) else { return Ok(()) };
+    if matches!(first.kind, Kind::Send(_) | Kind::Recv(_)) {
         let side = |sends: bool| {
             sides.iter().find(|side| matches!(side.call.kind, Kind::Send(_)) == sends)
         };
         let (Some(from), Some(to)) = (side(true), side(false)) else { return Ok(()) };
-        let content = memory.read(from.call.send, bytes)?;
+        let content = memory.read(from.call.send, from.call.bytes())?;
         return memory.write(to.call.recv, &content);
     }
-    let alike =
-        |side: &Pending| (side.call.kind, side.call.count, side.call.dtype) == (kind, count, dtype);
-    if !sides.iter().all(alike) {
+    if !sides.iter().all(|side| side.call.is_alike(&first)) {
         return Err(format!("members of a collective call it in other ways: {sides:?}"));
     }
-    let mut read = |parts: usize| -> Result<Vec<Vec<u8>>, String> {
-        sides.iter().map(|side| memory.read(side.call.send, parts * bytes)).collect()
-    };
-    match kind {
-        Kind::AllGather => {
-            let all = read(1)?.concat();
-            sides.iter().try_for_each(|side| memory.write(side.call.recv, &all))
-        }
-        Kind::AllReduce(op) => {
-            let result = compute::combine(op, dtype, &read(1)?)?;
-            sides.iter().try_for_each(|side| memory.write(side.call.recv, &result))
-        }
-        Kind::Reduce(op, root) => {
-            let result = compute::combine(op, dtype, &read(1)?)?;
-            memory.write(sides[root].call.recv, &result)
-        }
-        Kind::ReduceScatter(op) => {
-            let result = compute::combine(op, dtype, &read(sides.len())?)?;
-            let parts = sides.iter().enumerate();
-            parts.into_iter().try_for_each(|(at, side)| {
-                memory.write(side.call.recv, &result[at * bytes..(at + 1) * bytes])
-            })
-        }
-        Kind::Broadcast(root) => {
-            let content = memory.read(sides[root].call.send, bytes)?;
-            sides.iter().try_for_each(|side| memory.write(side.call.recv, &content))
-        }
-        Kind::Send(_) | Kind::Recv(_) => Ok(()),
+    let mut all = Vec::new();
+    for side in sides {
+        all.push(contribution(memory, &side.call, side.rank, sides.len())?);
     }
+    let joined = joined(&first, &all)?;
+    sides.iter().try_for_each(|side| deliver(memory, &side.call, side.rank, &joined))
 }
 
 // ---- groups ----

@@ -13,6 +13,7 @@ use crate::nccl::Communicators;
 use crate::note::Meaning;
 use crate::task::{Task, Work};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -94,7 +95,7 @@ impl World {
             events: BTreeMap::new(),
             graphs: BTreeMap::new(),
             kernels: BTreeMap::new(),
-            communicators: Communicators::default(),
+            communicators: Communicators::new(std::env::var_os("HIR_FAKE_NCCL").map(PathBuf::from)),
             peers: BTreeSet::new(),
             broken: None,
             handles: 0x1000,
@@ -194,7 +195,16 @@ impl World {
                 // Carried out, it fails.
                 Err(_) => true,
             },
-            Work::Meet { comm, turn } => self.communicators.is_over(*comm, *turn),
+            Work::Meet { comm, turn } => {
+                let World { communicators, memory, .. } = self;
+                match communicators.is_over(memory, *comm, *turn) {
+                    Ok(over) => over,
+                    Err(text) => {
+                        self.fail(&text);
+                        false
+                    }
+                }
+            }
             _ => true,
         }
     }
