@@ -3,8 +3,8 @@
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
 use crate::abi::{Handle, get, put};
-use crate::note::Meaning;
-use crate::task::{Task, Work};
+use crate::note::KernelMeaning;
+use crate::task::{DeviceWork, StreamTask};
 use crate::world::world;
 use hostir::ir::DType;
 use hostir::plan::{BufferId, Dim, Gemm, InstKind, View};
@@ -16,7 +16,7 @@ const INVALID: c_int = 7;
 
 /// A matrix as the library sees it, or a description of a product.
 #[derive(Clone, Debug)]
-enum Object {
+enum BlasObject {
     Handle,
     Preference,
     Layout {
@@ -34,12 +34,12 @@ enum Object {
     },
 }
 
-fn objects() -> MutexGuard<'static, BTreeMap<usize, Object>> {
-    static OBJECTS: Mutex<BTreeMap<usize, Object>> = Mutex::new(BTreeMap::new());
+fn objects() -> MutexGuard<'static, BTreeMap<usize, BlasObject>> {
+    static OBJECTS: Mutex<BTreeMap<usize, BlasObject>> = Mutex::new(BTreeMap::new());
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn make(place: *mut Handle, object: Object) -> c_int {
+fn make(place: *mut Handle, object: BlasObject) -> c_int {
     let mut objects = objects();
     let handle = objects.last_key_value().map_or(16, |(last, _)| last + 16);
     objects.insert(handle, object);
@@ -77,7 +77,7 @@ extern "C" fn cublasLtGetStatusName(_: c_int) -> *const c_char {
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtCreate(handle: *mut Handle) -> c_int {
-    make(handle, Object::Handle)
+    make(handle, BlasObject::Handle)
 }
 
 #[unsafe(no_mangle)]
@@ -98,7 +98,7 @@ extern "C" fn cublasLtMatrixLayoutCreate(
     if leading < rows {
         return INVALID;
     }
-    make(layout, Object::Layout { dtype, rows, columns, leading, batch: 1, stride: 0 })
+    make(layout, BlasObject::Layout { dtype, rows, columns, leading, batch: 1, stride: 0 })
 }
 
 #[unsafe(no_mangle)]
@@ -114,7 +114,7 @@ extern "C" fn cublasLtMatrixLayoutSetAttribute(
     bytes: usize,
 ) -> c_int {
     let mut objects = objects();
-    let Some(Object::Layout { batch, stride, .. }) = objects.get_mut(&(layout as usize)) else {
+    let Some(BlasObject::Layout { batch, stride, .. }) = objects.get_mut(&(layout as usize)) else {
         return INVALID;
     };
     match (attribute, bytes) {
@@ -127,7 +127,10 @@ extern "C" fn cublasLtMatrixLayoutSetAttribute(
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatmulDescCreate(operation: *mut Handle, _: c_int, scale: c_int) -> c_int {
-    make(operation, Object::Operation { double: scale == 1, transposed: [false; 2], bias: None })
+    make(
+        operation,
+        BlasObject::Operation { double: scale == 1, transposed: [false; 2], bias: None },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -143,7 +146,8 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
     _: usize,
 ) -> c_int {
     let mut objects = objects();
-    let Some(Object::Operation { transposed, bias, .. }) = objects.get_mut(&(operation as usize))
+    let Some(BlasObject::Operation { transposed, bias, .. }) =
+        objects.get_mut(&(operation as usize))
     else {
         return INVALID;
     };
@@ -161,7 +165,7 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatmulPreferenceCreate(preference: *mut Handle) -> c_int {
-    make(preference, Object::Preference)
+    make(preference, BlasObject::Preference)
 }
 
 #[unsafe(no_mangle)]
@@ -202,8 +206,8 @@ extern "C" fn cublasLtMatmulAlgoGetHeuristic(
 }
 
 /// A matrix of the library as a row-major view with these last axes; `turned` exchanges them.
-fn view(layout: &Object, param: u32, turned: bool) -> Option<View> {
-    let Object::Layout { dtype, rows, columns, leading, batch, stride } = *layout else {
+fn view(layout: &BlasObject, param: u32, turned: bool) -> Option<View> {
+    let BlasObject::Layout { dtype, rows, columns, leading, batch, stride } = *layout else {
         return None;
     };
     let mut dims = vec![
@@ -223,7 +227,7 @@ fn view(layout: &Object, param: u32, turned: bool) -> Option<View> {
 /// The product `d = op(a) * op(b) + c` of column-major matrices: of row-major ones, the product of the right and the
 /// left one.
 fn product(
-    matrices: [&Object; 4],
+    matrices: [&BlasObject; 4],
     transposed: [bool; 2],
     vector: bool,
     added: bool,
@@ -269,7 +273,7 @@ extern "C" fn cublasLtMatmul(
     else {
         return INVALID;
     };
-    let Some(Object::Operation { double, transposed, bias }) = known(operation) else {
+    let Some(BlasObject::Operation { double, transposed, bias }) = known(operation) else {
         return INVALID;
     };
     let added = match double {
@@ -279,7 +283,7 @@ extern "C" fn cublasLtMatmul(
     let matrices = [a_layout, b_layout, c_layout, d_layout];
     let Some(gemm) = product(matrices, *transposed, bias.is_some(), added) else { return INVALID };
     let params = vec![a as u64, b as u64, bias.unwrap_or(c as u64), d as u64];
-    let meaning = Arc::new(Meaning::Instructions(vec![InstKind::Gemm(Box::new(gemm))]));
-    let task = Task::chain([Work::Compute { meaning, params }]);
+    let meaning = Arc::new(KernelMeaning::Instructions(vec![InstKind::Gemm(Box::new(gemm))]));
+    let task = StreamTask::chain([DeviceWork::Compute { meaning, params }]);
     world().enqueue(stream as u64, crate::driver::device(), task)
 }

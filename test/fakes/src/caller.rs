@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 /// A device's memory and a stream of it.
 #[derive(Debug)]
-pub struct Caller {
+pub struct DeviceCaller {
     library: libloading::Library,
     /// The stream.
     pub stream: *mut c_void,
@@ -17,7 +17,7 @@ fn done(call: &str, status: i32) -> Result<(), String> {
     if status == 0 { Ok(()) } else { Err(format!("{call} returns {status}")) }
 }
 
-impl Caller {
+impl DeviceCaller {
     /// A caller on a device.
     ///
     /// # Errors

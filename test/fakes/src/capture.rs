@@ -1,7 +1,7 @@
 //! Graphs: calls that are recorded instead of enqueued.
 
-use crate::task::{Node, Task, Work};
-use crate::world::{INVALID_HANDLE, World};
+use crate::task::{DeviceWork, StreamTask, WorkNode};
+use crate::world::{FakeWorld, INVALID_HANDLE};
 
 /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED`, and for a stream that was forked and not joined.
 const UNMATCHED: i32 = 903;
@@ -10,15 +10,15 @@ const ILLEGAL: i32 = 900;
 
 /// Recorded operations.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Graph {
-    pub(crate) nodes: Vec<Node>,
+pub(crate) struct RecordedGraph {
+    pub(crate) nodes: Vec<WorkNode>,
     /// The stream that the recording began on.
     origin: u64,
 }
 
-impl World {
+impl FakeWorld {
     /// Enqueues a task on a stream, or records it.
-    pub(crate) fn enqueue(&mut self, stream: u64, device: usize, task: Task) -> i32 {
+    pub(crate) fn enqueue(&mut self, stream: u64, device: usize, task: StreamTask) -> i32 {
         if let Some(status) = self.broken {
             return status;
         }
@@ -51,7 +51,7 @@ impl World {
             Ok(stream) => (stream.capture, stream.frontier) = (Some(id), Vec::new()),
             Err(status) => return status,
         }
-        self.graphs.insert(id, Graph { nodes: Vec::new(), origin });
+        self.graphs.insert(id, RecordedGraph { nodes: Vec::new(), origin });
         0
     }
 
@@ -77,26 +77,28 @@ impl World {
 
     /// Enqueues what was recorded. Marks for who asks from outside are new ones.
     pub(crate) fn launch_graph(&mut self, graph: u64, stream: u64, device: usize) -> i32 {
-        let Some(Graph { mut nodes, .. }) = self.graphs.get(&graph).cloned() else {
+        let Some(RecordedGraph { mut nodes, .. }) = self.graphs.get(&graph).cloned() else {
             return INVALID_HANDLE;
         };
         for node in &mut nodes {
             match &mut node.work {
-                Work::Mark { event, ticket } => {
+                DeviceWork::Mark { event, ticket } => {
                     if let Ok(event) = self.event(*event) {
                         event.recorded += 1;
                         *ticket = event.recorded;
                     }
                 }
-                Work::Arrive { comm, turn, .. } => *turn = self.communicators.turn(*comm, true),
-                Work::Meet { comm, turn } => *turn = self.communicators.turn(*comm, false),
+                DeviceWork::Arrive { comm, turn, .. } => {
+                    *turn = self.communicators.turn(*comm, true)
+                }
+                DeviceWork::Meet { comm, turn } => *turn = self.communicators.turn(*comm, false),
                 _ => {}
             }
         }
         if nodes.is_empty() {
             return 0;
         }
-        self.enqueue(stream, device, Task::new(nodes))
+        self.enqueue(stream, device, StreamTask::new(nodes))
     }
 
     /// Marks a point of a stream; `outside` for who asks from outside while a recorded run is replayed.
@@ -121,7 +123,7 @@ impl World {
                 marked.recorded
             }
         };
-        self.enqueue(stream, device, Task::chain([Work::Mark { event, ticket }]))
+        self.enqueue(stream, device, StreamTask::chain([DeviceWork::Mark { event, ticket }]))
     }
 
     /// Lets a stream wait for an event, or record that it does.
@@ -135,9 +137,11 @@ impl World {
             Err(status) => return status,
         };
         match (own.capture, captured) {
-            (None, None) => {
-                self.enqueue(stream, device, Task::chain([Work::Await { event, ticket }]))
-            }
+            (None, None) => self.enqueue(
+                stream,
+                device,
+                StreamTask::chain([DeviceWork::Await { event, ticket }]),
+            ),
             (Some(id), Some((other, _))) if id != other => ILLEGAL,
             (_, Some((id, nodes))) => {
                 own.capture = Some(id);
@@ -152,9 +156,9 @@ impl World {
     }
 }
 
-impl Graph {
+impl RecordedGraph {
     /// Appends a task behind some nodes; returns its last ones.
-    fn record(&mut self, task: Task, frontier: &[usize]) -> Vec<usize> {
+    fn record(&mut self, task: StreamTask, frontier: &[usize]) -> Vec<usize> {
         let first = self.nodes.len();
         let mut is_last = vec![true; task.nodes.len()];
         for node in task.nodes {
@@ -163,7 +167,7 @@ impl Graph {
             if after.is_empty() {
                 after = frontier.to_vec();
             }
-            self.nodes.push(Node { work: node.work, after });
+            self.nodes.push(WorkNode { work: node.work, after });
         }
         (0..is_last.len()).filter(|at| is_last[*at]).map(|at| first + at).collect()
     }

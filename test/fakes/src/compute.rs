@@ -1,6 +1,6 @@
 //! What kernels compute: the CPU backend runs a plan of the instructions on copies of the views' memory.
 
-use crate::note::{Meaning, TEMPORARY};
+use crate::note::{KernelMeaning, TEMPORARY};
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::ir::{DType, OpId, TensorId};
@@ -22,7 +22,7 @@ fn views(kind: &InstKind) -> (Vec<&View>, Option<&View>) {
 
 /// A use of memory.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Access {
+pub(crate) struct MemoryAccess {
     /// The number of the parameter that points to it.
     pub(crate) param: usize,
     /// What of it.
@@ -32,14 +32,14 @@ pub(crate) struct Access {
 }
 
 /// All uses of memory, reads first.
-pub(crate) fn accesses(meaning: &Meaning) -> Vec<Access> {
+pub(crate) fn accesses(meaning: &KernelMeaning) -> Vec<MemoryAccess> {
     let mut all: Vec<(View, bool)> = Vec::new();
     match meaning {
-        Meaning::Members { inputs, output, .. } => {
+        KernelMeaning::Members { inputs, output, .. } => {
             all.extend(inputs.iter().map(|view| (view.clone(), false)));
             all.push((output.clone(), true));
         }
-        Meaning::Instructions(kinds) => {
+        KernelMeaning::Instructions(kinds) => {
             for (reads, writes) in kinds.iter().map(views) {
                 all.extend(reads.into_iter().map(|view| (view.clone(), false)));
                 all.extend(writes.map(|view| (view.clone(), true)));
@@ -47,14 +47,19 @@ pub(crate) fn accesses(meaning: &Meaning) -> Vec<Access> {
         }
     }
     let known = all.into_iter().filter(|(view, _)| view.buffer != TEMPORARY);
-    known.map(|(view, writes)| Access { param: view.buffer.0 as usize, view, writes }).collect()
+    known
+        .map(|(view, writes)| MemoryAccess { param: view.buffer.0 as usize, view, writes })
+        .collect()
 }
 
 /// Carries out a meaning. `contents` are the bytes of the accesses' ranges, in their order; returns the new bytes of
 /// those that are written.
-pub(crate) fn carry_out(meaning: &Meaning, contents: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
+pub(crate) fn carry_out(
+    meaning: &KernelMeaning,
+    contents: &[Vec<u8>],
+) -> Result<Vec<Vec<u8>>, String> {
     match meaning {
-        Meaning::Members { op, inputs, .. } => {
+        KernelMeaning::Members { op, inputs, .. } => {
             let dtype = inputs.first().map_or(DType::Float, |view| view.dtype);
             let dense = inputs.iter().zip(contents).map(|(view, bytes)| gathered(view, bytes));
             let dense: Vec<Vec<u8>> = dense.collect();
@@ -64,7 +69,7 @@ pub(crate) fn carry_out(meaning: &Meaning, contents: &[Vec<u8>]) -> Result<Vec<V
             };
             Ok(vec![scattered(&last.view, old.clone(), &combined)])
         }
-        Meaning::Instructions(kinds) => instructions(meaning, kinds, contents),
+        KernelMeaning::Instructions(kinds) => instructions(meaning, kinds, contents),
     }
 }
 
@@ -95,7 +100,7 @@ fn scattered(view: &View, mut bytes: Vec<u8>, dense: &[u8]) -> Vec<u8> {
 
 /// Each access has a buffer of its own, since those of one instruction may overlap: it reads all before it writes.
 fn instructions(
-    meaning: &Meaning,
+    meaning: &KernelMeaning,
     kinds: &[InstKind],
     contents: &[Vec<u8>],
 ) -> Result<Vec<Vec<u8>>, String> {

@@ -3,8 +3,8 @@
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
 use crate::abi::{Handle, get, get_all, put};
-use crate::module::{Kernel, unwrapped};
-use crate::task::{Task, Work};
+use crate::module::{LoadedKernel, unwrapped};
+use crate::task::{DeviceWork, StreamTask};
 use crate::world::{self, INVALID_HANDLE, INVALID_VALUE, NOT_READY, world};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -189,8 +189,8 @@ extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> c_int
     copy_now(to as u64, from, bytes)
 }
 
-fn enqueue(stream: Handle, work: Work) -> c_int {
-    world().enqueue(stream as u64, device(), Task::chain([work]))
+fn enqueue(stream: Handle, work: DeviceWork) -> c_int {
+    world().enqueue(stream as u64, device(), StreamTask::chain([work]))
 }
 
 #[unsafe(no_mangle)]
@@ -200,22 +200,22 @@ extern "C" fn cuMemcpyDtoHAsync_v2(
     bytes: usize,
     stream: Handle,
 ) -> c_int {
-    enqueue(stream, Work::Copy { to: to as u64, from, bytes })
+    enqueue(stream, DeviceWork::Copy { to: to as u64, from, bytes })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) -> c_int {
-    enqueue(stream, Work::Copy { to, from, bytes })
+    enqueue(stream, DeviceWork::Copy { to, from, bytes })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: Handle) -> c_int {
-    enqueue(stream, Work::Copy { to, from, bytes })
+    enqueue(stream, DeviceWork::Copy { to, from, bytes })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemsetD8Async(to: u64, byte: u8, bytes: usize, stream: Handle) -> c_int {
-    enqueue(stream, Work::Fill { to, byte, bytes })
+    enqueue(stream, DeviceWork::Fill { to, byte, bytes })
 }
 
 /// The attributes that the runtime asks for: context, kind, managed, device, start and size.
@@ -276,7 +276,7 @@ extern "C" fn cuIpcCloseMemHandle(address: u64) -> c_int {
 extern "C" fn cuStreamCreateWithPriority(stream: *mut Handle, _: c_uint, _: c_int) -> c_int {
     let mut world = world();
     let handle = world.handle();
-    let new = world::Stream { device: device(), ..world::Stream::default() };
+    let new = world::StreamQueue { device: device(), ..world::StreamQueue::default() };
     world.streams.insert(handle, new);
     put(stream, handle as Handle);
     0
@@ -326,19 +326,19 @@ extern "C" fn cuStreamBatchMemOp_v2(
     for [kind, at, value, flags, ..] in get_all(ops.cast_const(), count as usize) {
         let value = value as u32;
         works.push(match (kind as u32, flags as u32) {
-            (1, 1) => Work::WaitWord { at, value, other: false },
-            (2, 0) => Work::WriteWord { at, value },
+            (1, 1) => DeviceWork::WaitWord { at, value, other: false },
+            (2, 0) => DeviceWork::WriteWord { at, value },
             _ => return INVALID_VALUE,
         });
     }
-    world().enqueue(stream as u64, device(), Task::chain(works))
+    world().enqueue(stream as u64, device(), StreamTask::chain(works))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventCreate(event: *mut Handle, _: c_uint) -> c_int {
     let mut world = world();
     let handle = world.handle();
-    world.events.insert(handle, world::Event::default());
+    world.events.insert(handle, world::EventState::default());
     put(event, handle as Handle);
     0
 }
@@ -435,7 +435,7 @@ extern "C" fn cuGraphLaunch(executable: Handle, stream: Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_void) -> c_int {
-    match Kernel::new(&unwrapped(image.cast())) {
+    match LoadedKernel::new(&unwrapped(image.cast())) {
         Ok(kernel) => {
             let mut world = world();
             let handle = world.handle();

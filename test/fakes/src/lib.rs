@@ -27,7 +27,7 @@ mod shared;
 mod task;
 mod world;
 
-pub use caller::Caller;
+pub use caller::DeviceCaller;
 
 use std::io;
 use std::path::Path;

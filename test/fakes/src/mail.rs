@@ -6,49 +6,49 @@
 //! member asks for in a split. Files come whole, under other names first.
 
 use crate::memory::DeviceMemory;
-use crate::nccl::{Call, Kind, contribution, deliver, joined};
+use crate::nccl::{CallKind, MemberCall, contribution, deliver, joined};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A member's place in a team.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct TeamSeat {
     pub(crate) team: u64,
     pub(crate) size: usize,
     pub(crate) rank: usize,
 }
 
 /// A call that a member has come to.
-struct Posted {
+struct PostedCall {
     turn: u64,
-    call: Call,
+    call: MemberCall,
     /// The number of the collective, or of the message between the two.
     number: u64,
 }
 
 /// A split that a member has asked for.
-struct Asked {
+struct AskedSplit {
     number: u64,
     color: i32,
     /// Where the new communicator's handle goes.
     place: usize,
 }
 
-struct Member {
-    seat: Seat,
-    posted: Vec<Posted>,
+struct MailMember {
+    seat: TeamSeat,
+    posted: Vec<PostedCall>,
     collectives: u64,
     /// How many messages went to, and came from, each other member.
     messages: BTreeMap<(bool, usize), u64>,
     splits: u64,
-    asked: Vec<Asked>,
+    asked: Vec<AskedSplit>,
 }
 
 /// The communicators of this process.
-pub(crate) struct Mail {
+pub(crate) struct MemberMail {
     folder: PathBuf,
-    members: BTreeMap<u64, Member>,
+    members: BTreeMap<u64, MailMember>,
 }
 
 fn text(error: io::Error) -> String {
@@ -62,7 +62,7 @@ fn post(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::rename(unfinished, path)
 }
 
-impl Mail {
+impl MemberMail {
     /// In a folder that the processes share.
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder, members: BTreeMap::new() }
@@ -73,11 +73,11 @@ impl Mail {
     }
 
     /// Joins a team; what cannot be written is missed by all.
-    pub(crate) fn join(&mut self, comm: u64, seat: Seat) {
+    pub(crate) fn join(&mut self, comm: u64, seat: TeamSeat) {
         let folder = self.team(seat.team);
         let _ = std::fs::create_dir_all(&folder);
         let _ = post(&folder.join(format!("join.{}", seat.rank)), b"");
-        let member = Member {
+        let member = MailMember {
             seat,
             posted: Vec::new(),
             collectives: 0,
@@ -95,7 +95,7 @@ impl Mail {
 
     /// Whether all have joined, and nothing that was asked for is missing.
     pub(crate) fn is_ready(&self, comm: u64) -> bool {
-        let Some(Member { seat, asked, .. }) = self.members.get(&comm) else { return false };
+        let Some(MailMember { seat, asked, .. }) = self.members.get(&comm) else { return false };
         let folder = self.team(seat.team);
         asked.is_empty() && (0..seat.size).all(|rank| folder.join(format!("join.{rank}")).exists())
     }
@@ -105,14 +105,14 @@ impl Mail {
         let Some(member) = self.members.get_mut(&comm) else { return };
         let number = member.splits;
         member.splits += 1;
-        member.asked.push(Asked { number, color, place });
+        member.asked.push(AskedSplit { number, color, place });
         let seat = member.seat;
         let file = self.team(seat.team).join(format!("split.{number}.{}", seat.rank));
         let _ = post(&file, format!("{color} {key}").as_bytes());
     }
 
     /// The places in new teams, of splits that all members have asked for.
-    pub(crate) fn split_seats(&mut self, comm: u64) -> Vec<(usize, Seat)> {
+    pub(crate) fn split_seats(&mut self, comm: u64) -> Vec<(usize, TeamSeat)> {
         let Some(member) = self.members.get(&comm) else { return Vec::new() };
         let (seat, folder) = (member.seat, self.team(member.seat.team));
         let mut seats = Vec::new();
@@ -140,7 +140,7 @@ impl Mail {
                 // Members find the same number.
                 let mixed = seat.team ^ (asked.number + 1) << 8 ^ (asked.color as u64 + 1) << 20;
                 let team = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                seats.push((asked.place, Seat { team, size: group.len(), rank }));
+                seats.push((asked.place, TeamSeat { team, size: group.len(), rank }));
             }
         }
         if let Some(own) = self.members.get_mut(&comm) {
@@ -154,15 +154,15 @@ impl Mail {
         &mut self,
         memory: &mut DeviceMemory,
         comm: u64,
-        calls: &[Call],
+        calls: &[MemberCall],
         turn: u64,
     ) -> Result<(), String> {
         for &call in calls {
             let Some(member) = self.members.get_mut(&comm) else { continue };
-            let Seat { team, size, rank } = member.seat;
+            let TeamSeat { team, size, rank } = member.seat;
             let number = match call.kind {
-                Kind::Send(peer) | Kind::Recv(peer) => {
-                    let sends = matches!(call.kind, Kind::Send(_));
+                CallKind::Send(peer) | CallKind::Recv(peer) => {
+                    let sends = matches!(call.kind, CallKind::Send(_));
                     let count = member.messages.entry((sends, peer)).or_default();
                     *count += 1;
                     *count
@@ -172,11 +172,11 @@ impl Mail {
                     member.collectives
                 }
             };
-            member.posted.push(Posted { turn, call, number });
+            member.posted.push(PostedCall { turn, call, number });
             let folder = self.team(team);
             let file = match call.kind {
-                Kind::Recv(_) => continue,
-                Kind::Send(to) => folder.join(format!("{rank}.{to}.{number}")),
+                CallKind::Recv(_) => continue,
+                CallKind::Send(to) => folder.join(format!("{rank}.{to}.{number}")),
                 _ => {
                     let before = folder.join(format!("all.{}.{rank}", number.saturating_sub(2)));
                     let _ = std::fs::remove_file(before);
@@ -220,11 +220,16 @@ fn wish(folder: &Path, number: u64, rank: usize) -> Option<(i32, i32)> {
 }
 
 /// Ends a call if the others have come to it; whether it is over.
-fn end(memory: &mut DeviceMemory, folder: &Path, seat: Seat, one: &Posted) -> Result<bool, String> {
-    let Posted { call, number, .. } = one;
+fn end(
+    memory: &mut DeviceMemory,
+    folder: &Path,
+    seat: TeamSeat,
+    one: &PostedCall,
+) -> Result<bool, String> {
+    let PostedCall { call, number, .. } = one;
     match call.kind {
-        Kind::Send(to) => Ok(!folder.join(format!("{}.{to}.{number}", seat.rank)).exists()),
-        Kind::Recv(from) => {
+        CallKind::Send(to) => Ok(!folder.join(format!("{}.{to}.{number}", seat.rank)).exists()),
+        CallKind::Recv(from) => {
             let file = folder.join(format!("{from}.{}.{number}", seat.rank));
             let Ok(content) = std::fs::read(&file) else { return Ok(false) };
             if content.len() != call.bytes() {

@@ -11,29 +11,29 @@ const PAGE: usize = 1 << 14;
 
 /// Some bytes of an allocation.
 #[derive(Clone)]
-enum Page {
+enum MemoryPage {
     /// All the same.
     Same(u8),
     Data(Box<[u8]>),
 }
 
 /// What holds the bytes of an allocation.
-enum Store {
-    Pages(Vec<Page>),
+enum ByteStore {
+    Pages(Vec<MemoryPage>),
     /// Other processes have it too.
     Shared(SharedBytes),
 }
 
 /// One allocation.
-struct Allocation {
+struct DeviceAllocation {
     device: usize,
     bytes: u64,
-    store: Store,
+    store: ByteStore,
 }
 
 /// Where an address lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundMemory {
     /// The device that has the memory.
     pub(crate) device: usize,
     /// First address of the allocation.
@@ -47,7 +47,7 @@ pub(crate) struct Found {
 /// The memory of all devices.
 #[derive(Default)]
 pub(crate) struct DeviceMemory {
-    allocations: BTreeMap<u64, Allocation>,
+    allocations: BTreeMap<u64, DeviceAllocation>,
     freed: BTreeMap<u64, u64>,
     next: u64,
 }
@@ -55,11 +55,11 @@ pub(crate) struct DeviceMemory {
 impl DeviceMemory {
     /// Allocates memory whose bytes are all 0xff.
     pub(crate) fn allocate(&mut self, device: usize, bytes: u64) -> u64 {
-        let pages = vec![Page::Same(0xff); (bytes as usize).div_ceil(PAGE)];
-        self.insert(Allocation { device, bytes, store: Store::Pages(pages) })
+        let pages = vec![MemoryPage::Same(0xff); (bytes as usize).div_ceil(PAGE)];
+        self.insert(DeviceAllocation { device, bytes, store: ByteStore::Pages(pages) })
     }
 
-    fn insert(&mut self, allocation: Allocation) -> u64 {
+    fn insert(&mut self, allocation: DeviceAllocation) -> u64 {
         let start = FIRST + self.next;
         self.next += allocation.bytes.next_multiple_of(ALIGNMENT) + ALIGNMENT;
         self.allocations.insert(start, allocation);
@@ -70,22 +70,22 @@ impl DeviceMemory {
     pub(crate) fn share(&mut self, address: u64) -> Result<[u8; 64], String> {
         let unknown = || format!("no allocation starts at {address:#x}");
         let allocation = self.allocations.get_mut(&address).ok_or_else(unknown)?;
-        if let Store::Pages(pages) = &allocation.store {
+        if let ByteStore::Pages(pages) = &allocation.store {
             let mut shared = SharedBytes::new(allocation.bytes, allocation.device)?;
             for (number, page) in pages.iter().enumerate() {
                 let start = number * PAGE;
                 let bytes = (allocation.bytes as usize - start).min(PAGE);
                 match page {
-                    Page::Same(0xff) => {}
-                    Page::Same(byte) => shared.write(start, &vec![*byte; bytes])?,
-                    Page::Data(data) => shared.write(start, &data[..bytes])?,
+                    MemoryPage::Same(0xff) => {}
+                    MemoryPage::Same(byte) => shared.write(start, &vec![*byte; bytes])?,
+                    MemoryPage::Data(data) => shared.write(start, &data[..bytes])?,
                 }
             }
-            allocation.store = Store::Shared(shared);
+            allocation.store = ByteStore::Shared(shared);
         }
         match &allocation.store {
-            Store::Shared(shared) => Ok(shared.handle()),
-            Store::Pages(_) => Err(unknown()),
+            ByteStore::Shared(shared) => Ok(shared.handle()),
+            ByteStore::Pages(_) => Err(unknown()),
         }
     }
 
@@ -93,7 +93,7 @@ impl DeviceMemory {
     pub(crate) fn open(&mut self, handle: [u8; 64]) -> Result<u64, String> {
         let shared = SharedBytes::open(handle)?;
         let (device, bytes) = (shared.device, shared.bytes);
-        Ok(self.insert(Allocation { device, bytes, store: Store::Shared(shared) }))
+        Ok(self.insert(DeviceAllocation { device, bytes, store: ByteStore::Shared(shared) }))
     }
 
     /// Frees an allocation by its first address.
@@ -113,11 +113,11 @@ impl DeviceMemory {
     }
 
     /// The allocation that an address lies in.
-    pub(crate) fn find(&self, address: u64) -> Option<Found> {
+    pub(crate) fn find(&self, address: u64) -> Option<FoundMemory> {
         let (start, allocation) = self.allocations.range(..=address).next_back()?;
         let (device, bytes) = (allocation.device, allocation.bytes);
-        let is_opened = matches!(&allocation.store, Store::Shared(shared) if shared.is_opened);
-        (address < start + bytes).then_some(Found { device, start: *start, bytes, is_opened })
+        let is_opened = matches!(&allocation.store, ByteStore::Shared(shared) if shared.is_opened);
+        (address < start + bytes).then_some(FoundMemory { device, start: *start, bytes, is_opened })
     }
 
     /// A range of memory for people.
@@ -143,8 +143,12 @@ impl DeviceMemory {
     }
 
     /// The allocation of a range and where in it the range starts.
-    fn range(&mut self, address: u64, bytes: usize) -> Result<(&mut Allocation, usize), String> {
-        let fits = |found: &Found| address + bytes as u64 <= found.start + found.bytes;
+    fn range(
+        &mut self,
+        address: u64,
+        bytes: usize,
+    ) -> Result<(&mut DeviceAllocation, usize), String> {
+        let fits = |found: &FoundMemory| address + bytes as u64 <= found.start + found.bytes;
         let Some(found) = self.find(address).filter(fits) else {
             return Err(format!("{} is accessed", self.described(address, bytes)));
         };
@@ -160,16 +164,16 @@ impl DeviceMemory {
         }
         let (allocation, mut at) = self.range(address, bytes)?;
         let pages = match &allocation.store {
-            Store::Pages(pages) => pages,
-            Store::Shared(shared) => return shared.read(at, bytes),
+            ByteStore::Pages(pages) => pages,
+            ByteStore::Shared(shared) => return shared.read(at, bytes),
         };
         let mut read = Vec::with_capacity(bytes);
         while read.len() < bytes {
             let (page, start) = (at / PAGE, at % PAGE);
             let count = (PAGE - start).min(bytes - read.len());
             match &pages[page] {
-                Page::Same(byte) => read.resize(read.len() + count, *byte),
-                Page::Data(data) => read.extend_from_slice(&data[start..start + count]),
+                MemoryPage::Same(byte) => read.resize(read.len() + count, *byte),
+                MemoryPage::Data(data) => read.extend_from_slice(&data[start..start + count]),
             }
             at += count;
         }
@@ -183,18 +187,18 @@ impl DeviceMemory {
         }
         let (allocation, mut at) = self.range(address, bytes.len())?;
         let pages = match &mut allocation.store {
-            Store::Pages(pages) => pages,
-            Store::Shared(shared) => return shared.write(at, bytes),
+            ByteStore::Pages(pages) => pages,
+            ByteStore::Shared(shared) => return shared.write(at, bytes),
         };
         let mut rest = bytes;
         while !rest.is_empty() {
             let (page, start) = (at / PAGE, at % PAGE);
             let count = (PAGE - start).min(rest.len());
             let page = &mut pages[page];
-            if let Page::Same(byte) = page {
-                *page = Page::Data(vec![*byte; PAGE].into());
+            if let MemoryPage::Same(byte) = page {
+                *page = MemoryPage::Data(vec![*byte; PAGE].into());
             }
-            if let Page::Data(data) = page {
+            if let MemoryPage::Data(data) = page {
                 data[start..start + count].copy_from_slice(&rest[..count]);
             }
             rest = &rest[count..];
@@ -212,21 +216,23 @@ impl DeviceMemory {
         let end = at + bytes;
         let last = allocation.bytes as usize;
         let pages = match &mut allocation.store {
-            Store::Pages(pages) => pages,
-            Store::Shared(shared) => return shared.write(at, &vec![byte; bytes]),
+            ByteStore::Pages(pages) => pages,
+            ByteStore::Shared(shared) => return shared.write(at, &vec![byte; bytes]),
         };
         while at < end {
             let (page, start) = (at / PAGE, at % PAGE);
             let count = (PAGE - start).min(end - at);
             let whole = start == 0 && (count == PAGE || at + count == last);
             match &mut pages[page] {
-                page if whole => *page = Page::Same(byte),
-                Page::Data(data) => data[start..start + count].fill(byte),
-                page @ Page::Same(_) => {
-                    let Page::Same(old) = *page else { continue };
+                page @ (MemoryPage::Same(_) | MemoryPage::Data(_)) if whole => {
+                    *page = MemoryPage::Same(byte);
+                }
+                MemoryPage::Data(data) => data[start..start + count].fill(byte),
+                page @ MemoryPage::Same(_) => {
+                    let MemoryPage::Same(old) = *page else { continue };
                     let mut data = vec![old; PAGE];
                     data[start..start + count].fill(byte);
-                    *page = Page::Data(data.into());
+                    *page = MemoryPage::Data(data.into());
                 }
             }
             at += count;

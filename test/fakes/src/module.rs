@@ -1,24 +1,24 @@
 //! Kernels: sources in the wrapping of a cubin, and what a launch of one does.
 
 use crate::abi::get_all;
-use crate::note::{self, Meaning};
-use crate::task::{self, Task, Work};
-use crate::world::{INVALID_HANDLE, INVALID_VALUE, World};
+use crate::note::{self, KernelMeaning};
+use crate::task::{self, DeviceWork, StreamTask};
+use crate::world::{FakeWorld, INVALID_HANDLE, INVALID_VALUE};
 use std::sync::Arc;
 
 /// Sizes of the file's header and of a section's.
 const HEADER: usize = 64;
 
 /// A kernel.
-pub(crate) struct Kernel {
+pub(crate) struct LoadedKernel {
     /// Number of its parameters.
     pub(crate) params: usize,
-    kind: Kind,
+    kind: LaunchKind,
 }
 
-enum Kind {
+enum LaunchKind {
     /// One launch of a job.
-    Job { number: usize, count: usize, meaning: Arc<Meaning> },
+    Job { number: usize, count: usize, meaning: Arc<KernelMeaning> },
     /// An exchange with so many flags to raise and copies.
     Exchange { raises: usize, copies: usize },
 }
@@ -52,7 +52,7 @@ pub(crate) fn unwrapped(image: *const u8) -> String {
     String::from_utf8_lossy(&get_all(image.wrapping_add(start), bytes)).into_owned()
 }
 
-impl Kernel {
+impl LoadedKernel {
     /// The kernel of a source.
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         let entry =
@@ -63,15 +63,15 @@ impl Kernel {
         let starting = |start: &str| names.iter().filter(|name| name.starts_with(start)).count();
         if starting("Word ") == names.len() {
             let (raises, copies) = (starting("Word r"), starting("Word m") / 6);
-            return Ok(Self { params: names.len(), kind: Kind::Exchange { raises, copies } });
+            return Ok(Self { params: names.len(), kind: LaunchKind::Exchange { raises, copies } });
         }
-        let note::Part { number, count, meaning, .. } = note::read(source)?;
-        let kind = Kind::Job { number, count, meaning: Arc::new(meaning) };
+        let note::LaunchPart { number, count, meaning, .. } = note::read(source)?;
+        let kind = LaunchKind::Job { number, count, meaning: Arc::new(meaning) };
         Ok(Self { params: names.len(), kind })
     }
 }
 
-impl World {
+impl FakeWorld {
     /// Launches a kernel with its parameters. The last launch of a job does what all of them together do.
     pub(crate) fn launch(
         &mut self,
@@ -86,8 +86,8 @@ impl World {
             Err(status) => return status,
         };
         let task = match &kernel.kind {
-            Kind::Exchange { raises, copies } => task::exchange(*raises, *copies, params),
-            Kind::Job { number, count, meaning } => {
+            LaunchKind::Exchange { raises, copies } => task::exchange(*raises, *copies, params),
+            LaunchKind::Job { number, count, meaning } => {
                 if *number == 0 {
                     own.params.clear();
                 }
@@ -96,7 +96,7 @@ impl World {
                     return 0;
                 }
                 let params = std::mem::take(&mut own.params);
-                Task::chain([Work::Compute { meaning: meaning.clone(), params }])
+                StreamTask::chain([DeviceWork::Compute { meaning: meaning.clone(), params }])
             }
         };
         match params.len() == kernel.params {

@@ -1,14 +1,14 @@
 //! `libnccl`: calls are carried out when the streams of all members have come to them. Members are threads of one
-//! process, or processes that share a folder ([`Mail`]).
+//! process, or processes that share a folder ([`MemberMail`]).
 #![allow(non_snake_case, reason = "the names of the header")]
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
 use crate::abi::{Handle, get, put};
 use crate::compute;
-use crate::mail::{Mail, Seat};
+use crate::mail::{MemberMail, TeamSeat};
 use crate::memory::DeviceMemory;
-use crate::task::{Task, Work};
-use crate::world::{World, world};
+use crate::task::{DeviceWork, StreamTask};
+use crate::world::{FakeWorld, world};
 use hostir::ir::DType;
 use hostir::plan::RedOp;
 use std::cell::RefCell;
@@ -22,7 +22,7 @@ const IN_PROGRESS: c_int = 7;
 
 /// What a call does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum CallKind {
     AllGather,
     AllReduce(RedOp),
     Reduce(RedOp, usize),
@@ -34,15 +34,15 @@ pub(crate) enum Kind {
 
 /// A call of one member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Call {
-    pub(crate) kind: Kind,
+pub(crate) struct MemberCall {
+    pub(crate) kind: CallKind,
     send: u64,
     recv: u64,
     count: usize,
     dtype: DType,
 }
 
-impl Call {
+impl MemberCall {
     pub(crate) fn bytes(&self) -> usize {
         self.count * self.dtype.size()
     }
@@ -55,27 +55,27 @@ impl Call {
 
 /// A call that a member has come to, of its turn.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingCall {
     member: u64,
     rank: usize,
     turn: u64,
-    call: Call,
+    call: MemberCall,
 }
 
 /// The members of a communicator and what they have come to.
 #[derive(Default, Debug)]
-struct Team {
+struct MemberTeam {
     size: usize,
     joined: usize,
-    messages: Vec<Pending>,
+    messages: Vec<PendingCall>,
     /// By number: the collectives that not all members have come to.
-    collectives: BTreeMap<u64, Vec<Pending>>,
+    collectives: BTreeMap<u64, Vec<PendingCall>>,
     /// By number: what each member asks for in a split that not all have come to.
-    splits: BTreeMap<u64, Vec<Split>>,
+    splits: BTreeMap<u64, Vec<SplitWish>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Split {
+struct SplitWish {
     member: u64,
     color: c_int,
     key: c_int,
@@ -84,7 +84,7 @@ struct Split {
 
 /// One rank's side of a communicator.
 #[derive(Default, Debug)]
-struct Member {
+struct TeamMember {
     team: u64,
     rank: usize,
     blocking: bool,
@@ -99,18 +99,18 @@ struct Member {
 
 /// All communicators.
 #[derive(Default)]
-pub(crate) struct Communicators {
-    teams: BTreeMap<u64, Team>,
-    members: BTreeMap<u64, Member>,
+pub(crate) struct CommunicatorTable {
+    teams: BTreeMap<u64, MemberTeam>,
+    members: BTreeMap<u64, TeamMember>,
     next: u64,
     /// Where the members are processes: what they tell each other.
-    mail: Option<Mail>,
+    mail: Option<MemberMail>,
 }
 
-impl Communicators {
+impl CommunicatorTable {
     /// Those of this process's threads, or with a folder of processes that share it.
     pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        Self { mail: folder.map(Mail::new), ..Self::default() }
+        Self { mail: folder.map(MemberMail::new), ..Self::default() }
     }
 
     /// A number that no other team or communicator has.
@@ -123,12 +123,12 @@ impl Communicators {
     fn join(&mut self, team: u64, size: usize, rank: usize, blocking: bool) -> u64 {
         let handle = self.number();
         if let Some(mail) = &mut self.mail {
-            mail.join(handle, Seat { team, size, rank });
+            mail.join(handle, TeamSeat { team, size, rank });
         }
         let of = self.teams.entry(team).or_default();
         of.size = size;
         of.joined += 1;
-        self.members.insert(handle, Member { team, rank, blocking, ..Member::default() });
+        self.members.insert(handle, TeamMember { team, rank, blocking, ..TeamMember::default() });
         handle
     }
 
@@ -174,7 +174,7 @@ impl Communicators {
         &mut self,
         memory: &mut DeviceMemory,
         comm: u64,
-        calls: &[Call],
+        calls: &[MemberCall],
         turn: u64,
     ) -> Result<(), String> {
         let Some(member) = self.members.get_mut(&comm) else { return Ok(()) };
@@ -187,8 +187,8 @@ impl Communicators {
         for &call in calls {
             let Some(member) = self.members.get_mut(&comm) else { continue };
             let Some(team) = self.teams.get_mut(&id) else { continue };
-            let pending = Pending { member: comm, rank, turn, call };
-            if matches!(call.kind, Kind::Send(_) | Kind::Recv(_)) {
+            let pending = PendingCall { member: comm, rank, turn, call };
+            if matches!(call.kind, CallKind::Send(_) | CallKind::Recv(_)) {
                 ready.extend(team.message(pending)?);
                 continue;
             }
@@ -241,7 +241,7 @@ impl Communicators {
         member.splits += 1;
         let Some(team) = self.teams.get_mut(&member.team) else { return INVALID };
         let asked = team.splits.entry(number).or_default();
-        asked.push(Split { member: comm, color, key, place });
+        asked.push(SplitWish { member: comm, color, key, place });
         if asked.len() < team.size {
             return 0;
         }
@@ -263,13 +263,12 @@ impl Communicators {
     }
 }
 
-impl Team {
+impl MemberTeam {
     /// A message whose other side is there, or nothing: then it waits for that.
-    fn message(&mut self, new: Pending) -> Result<Option<Vec<Pending>>, String> {
-        let fits = |old: &Pending| match (new.call.kind, old.call.kind) {
-            (Kind::Send(to), Kind::Recv(from)) | (Kind::Recv(to), Kind::Send(from)) => {
-                to == old.rank && from == new.rank
-            }
+    fn message(&mut self, new: PendingCall) -> Result<Option<Vec<PendingCall>>, String> {
+        let fits = |old: &PendingCall| match (new.call.kind, old.call.kind) {
+            (CallKind::Send(to), CallKind::Recv(from))
+            | (CallKind::Recv(to), CallKind::Send(from)) => to == old.rank && from == new.rank,
             _ => false,
         };
         let Some(at) = self.messages.iter().position(fits) else {
@@ -287,22 +286,22 @@ impl Team {
 /// What a member puts into a call.
 pub(crate) fn contribution(
     memory: &mut DeviceMemory,
-    call: &Call,
+    call: &MemberCall,
     rank: usize,
     size: usize,
 ) -> Result<Vec<u8>, String> {
     match call.kind {
-        Kind::ReduceScatter(_) => memory.read(call.send, size * call.bytes()),
-        Kind::Broadcast(root) if rank != root => Ok(Vec::new()),
-        Kind::Recv(_) => Ok(Vec::new()),
+        CallKind::ReduceScatter(_) => memory.read(call.send, size * call.bytes()),
+        CallKind::Broadcast(root) if rank != root => Ok(Vec::new()),
+        CallKind::Recv(_) => Ok(Vec::new()),
         _ => memory.read(call.send, call.bytes()),
     }
 }
 
 /// What members get of a collective, all together.
-pub(crate) fn joined(call: &Call, all: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+pub(crate) fn joined(call: &MemberCall, all: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     match call.kind {
-        Kind::AllReduce(op) | Kind::Reduce(op, _) | Kind::ReduceScatter(op) => {
+        CallKind::AllReduce(op) | CallKind::Reduce(op, _) | CallKind::ReduceScatter(op) => {
             compute::combine(op, call.dtype, all)
         }
         _ => Ok(all.concat()),
@@ -312,13 +311,13 @@ pub(crate) fn joined(call: &Call, all: &[Vec<u8>]) -> Result<Vec<u8>, String> {
 /// Writes a member's part of that.
 pub(crate) fn deliver(
     memory: &mut DeviceMemory,
-    call: &Call,
+    call: &MemberCall,
     rank: usize,
     joined: &[u8],
 ) -> Result<(), String> {
     match call.kind {
-        Kind::Reduce(_, root) if rank != root => Ok(()),
-        Kind::ReduceScatter(_) => {
+        CallKind::Reduce(_, root) if rank != root => Ok(()),
+        CallKind::ReduceScatter(_) => {
             let start = rank * call.bytes();
             memory.write(call.recv, &joined[start..start + call.bytes()])
         }
@@ -327,11 +326,11 @@ pub(crate) fn deliver(
 }
 
 /// Moves the data of a message, or of a collective whose members are in order.
-fn carry_out(memory: &mut DeviceMemory, sides: &[Pending]) -> Result<(), String> {
+fn carry_out(memory: &mut DeviceMemory, sides: &[PendingCall]) -> Result<(), String> {
     let Some(first) = sides.first().map(|side| side.call) else { return Ok(()) };
-    if matches!(first.kind, Kind::Send(_) | Kind::Recv(_)) {
+    if matches!(first.kind, CallKind::Send(_) | CallKind::Recv(_)) {
         let side = |sends: bool| {
-            sides.iter().find(|side| matches!(side.call.kind, Kind::Send(_)) == sends)
+            sides.iter().find(|side| matches!(side.call.kind, CallKind::Send(_)) == sends)
         };
         let (Some(from), Some(to)) = (side(true), side(false)) else { return Ok(()) };
         let content = memory.read(from.call.send, from.call.bytes())?;
@@ -352,18 +351,18 @@ fn carry_out(memory: &mut DeviceMemory, sides: &[Pending]) -> Result<(), String>
 
 /// The calls of a group that is open, with communicators and streams.
 #[derive(Default)]
-struct Group {
+struct CallGroup {
     depth: usize,
-    calls: Vec<(u64, u64, Call)>,
+    calls: Vec<(u64, u64, MemberCall)>,
 }
 
 thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
+    static GROUP: RefCell<CallGroup> = RefCell::default();
 }
 
 /// Enqueues calls, those of each communicator as one.
-fn enqueue(calls: Vec<(u64, u64, Call)>) -> c_int {
-    let mut of: Vec<(u64, u64, Vec<Call>)> = Vec::new();
+fn enqueue(calls: Vec<(u64, u64, MemberCall)>) -> c_int {
+    let mut of: Vec<(u64, u64, Vec<MemberCall>)> = Vec::new();
     for (comm, stream, call) in calls {
         match of.iter_mut().find(|(other, ..)| *other == comm) {
             Some((_, same, _)) if *same != stream => return INVALID,
@@ -374,9 +373,11 @@ fn enqueue(calls: Vec<(u64, u64, Call)>) -> c_int {
     let mut world = world();
     for (comm, stream, calls) in of {
         let turn = world.communicators.turn(comm, true);
-        let works =
-            [Work::Arrive { comm, calls: Arc::new(calls), turn }, Work::Meet { comm, turn }];
-        let status = world.enqueue(stream, crate::driver::device(), Task::chain(works));
+        let works = [
+            DeviceWork::Arrive { comm, calls: Arc::new(calls), turn },
+            DeviceWork::Meet { comm, turn },
+        ];
+        let status = world.enqueue(stream, crate::driver::device(), StreamTask::chain(works));
         if status != 0 {
             return 1;
         }
@@ -384,7 +385,7 @@ fn enqueue(calls: Vec<(u64, u64, Call)>) -> c_int {
     0
 }
 
-fn issue(comm: Handle, stream: Handle, call: Call) -> c_int {
+fn issue(comm: Handle, stream: Handle, call: MemberCall) -> c_int {
     let one = (comm as u64, stream as u64, call);
     let later = GROUP.with_borrow_mut(|group| match group.depth {
         0 => Some(one),
@@ -416,7 +417,7 @@ extern "C" fn ncclGroupEnd() -> c_int {
 /// `ncclConfig_t`, as far as it is looked at.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Config {
+struct CommunicatorConfig {
     size: usize,
     magic: c_uint,
     version: c_uint,
@@ -461,7 +462,7 @@ extern "C" fn ncclCommInitRankConfig(
     config: *mut c_void,
 ) -> c_int {
     let team = id.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let blocking = get(config.cast::<Config>()).blocking != 0;
+    let blocking = get(config.cast::<CommunicatorConfig>()).blocking != 0;
     let handle = world().communicators.join(team, size as usize, rank as usize, blocking);
     put(place, handle as Handle);
     made(handle, blocking)
@@ -483,10 +484,10 @@ extern "C" fn ncclCommSplit(
     place: *mut Handle,
     config: *mut c_void,
 ) -> c_int {
-    let (comm, blocking) = (comm as u64, get(config.cast::<Config>()).blocking != 0);
+    let (comm, blocking) = (comm as u64, get(config.cast::<CommunicatorConfig>()).blocking != 0);
     put(place, std::ptr::null_mut());
     let mut world = world();
-    let World { communicators, .. } = &mut *world;
+    let FakeWorld { communicators, .. } = &mut *world;
     let status = communicators.split(comm, color, key, place as usize, blocking);
     let waits = communicators.members.get(&comm).is_some_and(|member| member.blocking);
     drop(world);
@@ -539,16 +540,17 @@ fn operation(code: c_int) -> Option<RedOp> {
 }
 
 /// Where a call's data is and goes.
-type Ends = (*const c_void, *mut c_void, usize, c_int);
+struct CallEnds {
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    code: c_int,
+}
 
-fn call(
-    kind: Option<Kind>,
-    (send, recv, count, code): Ends,
-    comm: Handle,
-    stream: Handle,
-) -> c_int {
+fn issue_call(kind: Option<CallKind>, ends: CallEnds, comm: Handle, stream: Handle) -> c_int {
+    let CallEnds { send, recv, count, code } = ends;
     let (Some(kind), Some(dtype)) = (kind, element(code)) else { return INVALID };
-    issue(comm, stream, Call { kind, send: send as u64, recv: recv as u64, count, dtype })
+    issue(comm, stream, MemberCall { kind, send: send as u64, recv: recv as u64, count, dtype })
 }
 
 #[unsafe(no_mangle)]
@@ -560,7 +562,7 @@ extern "C" fn ncclAllGather(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    call(Some(Kind::AllGather), (send, recv, count, code), comm, stream)
+    issue_call(Some(CallKind::AllGather), CallEnds { send, recv, count, code }, comm, stream)
 }
 
 #[unsafe(no_mangle)]
@@ -573,7 +575,12 @@ extern "C" fn ncclAllReduce(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    call(operation(op).map(Kind::AllReduce), (send, recv, count, code), comm, stream)
+    issue_call(
+        operation(op).map(CallKind::AllReduce),
+        CallEnds { send, recv, count, code },
+        comm,
+        stream,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -587,8 +594,8 @@ extern "C" fn ncclReduce(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    let kind = operation(op).map(|op| Kind::Reduce(op, root as usize));
-    call(kind, (send, recv, count, code), comm, stream)
+    let kind = operation(op).map(|op| CallKind::Reduce(op, root as usize));
+    issue_call(kind, CallEnds { send, recv, count, code }, comm, stream)
 }
 
 #[unsafe(no_mangle)]
@@ -601,7 +608,12 @@ extern "C" fn ncclReduceScatter(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    call(operation(op).map(Kind::ReduceScatter), (send, recv, count, code), comm, stream)
+    issue_call(
+        operation(op).map(CallKind::ReduceScatter),
+        CallEnds { send, recv, count, code },
+        comm,
+        stream,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -614,7 +626,12 @@ extern "C" fn ncclBroadcast(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    call(Some(Kind::Broadcast(root as usize)), (send, recv, count, code), comm, stream)
+    issue_call(
+        Some(CallKind::Broadcast(root as usize)),
+        CallEnds { send, recv, count, code },
+        comm,
+        stream,
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -626,8 +643,8 @@ extern "C" fn ncclSend(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    let ends = (send, std::ptr::null_mut(), count, code);
-    call(Some(Kind::Send(peer as usize)), ends, comm, stream)
+    let ends = CallEnds { send, recv: std::ptr::null_mut(), count, code };
+    issue_call(Some(CallKind::Send(peer as usize)), ends, comm, stream)
 }
 
 #[unsafe(no_mangle)]
@@ -639,6 +656,6 @@ extern "C" fn ncclRecv(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    let ends = (std::ptr::null(), recv, count, code);
-    call(Some(Kind::Recv(peer as usize)), ends, comm, stream)
+    let ends = CallEnds { send: std::ptr::null(), recv, count, code };
+    issue_call(Some(CallKind::Recv(peer as usize)), ends, comm, stream)
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// What a kernel computes.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Meaning {
+pub(crate) enum KernelMeaning {
     /// Instructions of a plan, one after the other. Buffers are numbers of parameters, and from
     /// [`TEMPORARY`] on what only exists meanwhile.
     Instructions(Vec<InstKind>),
@@ -22,7 +22,7 @@ pub(crate) const TEMPORARY: BufferId = BufferId(u32::MAX);
 
 /// A launch of a job.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Part {
+pub(crate) struct LaunchPart {
     /// Which one.
     pub(crate) number: usize,
     /// Of how many.
@@ -30,27 +30,27 @@ pub(crate) struct Part {
     /// The number of its first parameter among those of all.
     pub(crate) first: usize,
     /// What all of them compute.
-    pub(crate) meaning: Meaning,
+    pub(crate) meaning: KernelMeaning,
 }
 
 /// Reads the note of a kernel's text.
-pub(crate) fn read(text: &str) -> Result<Part, String> {
+pub(crate) fn read(text: &str) -> Result<LaunchPart, String> {
     let line = text.lines().next().and_then(|line| line.strip_prefix("// hostir: "));
     let Some(line) = line else { return Err("a kernel without a note".to_owned()) };
-    let mut words = Words { rest: line };
+    let mut words = NoteWords { rest: line };
     let (number, count, first) = (words.number()?, words.number()?, words.number()?);
     let meaning = words.meaning()?;
     match words.rest {
-        "" => Ok(Part { number, count, first, meaning }),
+        "" => Ok(LaunchPart { number, count, first, meaning }),
         rest => Err(format!("`{rest}` is left of the note `{line}`")),
     }
 }
 
-struct Words<'t> {
+struct NoteWords<'t> {
     rest: &'t str,
 }
 
-impl<'t> Words<'t> {
+impl<'t> NoteWords<'t> {
     fn next(&mut self) -> &'t str {
         let (word, rest) = self.rest.split_once(' ').unwrap_or((self.rest, ""));
         self.rest = rest;
@@ -70,7 +70,7 @@ impl<'t> Words<'t> {
         (0..count).map(|_| one(self)).collect()
     }
 
-    fn meaning(&mut self) -> Result<Meaning, String> {
+    fn meaning(&mut self) -> Result<KernelMeaning, String> {
         let one = match self.next() {
             "copy" => InstKind::Copy { src: self.view()?, dst: self.view()? },
             "fill" => {
@@ -103,11 +103,11 @@ impl<'t> Words<'t> {
             "members" => {
                 let op = self.operation()?;
                 let (inputs, output) = (self.list(Self::view)?, self.view()?);
-                return Ok(Meaning::Members { op, inputs, output });
+                return Ok(KernelMeaning::Members { op, inputs, output });
             }
             other => return Err(format!("a note of the unknown form `{other}`")),
         };
-        Ok(Meaning::Instructions(vec![one]))
+        Ok(KernelMeaning::Instructions(vec![one]))
     }
 
     fn view(&mut self) -> Result<View, String> {
@@ -174,7 +174,7 @@ impl<'t> Words<'t> {
     }
 
     /// A kernel into memory of its own, which is then reduced.
-    fn fold_kernel(&mut self) -> Result<Meaning, String> {
+    fn fold_kernel(&mut self) -> Result<KernelMeaning, String> {
         let mut kernel = self.kernel()?;
         let dims = hostir::plan::row_major(&kernel.output.shape());
         let between = View { buffer: TEMPORARY, offset: 0, dims, dtype: kernel.output.dtype };
@@ -182,7 +182,7 @@ impl<'t> Words<'t> {
         let (op, axes) = self.fold()?;
         let output = self.view()?;
         let fold = InstKind::Reduce { op, axes: axes.into(), input: between, output };
-        Ok(Meaning::Instructions(vec![InstKind::Kernel(Box::new(kernel)), fold]))
+        Ok(KernelMeaning::Instructions(vec![InstKind::Kernel(Box::new(kernel)), fold]))
     }
 
     fn gemm(&mut self) -> Result<Gemm, String> {

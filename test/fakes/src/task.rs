@@ -1,12 +1,12 @@
 //! What devices do: operations with an order, and what each one needs before it can go on.
 
-use crate::nccl::Call;
-use crate::note::Meaning;
+use crate::nccl::MemberCall;
+use crate::note::KernelMeaning;
 use std::sync::Arc;
 
 /// One operation.
 #[derive(Clone, Debug)]
-pub(crate) enum Work {
+pub(crate) enum DeviceWork {
     /// Nothing: a join of others.
     Nothing,
     /// Sets an event; `ticket` counts its records.
@@ -22,40 +22,40 @@ pub(crate) enum Work {
     /// Sets bytes.
     Fill { to: u64, byte: u8, bytes: usize },
     /// Computes what a kernel means, with these parameters.
-    Compute { meaning: Arc<Meaning>, params: Vec<u64> },
+    Compute { meaning: Arc<KernelMeaning>, params: Vec<u64> },
     /// Tells a communicator that this member has come to its next calls.
-    Arrive { comm: u64, calls: Arc<Vec<Call>>, turn: u64 },
+    Arrive { comm: u64, calls: Arc<Vec<MemberCall>>, turn: u64 },
     /// Goes on when these calls have been carried out.
     Meet { comm: u64, turn: u64 },
 }
 
 /// An operation and those before it.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) work: Work,
+pub(crate) struct WorkNode {
+    pub(crate) work: DeviceWork,
     /// Places of nodes that have to be done.
     pub(crate) after: Vec<usize>,
 }
 
 /// Operations that are one entry of a stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub(crate) nodes: Vec<Node>,
+pub(crate) struct StreamTask {
+    pub(crate) nodes: Vec<WorkNode>,
     /// By node.
     pub(crate) done: Vec<bool>,
     /// How many are not.
     pub(crate) left: usize,
 }
 
-impl Task {
+impl StreamTask {
     /// Operations in any order that their predecessors allow.
-    pub(crate) fn new(nodes: Vec<Node>) -> Self {
+    pub(crate) fn new(nodes: Vec<WorkNode>) -> Self {
         Self { done: vec![false; nodes.len()], left: nodes.len(), nodes }
     }
 
     /// Operations one after the other.
-    pub(crate) fn chain(works: impl IntoIterator<Item = Work>) -> Self {
-        let node = |(at, work): (usize, Work)| Node {
+    pub(crate) fn chain(works: impl IntoIterator<Item = DeviceWork>) -> Self {
+        let node = |(at, work): (usize, DeviceWork)| WorkNode {
             work,
             after: at.checked_sub(1).into_iter().collect(),
         };
@@ -80,11 +80,11 @@ impl Task {
 
 /// The flags, copies and flags of an exchange kernel, as `src/backend/cuda/codegen/exchange.rs` of the library orders
 /// its parameters: the copies go on beside each other.
-pub(crate) fn exchange(raises: usize, copies: usize, params: &[u64]) -> Task {
+pub(crate) fn exchange(raises: usize, copies: usize, params: &[u64]) -> StreamTask {
     const WORDS: usize = 6;
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut nodes: Vec<WorkNode> = Vec::new();
     for &at in &params[..raises] {
-        nodes.push(Node { work: Work::WriteWord { at, value: 1 }, after: Vec::new() });
+        nodes.push(WorkNode { work: DeviceWork::WriteWord { at, value: 1 }, after: Vec::new() });
     }
     let begun: Vec<usize> = (0..nodes.len()).collect();
     let (moves, awaits) = params[raises..].split_at(copies * WORDS);
@@ -93,32 +93,34 @@ pub(crate) fn exchange(raises: usize, copies: usize, params: &[u64]) -> Task {
         let [offer, from, to, bytes, done] = [words[0], words[1], words[2], words[3], words[4]];
         // Block 0 raises before it copies; the other copies do not wait for it.
         let mut last: Vec<usize> = if number == 0 { begun.clone() } else { Vec::new() };
-        let mut push = |work: Work| {
-            nodes.push(Node { work, after: std::mem::take(&mut last) });
+        let mut push = |work: DeviceWork| {
+            nodes.push(WorkNode { work, after: std::mem::take(&mut last) });
             last = vec![nodes.len() - 1];
         };
         if offer != 0 {
-            push(Work::WaitWord { at: offer, value: 0, other: true });
+            push(DeviceWork::WaitWord { at: offer, value: 0, other: true });
         }
-        push(Work::Copy { to, from, bytes: bytes as usize });
+        push(DeviceWork::Copy { to, from, bytes: bytes as usize });
         if offer != 0 {
-            push(Work::WriteWord { at: offer, value: 0 });
+            push(DeviceWork::WriteWord { at: offer, value: 0 });
         }
         if done != 0 {
-            push(Work::WriteWord { at: done, value: 1 });
+            push(DeviceWork::WriteWord { at: done, value: 1 });
         }
         ends.push(last);
     }
     let mut last = ends.into_iter().next().unwrap_or(begun);
     for &at in awaits {
-        for work in [Work::WaitWord { at, value: 0, other: true }, Work::WriteWord { at, value: 0 }]
-        {
-            nodes.push(Node { work, after: std::mem::take(&mut last) });
+        for work in [
+            DeviceWork::WaitWord { at, value: 0, other: true },
+            DeviceWork::WriteWord { at, value: 0 },
+        ] {
+            nodes.push(WorkNode { work, after: std::mem::take(&mut last) });
             last = vec![nodes.len() - 1];
         }
     }
     if nodes.is_empty() {
-        nodes.push(Node { work: Work::Nothing, after: Vec::new() });
+        nodes.push(WorkNode { work: DeviceWork::Nothing, after: Vec::new() });
     }
-    Task::new(nodes)
+    StreamTask::new(nodes)
 }

@@ -5,13 +5,13 @@
 //! same streams, so that others fall behind as far as events, flags and communicators let them. An order that a
 //! program forgets to ask for is therefore not kept. `HIR_FAKE_SEED` chooses another draw.
 
-use crate::capture::Graph;
+use crate::capture::RecordedGraph;
 use crate::compute;
 use crate::memory::DeviceMemory;
-use crate::module::Kernel;
-use crate::nccl::Communicators;
-use crate::note::Meaning;
-use crate::task::{Task, Work};
+use crate::module::LoadedKernel;
+use crate::nccl::CommunicatorTable;
+use crate::note::KernelMeaning;
+use crate::task::{DeviceWork, StreamTask};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,9 +26,9 @@ const STUCK: Duration = Duration::from_secs(20);
 
 /// A stream.
 #[derive(Default)]
-pub(crate) struct Stream {
+pub(crate) struct StreamQueue {
     pub(crate) device: usize,
-    pub(crate) tasks: VecDeque<Task>,
+    pub(crate) tasks: VecDeque<StreamTask>,
     /// The graph that its calls are recorded in.
     pub(crate) capture: Option<u64>,
     /// The recorded operations that the next one comes behind.
@@ -40,7 +40,7 @@ pub(crate) struct Stream {
 
 /// An event.
 #[derive(Default)]
-pub(crate) struct Event {
+pub(crate) struct EventState {
     pub(crate) recorded: u64,
     pub(crate) reached: u64,
     pub(crate) time: Option<Instant>,
@@ -50,14 +50,14 @@ pub(crate) struct Event {
 }
 
 /// Everything.
-pub(crate) struct World {
+pub(crate) struct FakeWorld {
     pub(crate) devices: usize,
     pub(crate) memory: DeviceMemory,
-    pub(crate) streams: BTreeMap<u64, Stream>,
-    pub(crate) events: BTreeMap<u64, Event>,
-    pub(crate) graphs: BTreeMap<u64, Graph>,
-    pub(crate) kernels: BTreeMap<u64, Arc<Kernel>>,
-    pub(crate) communicators: Communicators,
+    pub(crate) streams: BTreeMap<u64, StreamQueue>,
+    pub(crate) events: BTreeMap<u64, EventState>,
+    pub(crate) graphs: BTreeMap<u64, RecordedGraph>,
+    pub(crate) kernels: BTreeMap<u64, Arc<LoadedKernel>>,
+    pub(crate) communicators: CommunicatorTable,
     /// Pairs of devices of which the first one reaches the other one's memory.
     pub(crate) peers: BTreeSet<(usize, usize)>,
     /// What went wrong; every call fails from then on.
@@ -76,9 +76,9 @@ pub(crate) const NOT_READY: i32 = 600;
 const LAUNCH_FAILED: i32 = 719;
 
 /// The state, which one thread at a time has.
-pub(crate) fn world() -> MutexGuard<'static, World> {
-    static WORLD: OnceLock<Mutex<World>> = OnceLock::new();
-    let world = WORLD.get_or_init(|| Mutex::new(World::new()));
+pub(crate) fn world() -> MutexGuard<'static, FakeWorld> {
+    static WORLD: OnceLock<Mutex<FakeWorld>> = OnceLock::new();
+    let world = WORLD.get_or_init(|| Mutex::new(FakeWorld::new()));
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -86,7 +86,7 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-impl World {
+impl FakeWorld {
     fn new() -> Self {
         Self {
             devices: variable("HIR_FAKE_DEVICES").unwrap_or(8) as usize,
@@ -95,7 +95,9 @@ impl World {
             events: BTreeMap::new(),
             graphs: BTreeMap::new(),
             kernels: BTreeMap::new(),
-            communicators: Communicators::new(std::env::var_os("HIR_FAKE_NCCL").map(PathBuf::from)),
+            communicators: CommunicatorTable::new(
+                std::env::var_os("HIR_FAKE_NCCL").map(PathBuf::from),
+            ),
             peers: BTreeSet::new(),
             broken: None,
             handles: 0x1000,
@@ -121,7 +123,7 @@ impl World {
     // ---- streams and events ----
 
     /// A stream by its handle; null is the default stream of a device.
-    pub(crate) fn stream(&mut self, handle: u64, device: usize) -> Result<&mut Stream, i32> {
+    pub(crate) fn stream(&mut self, handle: u64, device: usize) -> Result<&mut StreamQueue, i32> {
         if handle == 0 {
             let own = self.streams.entry(device as u64 + 1).or_default();
             own.device = device;
@@ -147,7 +149,7 @@ impl World {
     }
 
     /// An event by its handle.
-    pub(crate) fn event(&mut self, handle: u64) -> Result<&mut Event, i32> {
+    pub(crate) fn event(&mut self, handle: u64) -> Result<&mut EventState, i32> {
         self.events.get_mut(&handle).filter(|event| !event.destroyed).ok_or(INVALID_HANDLE)
     }
 
@@ -173,7 +175,7 @@ impl World {
         let heads =
             self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.tasks.front()?)));
         let open = heads.flat_map(|(id, task)| task.open().map(move |node| (id, node)));
-        let waits: Vec<(u64, usize, Work)> = open
+        let waits: Vec<(u64, usize, DeviceWork)> = open
             .map(|(id, node)| (id, node, self.streams[&id].tasks[0].nodes[node].work.clone()))
             .collect();
         let mut ready = Vec::new();
@@ -185,18 +187,18 @@ impl World {
         ready
     }
 
-    fn is_ready(&mut self, work: &Work) -> bool {
+    fn is_ready(&mut self, work: &DeviceWork) -> bool {
         match work {
-            Work::Await { event, ticket } => {
+            DeviceWork::Await { event, ticket } => {
                 self.events.get(event).is_none_or(|event| event.reached >= *ticket)
             }
-            Work::WaitWord { at, value, other } => match self.memory.word(*at) {
+            DeviceWork::WaitWord { at, value, other } => match self.memory.word(*at) {
                 Ok(word) => (word == *value) != *other,
                 // Carried out, it fails.
                 Err(_) => true,
             },
-            Work::Meet { comm, turn } => {
-                let World { communicators, memory, .. } = self;
+            DeviceWork::Meet { comm, turn } => {
+                let FakeWorld { communicators, memory, .. } = self;
                 match communicators.is_over(memory, *comm, *turn) {
                     Ok(over) => over,
                     Err(text) => {
@@ -250,29 +252,29 @@ impl World {
         }
     }
 
-    fn execute(&mut self, device: usize, work: &Work) -> Result<(), String> {
+    fn execute(&mut self, device: usize, work: &DeviceWork) -> Result<(), String> {
         match work {
-            Work::Nothing | Work::Await { .. } | Work::Meet { .. } => Ok(()),
-            Work::Mark { event, ticket } => {
+            DeviceWork::Nothing | DeviceWork::Await { .. } | DeviceWork::Meet { .. } => Ok(()),
+            DeviceWork::Mark { event, ticket } => {
                 if let Some(event) = self.events.get_mut(event) {
                     event.reached = event.reached.max(*ticket);
                     event.time = Some(Instant::now());
                 }
                 Ok(())
             }
-            Work::WriteWord { at, value } => {
+            DeviceWork::WriteWord { at, value } => {
                 self.reach(device, *at)?;
                 self.memory.write(*at, &value.to_le_bytes())
             }
-            Work::WaitWord { at, .. } => {
+            DeviceWork::WaitWord { at, .. } => {
                 self.reach(device, *at)?;
                 self.memory.word(*at).map(|_| ())
             }
-            Work::Copy { to, from, bytes } => self.copy(*to, *from, *bytes),
-            Work::Fill { to, byte, bytes } => self.memory.fill(*to, *byte, *bytes),
-            Work::Compute { meaning, params } => self.compute(device, meaning, params),
-            Work::Arrive { comm, calls, turn } => {
-                let World { communicators, memory, .. } = self;
+            DeviceWork::Copy { to, from, bytes } => self.copy(*to, *from, *bytes),
+            DeviceWork::Fill { to, byte, bytes } => self.memory.fill(*to, *byte, *bytes),
+            DeviceWork::Compute { meaning, params } => self.compute(device, meaning, params),
+            DeviceWork::Arrive { comm, calls, turn } => {
+                let FakeWorld { communicators, memory, .. } = self;
                 communicators.arrive(memory, *comm, calls, *turn)
             }
         }
@@ -307,7 +309,12 @@ impl World {
         }
     }
 
-    fn compute(&mut self, device: usize, meaning: &Meaning, params: &[u64]) -> Result<(), String> {
+    fn compute(
+        &mut self,
+        device: usize,
+        meaning: &KernelMeaning,
+        params: &[u64],
+    ) -> Result<(), String> {
         let accesses = compute::accesses(meaning);
         let mut contents = Vec::new();
         for access in &accesses {
@@ -330,7 +337,7 @@ impl World {
 // ---- waiting ----
 
 /// Carries out a few operations, then answers.
-pub(crate) fn ask(answer: impl Fn(&mut World) -> Result<bool, i32>) -> i32 {
+pub(crate) fn ask(answer: impl Fn(&mut FakeWorld) -> Result<bool, i32>) -> i32 {
     let mut world = world();
     for _ in 0..STEPS {
         match (world.broken, answer(&mut world)) {
@@ -348,7 +355,7 @@ pub(crate) fn ask(answer: impl Fn(&mut World) -> Result<bool, i32>) -> i32 {
 }
 
 /// Carries out operations until something is over.
-pub(crate) fn wait(over: impl Fn(&mut World) -> Result<bool, i32>) -> i32 {
+pub(crate) fn wait(over: impl Fn(&mut FakeWorld) -> Result<bool, i32>) -> i32 {
     let start = Instant::now();
     let mut told = false;
     loop {
@@ -363,7 +370,7 @@ pub(crate) fn wait(over: impl Fn(&mut World) -> Result<bool, i32>) -> i32 {
     }
 }
 
-impl World {
+impl FakeWorld {
     /// Tells people what every stream waits for.
     #[allow(clippy::print_stderr, reason = "a hang has to be seen")]
     pub(crate) fn tell_stuck(&mut self) {
@@ -374,5 +381,78 @@ impl World {
                 eprintln!("  stream {id:#x} of device {}: {open:?}", stream.device);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a second stream copies of memory that a first one fills, with or without an event between them.
+    fn copied(seed: u64, ordered: bool) -> u8 {
+        let mut world = FakeWorld::new();
+        world.random = fastrand::Rng::with_seed(seed);
+        let (from, to) = (world.memory.allocate(0, 1), world.memory.allocate(0, 1));
+        let (first, second, event) = (world.handle(), world.handle(), world.handle());
+        world.events.insert(event, EventState::default());
+        for stream in [first, second] {
+            world.streams.insert(stream, StreamQueue::default());
+        }
+        let fill = DeviceWork::Fill { to: from, byte: 7, bytes: 1 };
+        assert_eq!(world.enqueue(first, 0, StreamTask::chain([fill])), 0);
+        assert_eq!(world.record(event, first, 0, false), 0);
+        if ordered {
+            assert_eq!(world.wait_event(second, event, 0), 0);
+        }
+        let copy = DeviceWork::Copy { to, from, bytes: 1 };
+        assert_eq!(world.enqueue(second, 0, StreamTask::chain([copy])), 0);
+        while world.step() {}
+        assert_eq!(world.broken, None);
+        world.memory.read(to, 1).unwrap()[0]
+    }
+
+    #[test]
+    fn an_order_that_is_not_asked_for_is_not_kept() {
+        let found: BTreeSet<u8> = (0..64).map(|seed| copied(seed, false)).collect();
+        assert_eq!(found, BTreeSet::from([7, 0xff]));
+        let found: BTreeSet<u8> = (0..64).map(|seed| copied(seed, true)).collect();
+        assert_eq!(found, BTreeSet::from([7]));
+    }
+
+    #[test]
+    fn recorded_operations_keep_their_order() {
+        let mut world = FakeWorld::new();
+        let at = world.memory.allocate(0, 4);
+        let (first, second, event) = (world.handle(), world.handle(), world.handle());
+        world.events.insert(event, EventState::default());
+        for stream in [first, second] {
+            world.streams.insert(stream, StreamQueue::default());
+        }
+        assert_eq!(world.begin_capture(first, 0), 0);
+        let write = |value| StreamTask::chain([DeviceWork::WriteWord { at, value }]);
+        assert_eq!(world.enqueue(first, 0, write(1)), 0);
+        assert_eq!(world.record(event, first, 0, false), 0);
+        assert_eq!(world.wait_event(second, event, 0), 0);
+        assert_eq!(world.enqueue(second, 0, write(2)), 0);
+        // The second stream is not joined.
+        assert!(world.end_capture(first).is_err());
+        world.broken = None;
+        assert!(!world.step(), "what is recorded does not run");
+    }
+
+    #[test]
+    fn misuse_is_an_error() {
+        let mut world = FakeWorld::new();
+        let at = world.memory.allocate(1, 4);
+        world.streams.insert(64, StreamQueue::default());
+        let unreached = DeviceWork::WriteWord { at, value: 1 };
+        assert_eq!(world.enqueue(64, 0, StreamTask::chain([unreached])), 0);
+        world.step();
+        assert!(world.broken.is_some());
+        assert_ne!(world.enqueue(64, 0, StreamTask::chain([DeviceWork::Nothing])), 0);
+        assert_eq!(world.destroy_stream(64), 0);
+        assert_eq!(world.broken, None);
+        assert_eq!(world.enqueue(64, 0, StreamTask::chain([DeviceWork::Nothing])), INVALID_HANDLE);
+        assert_eq!(world.record(16, 64, 0, false), INVALID_HANDLE);
     }
 }

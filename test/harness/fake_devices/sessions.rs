@@ -4,7 +4,7 @@
 use hostir::data::HostTensor;
 use hostir::ir::DType;
 use hostir::session::{Builder, CallerStream, DeviceTensor, Error, Options, Session};
-use hostir_fakes::Caller;
+use hostir_fakes::DeviceCaller;
 
 type Done<T> = Result<T, String>;
 
@@ -68,7 +68,7 @@ fn tensor(pointer: u64, shape: [usize; 2], strides: [i64; 2]) -> DeviceTensor {
     DeviceTensor { pointer, shape: shape.into(), strides: strides.into(), dtype: DType::Float }
 }
 
-fn stream(caller: &Caller) -> CallerStream {
+fn stream(caller: &DeviceCaller) -> CallerStream {
     // SAFETY: the stream is of the device's primary context, and nobody destroys it.
     unsafe { CallerStream::from_raw(caller.stream) }
 }
@@ -105,7 +105,7 @@ fn relu_of_product(a: &[f32], b: &[f32]) -> Vec<f32> {
 
 /// One session's result, the middle of wider rows, is the other's input, by its columns.
 fn one_after_the_other(graph: bool) -> Done<()> {
-    let caller = Caller::new(0)?;
+    let caller = DeviceCaller::new(0)?;
     let (a, b) = (numbers(M * K, 1), numbers(K * N, 2));
     let (x, y) = (caller.upload(&a)?, caller.upload(&b)?);
     let (wide, squares) = (caller.upload(&[7.0; M * (N + 8)])?, caller.upload(&[0.0; M * N])?);
@@ -141,7 +141,7 @@ fn one_after_the_other(graph: bool) -> Done<()> {
 
 /// Every run on other memory, and the result in the place of the input.
 fn memory_that_moves() -> Done<()> {
-    let caller = Caller::new(0)?;
+    let caller = DeviceCaller::new(0)?;
     let data: Vec<Vec<f32>> = (0..4).map(|seed| numbers(M * K, seed)).collect();
     let places: Vec<u64> = data.iter().map(|data| caller.upload(data)).collect::<Done<_>>()?;
     let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
@@ -181,7 +181,7 @@ fn data_from_the_host() -> Done<()> {
 
 /// What does not fit is refused, and the session goes on.
 fn misfits_are_refused() -> Done<()> {
-    let caller = Caller::new(0)?;
+    let caller = DeviceCaller::new(0)?;
     let place = caller.upload(&numbers(M * K, 3))?;
     let fine = tensor(place, [M, K], [K as i64, 1]);
     let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build().map_err(text)?;
@@ -217,7 +217,7 @@ fn misfits_are_refused() -> Done<()> {
 
 /// Two ranks of this process, each on a stream of the caller's on its device.
 fn two_ranks(graph: bool) -> Done<()> {
-    let callers = [Caller::new(0)?, Caller::new(1)?];
+    let callers = [DeviceCaller::new(0)?, DeviceCaller::new(1)?];
     let parts = [numbers(COUNT, 1), numbers(COUNT, 2)];
     let mut builder = Session::builder(GATHER).options(Options { graph, ..Options::default() });
     let mut outputs = Vec::new();
