@@ -16,6 +16,7 @@ use hostir_test::directives::{self, Directives, RunLine};
 use hostir_test::exec::{self, Context};
 use hostir_test::tree;
 use libtest_mimic::{Arguments, Trial};
+use sessions::Scenario;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -125,8 +126,8 @@ fn run_way(way: &'static Way) -> ExitCode {
     args.test_threads = Some(1);
     let watch = Watch::start();
     if way.name == SESSIONS {
-        let trial = |(name, run): (&str, fn() -> Result<(), String>)| {
-            Trial::test(format!("{SESSIONS}::{name}"), move || Ok(run()?))
+        let trial = |one: Scenario| {
+            Trial::test(format!("{SESSIONS}::{}", one.name), move || Ok((one.run)()?))
         };
         return libtest_mimic::run(&args, sessions::ALL.map(trial).into()).exit_code();
     }

@@ -191,3 +191,79 @@ impl<'t> NoteWords<'t> {
         Ok(Gemm { a, b, bias, out: self.view()? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostir::backend::cuda::codegen::{self, Job};
+    use hostir::plan::row_major;
+
+    fn view(buffer: u32, shape: &[usize], dtype: DType) -> View {
+        View { buffer: BufferId(buffer), offset: 3, dims: row_major(shape), dtype }
+    }
+
+    /// What a job's note means.
+    fn meaning_of(job: Result<Job, String>) -> KernelMeaning {
+        let note = job.unwrap().note;
+        read(&format!("// hostir: 0 1 0 {note}\nextern")).unwrap().meaning
+    }
+
+    /// Views as a note has them: by parameters, which start at the first element.
+    fn placed(param: u32, view: &View) -> View {
+        View { buffer: BufferId(param), offset: 0, ..view.clone() }
+    }
+
+    #[test]
+    fn notes_of_kernels_are_read() {
+        let (a, b) = (view(7, &[4, 6], DType::Half), view(9, &[4, 6], DType::Float));
+        let step = |function, args: &[Arg], result| Step {
+            function,
+            args: args.to_vec().into(),
+            compute: DType::Float,
+            result,
+        };
+        let steps = vec![
+            step(Function::Add, &[Arg::Input(0), Arg::Const(Scalar::Float(-0.5))], DType::Half),
+            step(Function::Mul, &[Arg::Step(0), Arg::Index(1)], DType::Float),
+        ];
+        let kernel = Kernel { inputs: vec![a.clone()].into(), output: b.clone(), steps };
+        let expected =
+            Kernel { inputs: vec![placed(0, &a)].into(), output: placed(1, &b), ..kernel.clone() };
+        let expected = InstKind::Kernel(Box::new(expected));
+        let found = meaning_of(codegen::pointwise(&kernel));
+        assert_eq!(found, KernelMeaning::Instructions(vec![expected]));
+        let sums = view(11, &[6], DType::Float);
+        let found = meaning_of(codegen::reduce_of(&kernel, RedOp::Sum, &[0], &sums, 132));
+        let KernelMeaning::Instructions(kinds) = found else { unreachable!("instructions") };
+        let [InstKind::Kernel(first), InstKind::Reduce { axes, input, .. }] = &kinds[..] else {
+            unreachable!("a kernel and a reduction")
+        };
+        assert_eq!((&first.output, axes.as_slice()), (input, &[0][..]));
+    }
+
+    #[test]
+    fn notes_of_other_jobs_are_read() {
+        let (a, b) = (view(1, &[4, 6], DType::Float), view(2, &[4, 6], DType::Float));
+        let mut turned = a.clone();
+        turned.dims.swap(0, 1);
+        let (src, dst) = (turned, view(3, &[6, 4], DType::Float));
+        let found = meaning_of(codegen::copy(&src, &dst));
+        let expected = InstKind::Copy { src: placed(0, &src), dst: placed(1, &dst) };
+        assert_eq!(found, KernelMeaning::Instructions(vec![expected]));
+        let found = meaning_of(codegen::fill(&a, Scalar::Bool(true)));
+        let expected = InstKind::Fill { dst: placed(0, &a), value: Scalar::Bool(true) };
+        assert_eq!(found, KernelMeaning::Instructions(vec![expected]));
+        let all = [a.clone(), b.clone()];
+        let found = meaning_of(codegen::members(RedOp::Avg, &all, &view(3, &[4, 6], DType::Float)));
+        let KernelMeaning::Members { op, inputs, .. } = found else { unreachable!("members") };
+        assert_eq!((op, inputs), (RedOp::Avg, vec![placed(0, &a), placed(1, &b)]));
+    }
+
+    #[test]
+    fn what_is_no_note_is_refused() {
+        for text in ["", "extern", "// hostir: 0 1 0 dance", "// hostir: 0 1 0 fill 0 float 0 - 1"]
+        {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -44,15 +44,21 @@ const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i0}] 
 } // %HostIrContainer
 ";
 
-/// All of them, by name.
-pub(super) const ALL: [(&str, fn() -> Done<()>); 7] = [
-    ("one_after_the_other", || one_after_the_other(false)),
-    ("one_after_the_other_recorded", || one_after_the_other(true)),
-    ("memory_that_moves", memory_that_moves),
-    ("data_from_the_host", data_from_the_host),
-    ("misfits_are_refused", misfits_are_refused),
-    ("two_ranks", || two_ranks(false)),
-    ("two_ranks_recorded", || two_ranks(true)),
+/// A test and its name.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) run: fn() -> Done<()>,
+}
+
+/// All of them.
+pub(super) const ALL: [Scenario; 7] = [
+    Scenario { name: "one_after_the_other", run: || one_after_the_other(false) },
+    Scenario { name: "one_after_the_other_recorded", run: || one_after_the_other(true) },
+    Scenario { name: "memory_that_moves", run: memory_that_moves },
+    Scenario { name: "data_from_the_host", run: data_from_the_host },
+    Scenario { name: "misfits_are_refused", run: misfits_are_refused },
+    Scenario { name: "two_ranks", run: || two_ranks(false) },
+    Scenario { name: "two_ranks_recorded", run: || two_ranks(true) },
 ];
 
 fn text(error: Error) -> String {
