@@ -69,6 +69,9 @@ pub(crate) struct FakeWorld {
     favour: u64,
 }
 
+/// Below it are the default streams of devices.
+const FIRST_HANDLE: u64 = 0x1000;
+
 /// `CUresult`.
 pub(crate) const INVALID_VALUE: i32 = 1;
 pub(crate) const INVALID_HANDLE: i32 = 400;
@@ -100,7 +103,7 @@ impl FakeWorld {
             ),
             peers: BTreeSet::new(),
             broken: None,
-            handles: 0x1000,
+            handles: FIRST_HANDLE,
             random: fastrand::Rng::with_seed(variable("HIR_FAKE_SEED").unwrap_or(0)),
             luck: 0,
             favour: 0,
@@ -141,7 +144,7 @@ impl FakeWorld {
             self.streams.remove(&handle);
         }
         // Nobody is left who could be misled by what went wrong.
-        if self.streams.values().all(|stream| stream.destroyed) {
+        if self.streams.iter().all(|(id, stream)| *id < FIRST_HANDLE || stream.destroyed) {
             self.broken = None;
             self.streams.clear();
         }
@@ -444,15 +447,19 @@ mod tests {
     fn misuse_is_an_error() {
         let mut world = FakeWorld::new();
         let at = world.memory.allocate(1, 4);
-        world.streams.insert(64, StreamQueue::default());
+        let stream = world.handle();
+        world.streams.insert(stream, StreamQueue::default());
         let unreached = DeviceWork::WriteWord { at, value: 1 };
-        assert_eq!(world.enqueue(64, 0, StreamTask::chain([unreached])), 0);
+        assert_eq!(world.enqueue(stream, 0, StreamTask::chain([unreached])), 0);
         world.step();
         assert!(world.broken.is_some());
-        assert_ne!(world.enqueue(64, 0, StreamTask::chain([DeviceWork::Nothing])), 0);
-        assert_eq!(world.destroy_stream(64), 0);
+        assert_ne!(world.enqueue(stream, 0, StreamTask::chain([DeviceWork::Nothing])), 0);
+        assert_eq!(world.destroy_stream(stream), 0);
         assert_eq!(world.broken, None);
-        assert_eq!(world.enqueue(64, 0, StreamTask::chain([DeviceWork::Nothing])), INVALID_HANDLE);
-        assert_eq!(world.record(16, 64, 0, false), INVALID_HANDLE);
+        assert_eq!(
+            world.enqueue(stream, 0, StreamTask::chain([DeviceWork::Nothing])),
+            INVALID_HANDLE
+        );
+        assert_eq!(world.record(16, stream, 0, false), INVALID_HANDLE);
     }
 }
