@@ -7,24 +7,24 @@ use std::ffi::{CStr, c_char, c_void};
 pub(crate) type Handle = *mut c_void;
 
 /// Writes where a caller wants it.
-pub(crate) fn put<T>(place: *mut T, value: T) {
+pub(crate) fn put_value<T>(place: *mut T, value: T) {
     // SAFETY: the caller passes a place for such a value, as the header asks for.
     unsafe { place.write_unaligned(value) }
 }
 
 /// Reads what a caller has put there.
-pub(crate) fn get<T: Copy>(place: *const T) -> T {
+pub(crate) fn get_value<T: Copy>(place: *const T) -> T {
     // SAFETY: the caller passes such a value, as the header asks for.
     unsafe { place.read_unaligned() }
 }
 
 /// Values that a caller has put one behind the other.
-pub(crate) fn get_all<T: Copy>(first: *const T, count: usize) -> Vec<T> {
-    (0..count).map(|at| get(first.wrapping_add(at))).collect()
+pub(crate) fn get_values<T: Copy>(first: *const T, count: usize) -> Vec<T> {
+    (0..count).map(|at| get_value(first.wrapping_add(at))).collect()
 }
 
 /// A caller's text.
-pub(crate) fn text(text: *const c_char) -> String {
+pub(crate) fn text_at(text: *const c_char) -> String {
     // SAFETY: the caller passes a text that ends in zero.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

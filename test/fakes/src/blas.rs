@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "the names of the header")]
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
-use crate::abi::{Handle, get, put};
+use crate::abi::{Handle, get_value, put_value};
 use crate::note::KernelMeaning;
 use crate::task::{DeviceWork, StreamTask};
 use crate::world::world;
@@ -34,26 +34,26 @@ enum BlasObject {
     },
 }
 
-fn objects() -> MutexGuard<'static, BTreeMap<usize, BlasObject>> {
+fn all_objects() -> MutexGuard<'static, BTreeMap<usize, BlasObject>> {
     static OBJECTS: Mutex<BTreeMap<usize, BlasObject>> = Mutex::new(BTreeMap::new());
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn make(place: *mut Handle, object: BlasObject) -> c_int {
-    let mut objects = objects();
+fn make_object(place: *mut Handle, object: BlasObject) -> c_int {
+    let mut objects = all_objects();
     let handle = objects.last_key_value().map_or(16, |(last, _)| last + 16);
     objects.insert(handle, object);
-    put(place, handle as Handle);
+    put_value(place, handle as Handle);
     0
 }
 
-fn destroy(handle: Handle) -> c_int {
-    let removed = objects().remove(&(handle as usize));
+fn destroy_object(handle: Handle) -> c_int {
+    let removed = all_objects().remove(&(handle as usize));
     if removed.is_some() { 0 } else { INVALID }
 }
 
 /// The element type of a `cudaDataType`.
-fn element(code: c_int) -> Option<DType> {
+fn element_type(code: c_int) -> Option<DType> {
     Some(match code {
         0 => DType::Float,
         1 => DType::Double,
@@ -77,12 +77,12 @@ extern "C" fn cublasLtGetStatusName(_: c_int) -> *const c_char {
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtCreate(handle: *mut Handle) -> c_int {
-    make(handle, BlasObject::Handle)
+    make_object(handle, BlasObject::Handle)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtDestroy(handle: Handle) -> c_int {
-    destroy(handle)
+    destroy_object(handle)
 }
 
 #[unsafe(no_mangle)]
@@ -93,17 +93,17 @@ extern "C" fn cublasLtMatrixLayoutCreate(
     columns: u64,
     leading: i64,
 ) -> c_int {
-    let Some(dtype) = element(code) else { return INVALID };
+    let Some(dtype) = element_type(code) else { return INVALID };
     let (rows, columns, leading) = (rows as usize, columns as usize, leading as usize);
     if leading < rows {
         return INVALID;
     }
-    make(layout, BlasObject::Layout { dtype, rows, columns, leading, batch: 1, stride: 0 })
+    make_object(layout, BlasObject::Layout { dtype, rows, columns, leading, batch: 1, stride: 0 })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatrixLayoutDestroy(layout: Handle) -> c_int {
-    destroy(layout)
+    destroy_object(layout)
 }
 
 #[unsafe(no_mangle)]
@@ -113,13 +113,13 @@ extern "C" fn cublasLtMatrixLayoutSetAttribute(
     value: *const c_void,
     bytes: usize,
 ) -> c_int {
-    let mut objects = objects();
+    let mut objects = all_objects();
     let Some(BlasObject::Layout { batch, stride, .. }) = objects.get_mut(&(layout as usize)) else {
         return INVALID;
     };
     match (attribute, bytes) {
-        (5, 4) => *batch = get(value.cast::<i32>()) as usize,
-        (6, 8) => *stride = get(value.cast::<i64>()) as usize,
+        (5, 4) => *batch = get_value(value.cast::<i32>()) as usize,
+        (6, 8) => *stride = get_value(value.cast::<i64>()) as usize,
         _ => return INVALID,
     }
     0
@@ -127,7 +127,7 @@ extern "C" fn cublasLtMatrixLayoutSetAttribute(
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatmulDescCreate(operation: *mut Handle, _: c_int, scale: c_int) -> c_int {
-    make(
+    make_object(
         operation,
         BlasObject::Operation { double: scale == 1, transposed: [false; 2], bias: None },
     )
@@ -135,7 +135,7 @@ extern "C" fn cublasLtMatmulDescCreate(operation: *mut Handle, _: c_int, scale: 
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatmulDescDestroy(operation: Handle) -> c_int {
-    destroy(operation)
+    destroy_object(operation)
 }
 
 #[unsafe(no_mangle)]
@@ -145,17 +145,17 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
     value: *const c_void,
     _: usize,
 ) -> c_int {
-    let mut objects = objects();
+    let mut objects = all_objects();
     let Some(BlasObject::Operation { transposed, bias, .. }) =
         objects.get_mut(&(operation as usize))
     else {
         return INVALID;
     };
     match attribute {
-        3 | 4 => transposed[attribute as usize - 3] = get(value.cast::<i32>()) == 1,
+        3 | 4 => transposed[attribute as usize - 3] = get_value(value.cast::<i32>()) == 1,
         // The epilogue: a bias.
-        7 if get(value.cast::<i32>()) == 4 => *bias = Some(0),
-        8 => *bias = Some(get(value.cast::<u64>())),
+        7 if get_value(value.cast::<i32>()) == 4 => *bias = Some(0),
+        8 => *bias = Some(get_value(value.cast::<u64>())),
         // Its type, which is the result's.
         26 => {}
         _ => return INVALID,
@@ -165,12 +165,12 @@ extern "C" fn cublasLtMatmulDescSetAttribute(
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatmulPreferenceCreate(preference: *mut Handle) -> c_int {
-    make(preference, BlasObject::Preference)
+    make_object(preference, BlasObject::Preference)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cublasLtMatmulPreferenceDestroy(preference: Handle) -> c_int {
-    destroy(preference)
+    destroy_object(preference)
 }
 
 #[unsafe(no_mangle)]
@@ -199,14 +199,14 @@ extern "C" fn cublasLtMatmulAlgoGetHeuristic(
 ) -> c_int {
     let count = requested.clamp(0, 2);
     for at in 0..count as usize {
-        put(proposals.wrapping_add(at), [0; 12]);
+        put_value(proposals.wrapping_add(at), [0; 12]);
     }
-    put(returned, count);
+    put_value(returned, count);
     0
 }
 
 /// A matrix of the library as a row-major view with these last axes; `turned` exchanges them.
-fn view(layout: &BlasObject, param: u32, turned: bool) -> Option<View> {
+fn matrix_view(layout: &BlasObject, param: u32, turned: bool) -> Option<View> {
     let BlasObject::Layout { dtype, rows, columns, leading, batch, stride } = *layout else {
         return None;
     };
@@ -226,14 +226,14 @@ fn view(layout: &BlasObject, param: u32, turned: bool) -> Option<View> {
 
 /// The product `d = op(a) * op(b) + c` of column-major matrices: of row-major ones, the product of the right and the
 /// left one.
-fn product(
+fn row_major_product(
     matrices: [&BlasObject; 4],
     transposed: [bool; 2],
     vector: bool,
     added: bool,
 ) -> Option<Gemm> {
     let [a, b, c, d] = matrices;
-    let out = view(d, 3, false)?;
+    let out = matrix_view(d, 3, false)?;
     let bias = match (vector, added) {
         (true, _) => {
             let mut bias = View { buffer: BufferId(2), ..out.clone() };
@@ -241,10 +241,15 @@ fn product(
             bias.dims[..last].iter_mut().for_each(|dim| dim.stride = 0);
             Some(bias)
         }
-        (false, true) => Some(view(c, 2, false)?),
+        (false, true) => Some(matrix_view(c, 2, false)?),
         (false, false) => None,
     };
-    Some(Gemm { a: view(b, 1, transposed[1])?, b: view(a, 0, transposed[0])?, bias, out })
+    Some(Gemm {
+        a: matrix_view(b, 1, transposed[1])?,
+        b: matrix_view(a, 0, transposed[0])?,
+        bias,
+        out,
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -266,7 +271,7 @@ extern "C" fn cublasLtMatmul(
     _: usize,
     stream: Handle,
 ) -> c_int {
-    let objects = objects();
+    let objects = all_objects();
     let known = |handle: Handle| objects.get(&(handle as usize));
     let (Some(a_layout), Some(b_layout), Some(c_layout), Some(d_layout)) =
         (known(a_layout), known(b_layout), known(c_layout), known(d_layout))
@@ -277,13 +282,15 @@ extern "C" fn cublasLtMatmul(
         return INVALID;
     };
     let added = match double {
-        true => get(beta.cast::<f64>()) != 0.0,
-        false => get(beta.cast::<f32>()) != 0.0,
+        true => get_value(beta.cast::<f64>()) != 0.0,
+        false => get_value(beta.cast::<f32>()) != 0.0,
     };
     let matrices = [a_layout, b_layout, c_layout, d_layout];
-    let Some(gemm) = product(matrices, *transposed, bias.is_some(), added) else { return INVALID };
+    let Some(gemm) = row_major_product(matrices, *transposed, bias.is_some(), added) else {
+        return INVALID;
+    };
     let params = vec![a as u64, b as u64, bias.unwrap_or(c as u64), d as u64];
     let meaning = Arc::new(KernelMeaning::Instructions(vec![InstKind::Gemm(Box::new(gemm))]));
-    let task = StreamTask::chain([DeviceWork::Compute { meaning, params }]);
-    world().enqueue(stream as u64, crate::driver::device(), task)
+    let task = StreamTask::in_order([DeviceWork::Compute { meaning, params }]);
+    world().enqueue_task(stream as u64, crate::driver::current_device(), task)
 }

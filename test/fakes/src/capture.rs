@@ -18,7 +18,7 @@ pub(crate) struct RecordedGraph {
 
 impl FakeWorld {
     /// Enqueues a task on a stream, or records it.
-    pub(crate) fn enqueue(&mut self, stream: u64, device: usize, task: StreamTask) -> i32 {
+    pub(crate) fn enqueue_task(&mut self, stream: u64, device: usize, task: StreamTask) -> i32 {
         if let Some(status) = self.broken {
             return status;
         }
@@ -71,7 +71,7 @@ impl FakeWorld {
         if all {
             return Ok(id);
         }
-        self.fail("a stream that takes part in a recorded run does not end before it");
+        self.report_failure("a stream that takes part in a recorded run does not end before it");
         Err(UNJOINED)
     }
 
@@ -98,7 +98,7 @@ impl FakeWorld {
         if nodes.is_empty() {
             return 0;
         }
-        self.enqueue(stream, device, StreamTask::new(nodes))
+        self.enqueue_task(stream, device, StreamTask::new(nodes))
     }
 
     /// Marks a point of a stream; `outside` for who asks from outside while a recorded run is replayed.
@@ -123,7 +123,11 @@ impl FakeWorld {
                 marked.recorded
             }
         };
-        self.enqueue(stream, device, StreamTask::chain([DeviceWork::Mark { event, ticket }]))
+        self.enqueue_task(
+            stream,
+            device,
+            StreamTask::in_order([DeviceWork::Mark { event, ticket }]),
+        )
     }
 
     /// Lets a stream wait for an event, or record that it does.
@@ -137,10 +141,10 @@ impl FakeWorld {
             Err(status) => return status,
         };
         match (own.capture, captured) {
-            (None, None) => self.enqueue(
+            (None, None) => self.enqueue_task(
                 stream,
                 device,
-                StreamTask::chain([DeviceWork::Await { event, ticket }]),
+                StreamTask::in_order([DeviceWork::Await { event, ticket }]),
             ),
             (Some(id), Some((other, _))) if id != other => ILLEGAL,
             (_, Some((id, nodes))) => {

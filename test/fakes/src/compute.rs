@@ -16,7 +16,7 @@ pub(crate) fn range_bytes(view: &View) -> usize {
 }
 
 /// The views that an instruction reads and the one that it writes.
-fn views(kind: &InstKind) -> (Vec<&View>, Option<&View>) {
+fn instruction_views(kind: &InstKind) -> (Vec<&View>, Option<&View>) {
     (kind.reads().into_iter().collect(), kind.writes())
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct MemoryAccess {
 }
 
 /// All uses of memory, reads first.
-pub(crate) fn accesses(meaning: &KernelMeaning) -> Vec<MemoryAccess> {
+pub(crate) fn memory_accesses(meaning: &KernelMeaning) -> Vec<MemoryAccess> {
     let mut all: Vec<(View, bool)> = Vec::new();
     match meaning {
         KernelMeaning::Members { inputs, output, .. } => {
@@ -40,7 +40,7 @@ pub(crate) fn accesses(meaning: &KernelMeaning) -> Vec<MemoryAccess> {
             all.push((output.clone(), true));
         }
         KernelMeaning::Instructions(kinds) => {
-            for (reads, writes) in kinds.iter().map(views) {
+            for (reads, writes) in kinds.iter().map(instruction_views) {
                 all.extend(reads.into_iter().map(|view| (view.clone(), false)));
                 all.extend(writes.map(|view| (view.clone(), true)));
             }
@@ -61,20 +61,22 @@ pub(crate) fn carry_out(
     match meaning {
         KernelMeaning::Members { op, inputs, .. } => {
             let dtype = inputs.first().map_or(DType::Float, |view| view.dtype);
-            let dense = inputs.iter().zip(contents).map(|(view, bytes)| gathered(view, bytes));
+            let dense =
+                inputs.iter().zip(contents).map(|(view, bytes)| gathered_bytes(view, bytes));
             let dense: Vec<Vec<u8>> = dense.collect();
-            let combined = combine(*op, dtype, &dense)?;
-            let Some((last, old)) = accesses(meaning).into_iter().zip(contents).next_back() else {
+            let combined = combine_members(*op, dtype, &dense)?;
+            let Some((last, old)) = memory_accesses(meaning).into_iter().zip(contents).next_back()
+            else {
                 return Ok(Vec::new());
             };
-            Ok(vec![scattered(&last.view, old.clone(), &combined)])
+            Ok(vec![scattered_bytes(&last.view, old.clone(), &combined)])
         }
-        KernelMeaning::Instructions(kinds) => instructions(meaning, kinds, contents),
+        KernelMeaning::Instructions(kinds) => carry_out_instructions(meaning, kinds, contents),
     }
 }
 
 /// Byte offsets of a view's elements, row-major.
-fn offsets(view: &View) -> Vec<usize> {
+fn element_offsets(view: &View) -> Vec<usize> {
     let mut all = vec![0];
     for dim in &view.dims {
         let step = |base: &usize| -> Vec<usize> {
@@ -85,21 +87,21 @@ fn offsets(view: &View) -> Vec<usize> {
     all.into_iter().map(|offset| offset * view.dtype.size()).collect()
 }
 
-fn gathered(view: &View, bytes: &[u8]) -> Vec<u8> {
+fn gathered_bytes(view: &View, bytes: &[u8]) -> Vec<u8> {
     let size = view.dtype.size();
-    offsets(view).into_iter().flat_map(|at| bytes[at..at + size].to_vec()).collect()
+    element_offsets(view).into_iter().flat_map(|at| bytes[at..at + size].to_vec()).collect()
 }
 
-fn scattered(view: &View, mut bytes: Vec<u8>, dense: &[u8]) -> Vec<u8> {
+fn scattered_bytes(view: &View, mut bytes: Vec<u8>, dense: &[u8]) -> Vec<u8> {
     let size = view.dtype.size();
-    for (at, element) in offsets(view).into_iter().zip(dense.chunks_exact(size)) {
+    for (at, element) in element_offsets(view).into_iter().zip(dense.chunks_exact(size)) {
         bytes[at..at + size].copy_from_slice(element);
     }
     bytes
 }
 
 /// Each access has a buffer of its own, since those of one instruction may overlap: it reads all before it writes.
-fn instructions(
+fn carry_out_instructions(
     meaning: &KernelMeaning,
     kinds: &[InstKind],
     contents: &[Vec<u8>],
@@ -115,7 +117,7 @@ fn instructions(
         for (view, writes) in views_mut(&mut kind) {
             if view.buffer == TEMPORARY {
                 let whole = View { offset: 0, ..view.clone() };
-                view.buffer = *temporary.get_or_insert_with(|| buffer(&mut plan, &whole, None));
+                view.buffer = *temporary.get_or_insert_with(|| new_buffer(&mut plan, &whole, None));
                 continue;
             }
             let Some(bytes) = contents.get(next) else { break };
@@ -125,23 +127,23 @@ fn instructions(
                 Some(tensor) => inputs.push(tensor),
                 None => failed = Some(format!("{} bytes are no tensor", bytes.len())),
             }
-            view.buffer = buffer(&mut plan, view, Some(inputs.len() - 1));
+            view.buffer = new_buffer(&mut plan, view, Some(inputs.len() - 1));
             if writes {
                 written.push(view.buffer);
             }
         }
         match failed {
             Some(text) => return Err(text),
-            None => plan.insts.push(inst(kind)),
+            None => plan.insts.push(plan_instruction(kind)),
         }
     }
-    debug_assert_eq!(next, accesses(meaning).len());
-    plan.outputs = written.iter().map(|id| Some(whole(&plan, *id))).collect();
-    let outputs = run(vec![plan], vec![inputs])?;
+    debug_assert_eq!(next, memory_accesses(meaning).len());
+    plan.outputs = written.iter().map(|id| Some(whole_view(&plan, *id))).collect();
+    let outputs = run_plans(vec![plan], vec![inputs])?;
     Ok(outputs.into_iter().flatten().flatten().map(|tensor| tensor.bytes().to_vec()).collect())
 }
 
-/// An instruction's views, reads first, as [`accesses`] lists them.
+/// An instruction's views, reads first, as [`memory_accesses`] lists them.
 fn views_mut(kind: &mut InstKind) -> Vec<(&mut View, bool)> {
     match kind {
         InstKind::Copy { src, dst } => vec![(src, false), (dst, true)],
@@ -170,29 +172,29 @@ fn views_mut(kind: &mut InstKind) -> Vec<(&mut View, bool)> {
 }
 
 /// A new buffer for a view: an input with its content, or memory without.
-fn buffer(plan: &mut Plan, view: &View, input: Option<usize>) -> BufferId {
+fn new_buffer(plan: &mut Plan, view: &View, input: Option<usize>) -> BufferId {
     let elements = if view.is_empty() { 0 } else { view.reach() + 1 };
     let kind = input.map_or(BufferKind::Temp, |number| BufferKind::Input(number as u32));
     let id = plan.buffers.push(Buffer { elements, dtype: view.dtype, tensor: TensorId(0), kind });
     if input.is_some() {
-        plan.inputs.push(Some(whole(plan, id)));
+        plan.inputs.push(Some(whole_view(plan, id)));
     }
     id
 }
 
 /// All of a buffer.
-fn whole(plan: &Plan, id: BufferId) -> View {
+fn whole_view(plan: &Plan, id: BufferId) -> View {
     let Buffer { elements, dtype, .. } = plan.buffers[id];
     View { buffer: id, offset: 0, dims: hostir::plan::row_major(&[elements]), dtype }
 }
 
-fn inst(kind: InstKind) -> Inst {
+fn plan_instruction(kind: InstKind) -> Inst {
     let origin = Origin { op: OpId(0), iteration: IterationId(0) };
     Inst { kind, stream: USER_STREAM, origin }
 }
 
 /// Runs plans, one a rank.
-fn run(
+fn run_plans(
     plans: Vec<Plan>,
     inputs: Vec<Vec<HostTensor>>,
 ) -> Result<Vec<Vec<Option<HostTensor>>>, String> {
@@ -211,7 +213,11 @@ fn run(
 }
 
 /// The members' elements combined in their order, as the CPU backend combines those of a team.
-pub(crate) fn combine(op: RedOp, dtype: DType, members: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+pub(crate) fn combine_members(
+    op: RedOp,
+    dtype: DType,
+    members: &[Vec<u8>],
+) -> Result<Vec<u8>, String> {
     let team: Vec<u32> = (0..members.len() as u32).collect();
     let (mut plans, mut inputs) = (Vec::new(), Vec::new());
     for (rank, bytes) in members.iter().enumerate() {
@@ -233,10 +239,10 @@ pub(crate) fn combine(op: RedOp, dtype: DType, members: &[Vec<u8>]) -> Result<Ve
             dtype,
         };
         let own = whole_input(&mut plan, &view);
-        let result = buffer(&mut plan, &view, None);
-        let (input, output) = (Some(whole(&plan, own)), Some(whole(&plan, result)));
+        let result = new_buffer(&mut plan, &view, None);
+        let (input, output) = (Some(whole_view(&plan, own)), Some(whole_view(&plan, result)));
         plan.outputs.push(output.clone());
-        plan.insts.push(inst(InstKind::Collective(Box::new(Collective {
+        plan.insts.push(plan_instruction(InstKind::Collective(Box::new(Collective {
             comm: CommSlot(0),
             kind: CollectiveKind::Allreduce,
             root: None,
@@ -245,14 +251,14 @@ pub(crate) fn combine(op: RedOp, dtype: DType, members: &[Vec<u8>]) -> Result<Ve
             output,
             work: WorkSlot(0),
         }))));
-        plan.insts.push(inst(InstKind::WaitWork { work: WorkSlot(0) }));
+        plan.insts.push(plan_instruction(InstKind::WaitWork { work: WorkSlot(0) }));
         plans.push(plan);
     }
-    let outputs = run(plans, inputs)?;
+    let outputs = run_plans(plans, inputs)?;
     let first = outputs.into_iter().next().and_then(|rank| rank.into_iter().next().flatten());
     Ok(first.ok_or("a reduction without a result")?.bytes().to_vec())
 }
 
 fn whole_input(plan: &mut Plan, view: &View) -> BufferId {
-    buffer(plan, view, Some(0))
+    new_buffer(plan, view, Some(0))
 }

@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "the names of the header")]
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
-use crate::abi::{Handle, get, get_all, put};
+use crate::abi::{Handle, get_value, get_values, put_value};
 use crate::module::{LoadedKernel, unwrapped};
 use crate::task::{DeviceWork, StreamTask};
 use crate::world::{self, INVALID_HANDLE, INVALID_VALUE, NOT_READY, world};
@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// The device whose context is current.
-pub(crate) fn device() -> usize {
+pub(crate) fn current_device() -> usize {
     CURRENT.get().saturating_sub(1)
 }
 
@@ -32,10 +32,10 @@ struct LaunchConfig {
     stream: Handle,
 }
 
-fn status(result: Result<(), String>) -> c_int {
+fn status_of(result: Result<(), String>) -> c_int {
     match result {
         Ok(()) => 0,
-        Err(text) => world().fail(&text),
+        Err(text) => world().report_failure(&text),
     }
 }
 
@@ -48,11 +48,11 @@ extern "C" fn cuInit(_: c_uint) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
-    put(version, 13_000);
+    put_value(version, 13_000);
     0
 }
 
-fn named(status: c_int) -> &'static CStr {
+fn status_name(status: c_int) -> &'static CStr {
     match status {
         INVALID_VALUE => c"CUDA_ERROR_INVALID_VALUE",
         INVALID_HANDLE => c"CUDA_ERROR_INVALID_HANDLE",
@@ -65,58 +65,58 @@ fn named(status: c_int) -> &'static CStr {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGetErrorName(status: c_int, text: *mut *const c_char) -> c_int {
-    put(text, named(status).as_ptr());
+    put_value(text, status_name(status).as_ptr());
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGetErrorString(_: c_int, text: *mut *const c_char) -> c_int {
-    put(text, c"of a stand-in for a device".as_ptr());
+    put_value(text, c"of a stand-in for a device".as_ptr());
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
-    put(count, world().devices as c_int);
+    put_value(count, world().devices as c_int);
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
-    put(device, ordinal);
+    put_value(device, ordinal);
     if (0..world().devices as c_int).contains(&ordinal) { 0 } else { 101 }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetName(name: *mut c_char, bytes: c_int, _: c_int) -> c_int {
     for (at, byte) in c"Fake".to_bytes_with_nul().iter().enumerate().take(bytes.max(0) as usize) {
-        put(name.wrapping_add(at), *byte as c_char);
+        put_value(name.wrapping_add(at), *byte as c_char);
     }
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> c_int {
-    put(uuid, [device as u8 + 1; 16]);
+    put_value(uuid, [device as u8 + 1; 16]);
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {
     let known = ATTRIBUTES.iter().find(|(number, _)| *number == attribute);
-    put(value, known.map_or(1, |(_, value)| *value));
+    put_value(value, known.map_or(1, |(_, value)| *value));
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceCanAccessPeer(able: *mut c_int, _: c_int, _: c_int) -> c_int {
-    put(able, 1);
+    put_value(able, 1);
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRetain(context: *mut Handle, device: c_int) -> c_int {
-    put(context, (device as usize + 1) as Handle);
+    put_value(context, (device as usize + 1) as Handle);
     0
 }
 
@@ -127,7 +127,7 @@ extern "C" fn cuDevicePrimaryCtxRelease_v2(_: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxGetCurrent(context: *mut Handle) -> c_int {
-    put(context, CURRENT.get() as Handle);
+    put_value(context, CURRENT.get() as Handle);
     0
 }
 
@@ -139,14 +139,14 @@ extern "C" fn cuCtxSetCurrent(context: Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> c_int {
-    put(least, 0);
-    put(greatest, -5);
+    put_value(least, 0);
+    put_value(greatest, -5);
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxEnablePeerAccess(peer: Handle, _: c_uint) -> c_int {
-    let new = world().peers.insert((device(), (peer as usize).saturating_sub(1)));
+    let new = world().peers.insert((current_device(), (peer as usize).saturating_sub(1)));
     if new { 0 } else { 704 }
 }
 
@@ -154,8 +154,8 @@ extern "C" fn cuCtxEnablePeerAccess(peer: Handle, _: c_uint) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
-    put(free, MEMORY);
-    put(total, MEMORY);
+    put_value(free, MEMORY);
+    put_value(total, MEMORY);
     0
 }
 
@@ -164,19 +164,19 @@ extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
     if bytes > MEMORY {
         return 2;
     }
-    put(address, world().memory.allocate(device(), bytes as u64));
+    put_value(address, world().memory.allocate_memory(current_device(), bytes as u64));
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFree_v2(address: u64) -> c_int {
-    let freed = world().memory.free(address);
-    status(freed)
+    let freed = world().memory.free_memory(address);
+    status_of(freed)
 }
 
 fn copy_now(to: u64, from: u64, bytes: usize) -> c_int {
     let copied = world().copy(to, from, bytes);
-    status(copied)
+    status_of(copied)
 }
 
 #[unsafe(no_mangle)]
@@ -190,7 +190,7 @@ extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> c_int
 }
 
 fn enqueue(stream: Handle, work: DeviceWork) -> c_int {
-    world().enqueue(stream as u64, device(), StreamTask::chain([work]))
+    world().enqueue_task(stream as u64, current_device(), StreamTask::in_order([work]))
 }
 
 #[unsafe(no_mangle)]
@@ -226,17 +226,17 @@ extern "C" fn cuPointerGetAttributes(
     values: *mut *mut c_void,
     address: u64,
 ) -> c_int {
-    let found = world().memory.find(address);
+    let found = world().memory.find_memory(address);
     let device = found.map_or(0, |found| found.device);
     for at in 0..count as usize {
-        let place = get(values.wrapping_add(at));
-        match get(attributes.wrapping_add(at)) {
-            1 => put(place.cast(), found.map_or(0, |_| device + 1)),
-            2 => put(place.cast(), if found.is_some() { 2u32 } else { 0 }),
-            8 => put(place.cast(), 0u32),
-            9 => put(place.cast(), if found.is_some() { device as c_int } else { -2 }),
-            11 => put(place.cast(), found.map_or(0, |found| found.start)),
-            12 => put(place.cast(), found.map_or(0, |found| found.bytes)),
+        let place = get_value(values.wrapping_add(at));
+        match get_value(attributes.wrapping_add(at)) {
+            1 => put_value(place.cast(), found.map_or(0, |_| device + 1)),
+            2 => put_value(place.cast(), if found.is_some() { 2u32 } else { 0 }),
+            8 => put_value(place.cast(), 0u32),
+            9 => put_value(place.cast(), if found.is_some() { device as c_int } else { -2 }),
+            11 => put_value(place.cast(), found.map_or(0, |found| found.start)),
+            12 => put_value(place.cast(), found.map_or(0, |found| found.bytes)),
             _ => return INVALID_VALUE,
         }
     }
@@ -245,9 +245,9 @@ extern "C" fn cuPointerGetAttributes(
 
 #[unsafe(no_mangle)]
 extern "C" fn cuIpcGetMemHandle(handle: *mut [u8; 64], address: u64) -> c_int {
-    let shared = world().memory.share(address);
+    let shared = world().memory.share_memory(address);
     shared.map_or(INVALID_VALUE, |bytes| {
-        put(handle, bytes);
+        put_value(handle, bytes);
         0
     })
 }
@@ -258,9 +258,9 @@ struct IpcHandle([u8; 64]);
 
 #[unsafe(no_mangle)]
 extern "C" fn cuIpcOpenMemHandle_v2(address: *mut u64, handle: IpcHandle, _: c_uint) -> c_int {
-    let opened = world().memory.open(handle.0);
+    let opened = world().memory.open_shared(handle.0);
     opened.map_or(INVALID_HANDLE, |start| {
-        put(address, start);
+        put_value(address, start);
         0
     })
 }
@@ -276,9 +276,9 @@ extern "C" fn cuIpcCloseMemHandle(address: u64) -> c_int {
 extern "C" fn cuStreamCreateWithPriority(stream: *mut Handle, _: c_uint, _: c_int) -> c_int {
     let mut world = world();
     let handle = world.handle();
-    let new = world::StreamQueue { device: device(), ..world::StreamQueue::default() };
+    let new = world::StreamQueue { device: current_device(), ..world::StreamQueue::default() };
     world.streams.insert(handle, new);
-    put(stream, handle as Handle);
+    put_value(stream, handle as Handle);
     0
 }
 
@@ -289,9 +289,9 @@ extern "C" fn cuStreamDestroy_v2(stream: Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> c_int {
-    match world().stream(stream as u64, device()) {
+    match world().stream(stream as u64, current_device()) {
         Ok(stream) => {
-            put(context, (stream.device + 1) as Handle);
+            put_value(context, (stream.device + 1) as Handle);
             0
         }
         Err(status) => status,
@@ -300,19 +300,19 @@ extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamQuery(stream: Handle) -> c_int {
-    let device = device();
-    world::ask(|world| Ok(world.stream(stream as u64, device)?.tasks.is_empty()))
+    let device = current_device();
+    world::ask_devices(|world| Ok(world.stream(stream as u64, device)?.tasks.is_empty()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: Handle) -> c_int {
-    let device = device();
-    world::wait(|world| Ok(world.stream(stream as u64, device)?.tasks.is_empty()))
+    let device = current_device();
+    world::wait_for_devices(|world| Ok(world.stream(stream as u64, device)?.tasks.is_empty()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _: c_uint) -> c_int {
-    world().wait_event(stream as u64, event as u64, device())
+    world().wait_event(stream as u64, event as u64, current_device())
 }
 
 #[unsafe(no_mangle)]
@@ -323,7 +323,7 @@ extern "C" fn cuStreamBatchMemOp_v2(
     _: c_uint,
 ) -> c_int {
     let mut works = Vec::new();
-    for [kind, at, value, flags, ..] in get_all(ops.cast_const(), count as usize) {
+    for [kind, at, value, flags, ..] in get_values(ops.cast_const(), count as usize) {
         let value = value as u32;
         works.push(match (kind as u32, flags as u32) {
             (1, 1) => DeviceWork::WaitWord { at, value, other: false },
@@ -331,7 +331,7 @@ extern "C" fn cuStreamBatchMemOp_v2(
             _ => return INVALID_VALUE,
         });
     }
-    world().enqueue(stream as u64, device(), StreamTask::chain(works))
+    world().enqueue_task(stream as u64, current_device(), StreamTask::in_order(works))
 }
 
 #[unsafe(no_mangle)]
@@ -339,7 +339,7 @@ extern "C" fn cuEventCreate(event: *mut Handle, _: c_uint) -> c_int {
     let mut world = world();
     let handle = world.handle();
     world.events.insert(handle, world::EventState::default());
-    put(event, handle as Handle);
+    put_value(event, handle as Handle);
     0
 }
 
@@ -350,17 +350,19 @@ extern "C" fn cuEventDestroy_v2(event: Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventQuery(event: Handle) -> c_int {
-    world::ask(|world| world.event(event as u64).map(|event| event.reached >= event.recorded))
+    world::ask_devices(|world| {
+        world.event(event as u64).map(|event| event.reached >= event.recorded)
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventRecord(event: Handle, stream: Handle) -> c_int {
-    world().record(event as u64, stream as u64, device(), false)
+    world().record(event as u64, stream as u64, current_device(), false)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventRecordWithFlags(event: Handle, stream: Handle, flags: u32) -> c_int {
-    world().record(event as u64, stream as u64, device(), flags == 1)
+    world().record(event as u64, stream as u64, current_device(), flags == 1)
 }
 
 #[unsafe(no_mangle)]
@@ -369,7 +371,7 @@ extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Han
     let mut time = |event: Handle| world.event(event as u64).map(|event| event.time);
     match (time(start), time(end)) {
         (Ok(Some(start)), Ok(Some(end))) => {
-            put(milliseconds, (end - start).as_secs_f32() * 1e3);
+            put_value(milliseconds, (end - start).as_secs_f32() * 1e3);
             0
         }
         (Err(status), _) | (_, Err(status)) => status,
@@ -381,14 +383,14 @@ extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: Handle, end: Han
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamBeginCapture_v2(stream: Handle, _: c_int) -> c_int {
-    world().begin_capture(stream as u64, device())
+    world().begin_capture(stream as u64, current_device())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) -> c_int {
     match world().end_capture(stream as u64) {
         Ok(handle) => {
-            put(graph, handle as Handle);
+            put_value(graph, handle as Handle);
             0
         }
         Err(status) => status,
@@ -401,7 +403,7 @@ extern "C" fn cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle
     let Some(graph) = world.graphs.get(&(graph as u64)).cloned() else { return INVALID_HANDLE };
     let handle = world.handle();
     world.graphs.insert(handle, graph);
-    put(executable, handle as Handle);
+    put_value(executable, handle as Handle);
     0
 }
 
@@ -428,7 +430,7 @@ extern "C" fn cuGraphUpload(executable: Handle, _: Handle) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGraphLaunch(executable: Handle, stream: Handle) -> c_int {
-    world().launch_graph(executable as u64, stream as u64, device())
+    world().launch_graph(executable as u64, stream as u64, current_device())
 }
 
 // ---- kernels ----
@@ -440,10 +442,10 @@ extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_void) -> c_i
             let mut world = world();
             let handle = world.handle();
             world.kernels.insert(handle, Arc::new(kernel));
-            put(module, handle as Handle);
+            put_value(module, handle as Handle);
             0
         }
-        Err(text) => world().fail(&text),
+        Err(text) => world().report_failure(&text),
     }
 }
 
@@ -459,7 +461,7 @@ extern "C" fn cuModuleGetFunction(
     module: Handle,
     _: *const c_char,
 ) -> c_int {
-    put(function, module);
+    put_value(function, module);
     0
 }
 
@@ -472,8 +474,8 @@ extern "C" fn cuFuncGetParamInfo(
 ) -> c_int {
     match world().kernels.get(&(function as u64)) {
         Some(kernel) if index < kernel.params => {
-            put(offset, 8 * index);
-            put(bytes, 8);
+            put_value(offset, 8 * index);
+            put_value(bytes, 8);
             0
         }
         Some(_) => INVALID_VALUE,
@@ -488,7 +490,7 @@ extern "C" fn cuLaunchKernelEx(
     parameters: *mut *mut c_void,
     _: *mut *mut c_void,
 ) -> c_int {
-    let config: LaunchConfig = get(config.cast());
+    let config: LaunchConfig = get_value(config.cast());
     let mut world = world();
     let Some(count) = world.kernels.get(&(function as u64)).map(|kernel| kernel.params) else {
         return INVALID_HANDLE;
@@ -496,7 +498,7 @@ extern "C" fn cuLaunchKernelEx(
     if config.sizes[..6].contains(&0) {
         return INVALID_VALUE;
     }
-    let places = get_all(parameters.cast_const(), count);
-    let params: Vec<u64> = places.into_iter().map(|place| get(place.cast())).collect();
-    world.launch(function as u64, config.stream as u64, device(), &params)
+    let places = get_values(parameters.cast_const(), count);
+    let params: Vec<u64> = places.into_iter().map(|place| get_value(place.cast())).collect();
+    world.launch(function as u64, config.stream as u64, current_device(), &params)
 }

@@ -6,7 +6,7 @@
 //! member asks for in a split. Files come whole, under other names first.
 
 use crate::memory::DeviceMemory;
-use crate::nccl::{CallKind, MemberCall, contribution, deliver, joined};
+use crate::nccl::{CallKind, MemberCall, deliver_part, joined_contributions, member_contribution};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -183,7 +183,7 @@ impl MemberMail {
                     folder.join(format!("all.{number}.{rank}"))
                 }
             };
-            post(&file, &contribution(memory, &call, rank, size)?).map_err(text)?;
+            post(&file, &member_contribution(memory, &call, rank, size)?).map_err(text)?;
         }
         Ok(())
     }
@@ -235,7 +235,7 @@ fn end(
             if content.len() != call.bytes() {
                 return Err(format!("{} bytes were sent for {call:?}", content.len()));
             }
-            deliver(memory, call, seat.rank, &content)?;
+            deliver_part(memory, call, seat.rank, &content)?;
             std::fs::remove_file(file).map_err(text)?;
             Ok(true)
         }
@@ -245,7 +245,7 @@ fn end(
             let Some(all) = (0..seat.size).map(read).collect::<Option<Vec<_>>>() else {
                 return Ok(false);
             };
-            deliver(memory, call, seat.rank, &joined(call, &all)?)?;
+            deliver_part(memory, call, seat.rank, &joined_contributions(call, &all)?)?;
             Ok(true)
         }
     }

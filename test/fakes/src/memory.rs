@@ -54,12 +54,12 @@ pub(crate) struct DeviceMemory {
 
 impl DeviceMemory {
     /// Allocates memory whose bytes are all 0xff.
-    pub(crate) fn allocate(&mut self, device: usize, bytes: u64) -> u64 {
+    pub(crate) fn allocate_memory(&mut self, device: usize, bytes: u64) -> u64 {
         let pages = vec![MemoryPage::Same(0xff); (bytes as usize).div_ceil(PAGE)];
-        self.insert(DeviceAllocation { device, bytes, store: ByteStore::Pages(pages) })
+        self.insert_allocation(DeviceAllocation { device, bytes, store: ByteStore::Pages(pages) })
     }
 
-    fn insert(&mut self, allocation: DeviceAllocation) -> u64 {
+    fn insert_allocation(&mut self, allocation: DeviceAllocation) -> u64 {
         let start = FIRST + self.next;
         self.next += allocation.bytes.next_multiple_of(ALIGNMENT) + ALIGNMENT;
         self.allocations.insert(start, allocation);
@@ -67,7 +67,7 @@ impl DeviceMemory {
     }
 
     /// A name by which other processes open an allocation, by its first address.
-    pub(crate) fn share(&mut self, address: u64) -> Result<[u8; 64], String> {
+    pub(crate) fn share_memory(&mut self, address: u64) -> Result<[u8; 64], String> {
         let unknown = || format!("no allocation starts at {address:#x}");
         let allocation = self.allocations.get_mut(&address).ok_or_else(unknown)?;
         if let ByteStore::Pages(pages) = &allocation.store {
@@ -77,8 +77,8 @@ impl DeviceMemory {
                 let bytes = (allocation.bytes as usize - start).min(PAGE);
                 match page {
                     MemoryPage::Same(0xff) => {}
-                    MemoryPage::Same(byte) => shared.write(start, &vec![*byte; bytes])?,
-                    MemoryPage::Data(data) => shared.write(start, &data[..bytes])?,
+                    MemoryPage::Same(byte) => shared.write_bytes(start, &vec![*byte; bytes])?,
+                    MemoryPage::Data(data) => shared.write_bytes(start, &data[..bytes])?,
                 }
             }
             allocation.store = ByteStore::Shared(shared);
@@ -90,20 +90,24 @@ impl DeviceMemory {
     }
 
     /// Opens another process's allocation.
-    pub(crate) fn open(&mut self, handle: [u8; 64]) -> Result<u64, String> {
+    pub(crate) fn open_shared(&mut self, handle: [u8; 64]) -> Result<u64, String> {
         let shared = SharedBytes::open(handle)?;
         let (device, bytes) = (shared.device, shared.bytes);
-        Ok(self.insert(DeviceAllocation { device, bytes, store: ByteStore::Shared(shared) }))
+        Ok(self.insert_allocation(DeviceAllocation {
+            device,
+            bytes,
+            store: ByteStore::Shared(shared),
+        }))
     }
 
     /// Frees an allocation by its first address.
-    pub(crate) fn free(&mut self, address: u64) -> Result<(), String> {
+    pub(crate) fn free_memory(&mut self, address: u64) -> Result<(), String> {
         match self.allocations.remove(&address) {
             Some(allocation) => {
                 self.freed.insert(address, allocation.bytes);
                 Ok(())
             }
-            None => Err(format!("{} is freed", self.described(address, 1))),
+            None => Err(format!("{} is freed", self.described_range(address, 1))),
         }
     }
 
@@ -113,7 +117,7 @@ impl DeviceMemory {
     }
 
     /// The allocation that an address lies in.
-    pub(crate) fn find(&self, address: u64) -> Option<FoundMemory> {
+    pub(crate) fn find_memory(&self, address: u64) -> Option<FoundMemory> {
         let (start, allocation) = self.allocations.range(..=address).next_back()?;
         let (device, bytes) = (allocation.device, allocation.bytes);
         let is_opened = matches!(&allocation.store, ByteStore::Shared(shared) if shared.is_opened);
@@ -121,7 +125,7 @@ impl DeviceMemory {
     }
 
     /// A range of memory for people.
-    fn described(&self, address: u64, bytes: usize) -> String {
+    fn described_range(&self, address: u64, bytes: usize) -> String {
         let range = format!("{bytes} bytes at {address:#x}");
         let before = |map: Option<(u64, u64)>| {
             map.filter(|(start, size)| address < start + size + ALIGNMENT)
@@ -143,14 +147,14 @@ impl DeviceMemory {
     }
 
     /// The allocation of a range and where in it the range starts.
-    fn range(
+    fn range_of(
         &mut self,
         address: u64,
         bytes: usize,
     ) -> Result<(&mut DeviceAllocation, usize), String> {
         let fits = |found: &FoundMemory| address + bytes as u64 <= found.start + found.bytes;
-        let Some(found) = self.find(address).filter(fits) else {
-            return Err(format!("{} is accessed", self.described(address, bytes)));
+        let Some(found) = self.find_memory(address).filter(fits) else {
+            return Err(format!("{} is accessed", self.described_range(address, bytes)));
         };
         let missing = || "an allocation is missing".to_owned();
         let allocation = self.allocations.get_mut(&found.start).ok_or_else(missing)?;
@@ -158,14 +162,14 @@ impl DeviceMemory {
     }
 
     /// Reads bytes.
-    pub(crate) fn read(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>, String> {
+    pub(crate) fn read_bytes(&mut self, address: u64, bytes: usize) -> Result<Vec<u8>, String> {
         if bytes == 0 {
             return Ok(Vec::new());
         }
-        let (allocation, mut at) = self.range(address, bytes)?;
+        let (allocation, mut at) = self.range_of(address, bytes)?;
         let pages = match &allocation.store {
             ByteStore::Pages(pages) => pages,
-            ByteStore::Shared(shared) => return shared.read(at, bytes),
+            ByteStore::Shared(shared) => return shared.read_bytes(at, bytes),
         };
         let mut read = Vec::with_capacity(bytes);
         while read.len() < bytes {
@@ -181,14 +185,14 @@ impl DeviceMemory {
     }
 
     /// Writes bytes.
-    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn write_bytes(&mut self, address: u64, bytes: &[u8]) -> Result<(), String> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let (allocation, mut at) = self.range(address, bytes.len())?;
+        let (allocation, mut at) = self.range_of(address, bytes.len())?;
         let pages = match &mut allocation.store {
             ByteStore::Pages(pages) => pages,
-            ByteStore::Shared(shared) => return shared.write(at, bytes),
+            ByteStore::Shared(shared) => return shared.write_bytes(at, bytes),
         };
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -208,16 +212,21 @@ impl DeviceMemory {
     }
 
     /// Sets all bytes of a range.
-    pub(crate) fn fill(&mut self, address: u64, byte: u8, bytes: usize) -> Result<(), String> {
+    pub(crate) fn fill_bytes(
+        &mut self,
+        address: u64,
+        byte: u8,
+        bytes: usize,
+    ) -> Result<(), String> {
         if bytes == 0 {
             return Ok(());
         }
-        let (allocation, mut at) = self.range(address, bytes)?;
+        let (allocation, mut at) = self.range_of(address, bytes)?;
         let end = at + bytes;
         let last = allocation.bytes as usize;
         let pages = match &mut allocation.store {
             ByteStore::Pages(pages) => pages,
-            ByteStore::Shared(shared) => return shared.write(at, &vec![byte; bytes]),
+            ByteStore::Shared(shared) => return shared.write_bytes(at, &vec![byte; bytes]),
         };
         while at < end {
             let (page, start) = (at / PAGE, at % PAGE);
@@ -241,8 +250,8 @@ impl DeviceMemory {
     }
 
     /// Reads a word of 32 bits.
-    pub(crate) fn word(&mut self, address: u64) -> Result<u32, String> {
-        let bytes = self.read(address, 4)?;
+    pub(crate) fn read_word(&mut self, address: u64) -> Result<u32, String> {
+        let bytes = self.read_bytes(address, 4)?;
         Ok(bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes)))
     }
 }
@@ -254,28 +263,28 @@ mod tests {
     #[test]
     fn bytes_are_kept_across_pages() {
         let mut memory = DeviceMemory::default();
-        let at = memory.allocate(1, 100_000);
-        assert_eq!(memory.read(at + 99_999, 1), Ok(vec![0xff]));
+        let at = memory.allocate_memory(1, 100_000);
+        assert_eq!(memory.read_bytes(at + 99_999, 1), Ok(vec![0xff]));
         let bytes: Vec<u8> = (0..40_000u32).map(|number| number as u8).collect();
-        memory.write(at + 5, &bytes).unwrap();
-        assert_eq!(memory.read(at + 5, 40_000), Ok(bytes));
-        memory.fill(at + 6, 3, 39_998).unwrap();
-        assert_eq!(memory.read(at + 4, 3), Ok(vec![0xff, 0, 3]));
-        assert_eq!(memory.read(at + 40_003, 3), Ok(vec![3, 39_999u32 as u8, 0xff]));
-        assert_eq!(memory.find(at + 7).map(|found| found.device), Some(1));
+        memory.write_bytes(at + 5, &bytes).unwrap();
+        assert_eq!(memory.read_bytes(at + 5, 40_000), Ok(bytes));
+        memory.fill_bytes(at + 6, 3, 39_998).unwrap();
+        assert_eq!(memory.read_bytes(at + 4, 3), Ok(vec![0xff, 0, 3]));
+        assert_eq!(memory.read_bytes(at + 40_003, 3), Ok(vec![3, 39_999u32 as u8, 0xff]));
+        assert_eq!(memory.find_memory(at + 7).map(|found| found.device), Some(1));
     }
 
     #[test]
     fn wrong_accesses_are_found() {
         let mut memory = DeviceMemory::default();
-        let at = memory.allocate(0, 64);
-        let behind = memory.read(at + 60, 8).unwrap_err();
+        let at = memory.allocate_memory(0, 64);
+        let behind = memory.read_bytes(at + 60, 8).unwrap_err();
         assert!(behind.contains("60 behind the start of 64 bytes"), "{behind}");
-        assert_eq!(memory.free(at), Ok(()));
-        let freed = memory.write(at, &[0]).unwrap_err();
+        assert_eq!(memory.free_memory(at), Ok(()));
+        let freed = memory.write_bytes(at, &[0]).unwrap_err();
         assert!(freed.contains("of 64 freed bytes"), "{freed}");
-        assert!(memory.free(at).is_err());
-        assert!(memory.read(4096, 1).unwrap_err().contains("never allocated"));
-        assert!(memory.allocate(0, 64) > at);
+        assert!(memory.free_memory(at).is_err());
+        assert!(memory.read_bytes(4096, 1).unwrap_err().contains("never allocated"));
+        assert!(memory.allocate_memory(0, 64) > at);
     }
 }

@@ -1,6 +1,6 @@
 //! Kernels: sources in the wrapping of a cubin, and what a launch of one does.
 
-use crate::abi::get_all;
+use crate::abi::get_values;
 use crate::note::{self, KernelMeaning};
 use crate::task::{self, DeviceWork, StreamTask};
 use crate::world::{FakeWorld, INVALID_HANDLE, INVALID_VALUE};
@@ -44,12 +44,12 @@ pub(crate) fn wrapped(source: &str) -> Vec<u8> {
 /// The source in an image at an address of the host.
 pub(crate) fn unwrapped(image: *const u8) -> String {
     let word = |at: usize| {
-        let bytes = get_all(image.wrapping_add(at), 8);
+        let bytes = get_values(image.wrapping_add(at), 8);
         bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize
     };
     let section = word(40);
     let (start, bytes) = (word(section + 24), word(section + 32));
-    String::from_utf8_lossy(&get_all(image.wrapping_add(start), bytes)).into_owned()
+    String::from_utf8_lossy(&get_values(image.wrapping_add(start), bytes)).into_owned()
 }
 
 impl LoadedKernel {
@@ -86,7 +86,9 @@ impl FakeWorld {
             Err(status) => return status,
         };
         let task = match &kernel.kind {
-            LaunchKind::Exchange { raises, copies } => task::exchange(*raises, *copies, params),
+            LaunchKind::Exchange { raises, copies } => {
+                task::exchange_task(*raises, *copies, params)
+            }
             LaunchKind::Job { number, count, meaning } => {
                 if *number == 0 {
                     own.params.clear();
@@ -96,11 +98,11 @@ impl FakeWorld {
                     return 0;
                 }
                 let params = std::mem::take(&mut own.params);
-                StreamTask::chain([DeviceWork::Compute { meaning: meaning.clone(), params }])
+                StreamTask::in_order([DeviceWork::Compute { meaning: meaning.clone(), params }])
             }
         };
         match params.len() == kernel.params {
-            true => self.enqueue(stream, device, task),
+            true => self.enqueue_task(stream, device, task),
             false => INVALID_VALUE,
         }
     }

@@ -3,7 +3,7 @@
 #![allow(non_snake_case, reason = "the names of the header")]
 #![allow(unsafe_code, reason = "functions are found by their names")]
 
-use crate::abi::{Handle, get, put};
+use crate::abi::{Handle, get_value, put_value};
 use crate::compute;
 use crate::mail::{MemberMail, TeamSeat};
 use crate::memory::DeviceMemory;
@@ -139,7 +139,7 @@ impl CommunicatorTable {
             let ready = mail.is_ready(comm);
             for (place, seat) in seats {
                 let handle = self.join(seat.team, seat.size, seat.rank, true);
-                put(place as *mut Handle, handle as Handle);
+                put_value(place as *mut Handle, handle as Handle);
             }
             return self.members.contains_key(&comm).then_some(ready);
         }
@@ -216,7 +216,7 @@ impl CommunicatorTable {
     }
 
     /// Takes a member away; what others wait for with it never ends.
-    fn remove(&mut self, comm: u64) -> bool {
+    fn remove_member(&mut self, comm: u64) -> bool {
         if let Some(mail) = &mut self.mail {
             mail.remove(comm);
         }
@@ -256,7 +256,7 @@ impl CommunicatorTable {
             let team = self.number();
             for (rank, one) in group.iter().enumerate() {
                 let handle = self.join(team, group.len(), rank, blocking);
-                put(one.place as *mut Handle, handle as Handle);
+                put_value(one.place as *mut Handle, handle as Handle);
             }
         }
         0
@@ -284,32 +284,32 @@ impl MemberTeam {
 }
 
 /// What a member puts into a call.
-pub(crate) fn contribution(
+pub(crate) fn member_contribution(
     memory: &mut DeviceMemory,
     call: &MemberCall,
     rank: usize,
     size: usize,
 ) -> Result<Vec<u8>, String> {
     match call.kind {
-        CallKind::ReduceScatter(_) => memory.read(call.send, size * call.bytes()),
+        CallKind::ReduceScatter(_) => memory.read_bytes(call.send, size * call.bytes()),
         CallKind::Broadcast(root) if rank != root => Ok(Vec::new()),
         CallKind::Recv(_) => Ok(Vec::new()),
-        _ => memory.read(call.send, call.bytes()),
+        _ => memory.read_bytes(call.send, call.bytes()),
     }
 }
 
 /// What members get of a collective, all together.
-pub(crate) fn joined(call: &MemberCall, all: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+pub(crate) fn joined_contributions(call: &MemberCall, all: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     match call.kind {
         CallKind::AllReduce(op) | CallKind::Reduce(op, _) | CallKind::ReduceScatter(op) => {
-            compute::combine(op, call.dtype, all)
+            compute::combine_members(op, call.dtype, all)
         }
         _ => Ok(all.concat()),
     }
 }
 
 /// Writes a member's part of that.
-pub(crate) fn deliver(
+pub(crate) fn deliver_part(
     memory: &mut DeviceMemory,
     call: &MemberCall,
     rank: usize,
@@ -319,9 +319,9 @@ pub(crate) fn deliver(
         CallKind::Reduce(_, root) if rank != root => Ok(()),
         CallKind::ReduceScatter(_) => {
             let start = rank * call.bytes();
-            memory.write(call.recv, &joined[start..start + call.bytes()])
+            memory.write_bytes(call.recv, &joined[start..start + call.bytes()])
         }
-        _ => memory.write(call.recv, joined),
+        _ => memory.write_bytes(call.recv, joined),
     }
 }
 
@@ -333,18 +333,18 @@ fn carry_out(memory: &mut DeviceMemory, sides: &[PendingCall]) -> Result<(), Str
             sides.iter().find(|side| matches!(side.call.kind, CallKind::Send(_)) == sends)
         };
         let (Some(from), Some(to)) = (side(true), side(false)) else { return Ok(()) };
-        let content = memory.read(from.call.send, from.call.bytes())?;
-        return memory.write(to.call.recv, &content);
+        let content = memory.read_bytes(from.call.send, from.call.bytes())?;
+        return memory.write_bytes(to.call.recv, &content);
     }
     if !sides.iter().all(|side| side.call.is_alike(&first)) {
         return Err(format!("members of a collective call it in other ways: {sides:?}"));
     }
     let mut all = Vec::new();
     for side in sides {
-        all.push(contribution(memory, &side.call, side.rank, sides.len())?);
+        all.push(member_contribution(memory, &side.call, side.rank, sides.len())?);
     }
-    let joined = joined(&first, &all)?;
-    sides.iter().try_for_each(|side| deliver(memory, &side.call, side.rank, &joined))
+    let joined = joined_contributions(&first, &all)?;
+    sides.iter().try_for_each(|side| deliver_part(memory, &side.call, side.rank, &joined))
 }
 
 // ---- groups ----
@@ -377,7 +377,11 @@ fn enqueue(calls: Vec<(u64, u64, MemberCall)>) -> c_int {
             DeviceWork::Arrive { comm, calls: Arc::new(calls), turn },
             DeviceWork::Meet { comm, turn },
         ];
-        let status = world.enqueue(stream, crate::driver::device(), StreamTask::chain(works));
+        let status = world.enqueue_task(
+            stream,
+            crate::driver::current_device(),
+            StreamTask::in_order(works),
+        );
         if status != 0 {
             return 1;
         }
@@ -385,7 +389,7 @@ fn enqueue(calls: Vec<(u64, u64, MemberCall)>) -> c_int {
     0
 }
 
-fn issue(comm: Handle, stream: Handle, call: MemberCall) -> c_int {
+fn issue_one(comm: Handle, stream: Handle, call: MemberCall) -> c_int {
     let one = (comm as u64, stream as u64, call);
     let later = GROUP.with_borrow_mut(|group| match group.depth {
         0 => Some(one),
@@ -426,7 +430,7 @@ struct CommunicatorConfig {
 
 #[unsafe(no_mangle)]
 extern "C" fn ncclGetVersion(version: *mut c_int) -> c_int {
-    put(version, 22_899);
+    put_value(version, 22_899);
     0
 }
 
@@ -445,7 +449,7 @@ extern "C" fn ncclGetUniqueId(id: *mut [u8; 128]) -> c_int {
     let number = world().communicators.number();
     let mut bytes = [0; 128];
     bytes[..8].copy_from_slice(&number.to_le_bytes());
-    put(id, bytes);
+    put_value(id, bytes);
     0
 }
 
@@ -462,18 +466,18 @@ extern "C" fn ncclCommInitRankConfig(
     config: *mut c_void,
 ) -> c_int {
     let team = id.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let blocking = get(config.cast::<CommunicatorConfig>()).blocking != 0;
+    let blocking = get_value(config.cast::<CommunicatorConfig>()).blocking != 0;
     let handle = world().communicators.join(team, size as usize, rank as usize, blocking);
-    put(place, handle as Handle);
-    made(handle, blocking)
+    put_value(place, handle as Handle);
+    creation_status(handle, blocking)
 }
 
 /// The status of a call that makes communicators: who blocks waits for the others.
-fn made(comm: u64, blocking: bool) -> c_int {
+fn creation_status(comm: u64, blocking: bool) -> c_int {
     if !blocking {
         return IN_PROGRESS;
     }
-    crate::world::wait(|world| world.communicators.is_ready(comm).ok_or(INVALID))
+    crate::world::wait_for_devices(|world| world.communicators.is_ready(comm).ok_or(INVALID))
 }
 
 #[unsafe(no_mangle)]
@@ -484,45 +488,46 @@ extern "C" fn ncclCommSplit(
     place: *mut Handle,
     config: *mut c_void,
 ) -> c_int {
-    let (comm, blocking) = (comm as u64, get(config.cast::<CommunicatorConfig>()).blocking != 0);
-    put(place, std::ptr::null_mut());
+    let (comm, blocking) =
+        (comm as u64, get_value(config.cast::<CommunicatorConfig>()).blocking != 0);
+    put_value(place, std::ptr::null_mut());
     let mut world = world();
     let FakeWorld { communicators, .. } = &mut *world;
     let status = communicators.split(comm, color, key, place as usize, blocking);
     let waits = communicators.members.get(&comm).is_some_and(|member| member.blocking);
     drop(world);
-    if status != 0 { status } else { made(comm, waits) }
+    if status != 0 { status } else { creation_status(comm, waits) }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ncclCommGetAsyncError(comm: Handle, state: *mut c_int) -> c_int {
     match world().communicators.is_ready(comm as u64) {
         Some(ready) => {
-            put(state, if ready { 0 } else { IN_PROGRESS });
+            put_value(state, if ready { 0 } else { IN_PROGRESS });
             0
         }
         None => INVALID,
     }
 }
 
-fn remove(comm: Handle) -> c_int {
-    if world().communicators.remove(comm as u64) { 0 } else { INVALID }
+fn end_member(comm: Handle) -> c_int {
+    if world().communicators.remove_member(comm as u64) { 0 } else { INVALID }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ncclCommDestroy(comm: Handle) -> c_int {
-    remove(comm)
+    end_member(comm)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ncclCommAbort(comm: Handle) -> c_int {
-    remove(comm)
+    end_member(comm)
 }
 
 // ---- calls ----
 
 /// The element type of a `ncclDataType_t`. Bytes are truth values where they are reduced.
-fn element(code: c_int) -> Option<DType> {
+fn element_type(code: c_int) -> Option<DType> {
     Some(match code {
         1 => DType::Bool,
         2 => DType::Int32,
@@ -535,7 +540,7 @@ fn element(code: c_int) -> Option<DType> {
     })
 }
 
-fn operation(code: c_int) -> Option<RedOp> {
+fn reduction_of(code: c_int) -> Option<RedOp> {
     [RedOp::Sum, RedOp::Product, RedOp::Max, RedOp::Min, RedOp::Avg].get(code as usize).copied()
 }
 
@@ -549,8 +554,8 @@ struct CallEnds {
 
 fn issue_call(kind: Option<CallKind>, ends: CallEnds, comm: Handle, stream: Handle) -> c_int {
     let CallEnds { send, recv, count, code } = ends;
-    let (Some(kind), Some(dtype)) = (kind, element(code)) else { return INVALID };
-    issue(comm, stream, MemberCall { kind, send: send as u64, recv: recv as u64, count, dtype })
+    let (Some(kind), Some(dtype)) = (kind, element_type(code)) else { return INVALID };
+    issue_one(comm, stream, MemberCall { kind, send: send as u64, recv: recv as u64, count, dtype })
 }
 
 #[unsafe(no_mangle)]
@@ -576,7 +581,7 @@ extern "C" fn ncclAllReduce(
     stream: Handle,
 ) -> c_int {
     issue_call(
-        operation(op).map(CallKind::AllReduce),
+        reduction_of(op).map(CallKind::AllReduce),
         CallEnds { send, recv, count, code },
         comm,
         stream,
@@ -594,7 +599,7 @@ extern "C" fn ncclReduce(
     comm: Handle,
     stream: Handle,
 ) -> c_int {
-    let kind = operation(op).map(|op| CallKind::Reduce(op, root as usize));
+    let kind = reduction_of(op).map(|op| CallKind::Reduce(op, root as usize));
     issue_call(kind, CallEnds { send, recv, count, code }, comm, stream)
 }
 
@@ -609,7 +614,7 @@ extern "C" fn ncclReduceScatter(
     stream: Handle,
 ) -> c_int {
     issue_call(
-        operation(op).map(CallKind::ReduceScatter),
+        reduction_of(op).map(CallKind::ReduceScatter),
         CallEnds { send, recv, count, code },
         comm,
         stream,

@@ -54,14 +54,14 @@ impl SharedBytes {
         Ok(Self { file, bytes, device, is_opened: true })
     }
 
-    pub(crate) fn read(&self, at: usize, bytes: usize) -> Result<Vec<u8>, String> {
+    pub(crate) fn read_bytes(&self, at: usize, bytes: usize) -> Result<Vec<u8>, String> {
         let mut read = vec![0; bytes];
         self.file.read_exact_at(&mut read, at as u64).map_err(text)?;
         read.iter_mut().for_each(|byte| *byte = !*byte);
         Ok(read)
     }
 
-    pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn write_bytes(&mut self, at: usize, bytes: &[u8]) -> Result<(), String> {
         let turned: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
         self.file.write_all_at(&turned, at as u64).map_err(text)
     }
@@ -76,10 +76,10 @@ mod tests {
         let mut own = SharedBytes::new(100, 3).unwrap();
         let mut other = SharedBytes::open(own.handle()).unwrap();
         assert_eq!((other.bytes, other.device, other.is_opened), (100, 3, true));
-        own.write(10, &[1, 2]).unwrap();
-        assert_eq!(other.read(9, 4), Ok(vec![0xff, 1, 2, 0xff]));
-        other.write(11, &[7]).unwrap();
-        assert_eq!(own.read(10, 2), Ok(vec![1, 7]));
-        assert!(own.read(99, 2).is_err());
+        own.write_bytes(10, &[1, 2]).unwrap();
+        assert_eq!(other.read_bytes(9, 4), Ok(vec![0xff, 1, 2, 0xff]));
+        other.write_bytes(11, &[7]).unwrap();
+        assert_eq!(own.read_bytes(10, 2), Ok(vec![1, 7]));
+        assert!(own.read_bytes(99, 2).is_err());
     }
 }

@@ -54,7 +54,7 @@ impl StreamTask {
     }
 
     /// Operations one after the other.
-    pub(crate) fn chain(works: impl IntoIterator<Item = DeviceWork>) -> Self {
+    pub(crate) fn in_order(works: impl IntoIterator<Item = DeviceWork>) -> Self {
         let node = |(at, work): (usize, DeviceWork)| WorkNode {
             work,
             after: at.checked_sub(1).into_iter().collect(),
@@ -63,7 +63,7 @@ impl StreamTask {
     }
 
     /// Nodes that are not done and whose predecessors are.
-    pub(crate) fn open(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn open_nodes(&self) -> impl Iterator<Item = usize> {
         let is_open = |at: &usize| {
             !self.done[*at] && self.nodes[*at].after.iter().all(|before| self.done[*before])
         };
@@ -71,7 +71,7 @@ impl StreamTask {
     }
 
     /// A node is done.
-    pub(crate) fn complete(&mut self, at: usize) {
+    pub(crate) fn complete_node(&mut self, at: usize) {
         if !std::mem::replace(&mut self.done[at], true) {
             self.left -= 1;
         }
@@ -80,7 +80,7 @@ impl StreamTask {
 
 /// The flags, copies and flags of an exchange kernel, as `src/backend/cuda/codegen/exchange.rs` of the library orders
 /// its parameters: the copies go on beside each other.
-pub(crate) fn exchange(raises: usize, copies: usize, params: &[u64]) -> StreamTask {
+pub(crate) fn exchange_task(raises: usize, copies: usize, params: &[u64]) -> StreamTask {
     const WORDS: usize = 6;
     let mut nodes: Vec<WorkNode> = Vec::new();
     for &at in &params[..raises] {

@@ -85,14 +85,14 @@ pub(crate) fn world() -> MutexGuard<'static, FakeWorld> {
     world.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn variable(name: &str) -> Option<u64> {
+fn number_from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
 impl FakeWorld {
     fn new() -> Self {
         Self {
-            devices: variable("HIR_FAKE_DEVICES").unwrap_or(8) as usize,
+            devices: number_from_environment("HIR_FAKE_DEVICES").unwrap_or(8) as usize,
             memory: DeviceMemory::default(),
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -104,7 +104,7 @@ impl FakeWorld {
             peers: BTreeSet::new(),
             broken: None,
             handles: FIRST_HANDLE,
-            random: fastrand::Rng::with_seed(variable("HIR_FAKE_SEED").unwrap_or(0)),
+            random: fastrand::Rng::with_seed(number_from_environment("HIR_FAKE_SEED").unwrap_or(0)),
             luck: 0,
             favour: 0,
         }
@@ -118,7 +118,7 @@ impl FakeWorld {
 
     /// Tells people what went wrong, and fails every call from here on.
     #[allow(clippy::print_stderr, reason = "misuse has to be seen")]
-    pub(crate) fn fail(&mut self, text: &str) -> i32 {
+    pub(crate) fn report_failure(&mut self, text: &str) -> i32 {
         eprintln!("fake CUDA: {text}");
         *self.broken.get_or_insert(LAUNCH_FAILED)
     }
@@ -174,10 +174,10 @@ impl FakeWorld {
     // ---- the scheduler ----
 
     /// The operations that can go on.
-    fn runnable(&mut self) -> Vec<(u64, usize)> {
+    fn runnable_nodes(&mut self) -> Vec<(u64, usize)> {
         let heads =
             self.streams.iter().filter_map(|(id, stream)| Some((*id, stream.tasks.front()?)));
-        let open = heads.flat_map(|(id, task)| task.open().map(move |node| (id, node)));
+        let open = heads.flat_map(|(id, task)| task.open_nodes().map(move |node| (id, node)));
         let waits: Vec<(u64, usize, DeviceWork)> = open
             .map(|(id, node)| (id, node, self.streams[&id].tasks[0].nodes[node].work.clone()))
             .collect();
@@ -195,7 +195,7 @@ impl FakeWorld {
             DeviceWork::Await { event, ticket } => {
                 self.events.get(event).is_none_or(|event| event.reached >= *ticket)
             }
-            DeviceWork::WaitWord { at, value, other } => match self.memory.word(*at) {
+            DeviceWork::WaitWord { at, value, other } => match self.memory.read_word(*at) {
                 Ok(word) => (word == *value) != *other,
                 // Carried out, it fails.
                 Err(_) => true,
@@ -205,7 +205,7 @@ impl FakeWorld {
                 match communicators.is_over(memory, *comm, *turn) {
                     Ok(over) => over,
                     Err(text) => {
-                        self.fail(&text);
+                        self.report_failure(&text);
                         false
                     }
                 }
@@ -215,8 +215,8 @@ impl FakeWorld {
     }
 
     /// Carries out one operation; whether there was one that could go on.
-    pub(crate) fn step(&mut self) -> bool {
-        let ready = self.runnable();
+    pub(crate) fn step_once(&mut self) -> bool {
+        let ready = self.runnable_nodes();
         if ready.is_empty() || self.broken.is_some() {
             return false;
         }
@@ -239,13 +239,13 @@ impl FakeWorld {
     fn carry_out(&mut self, id: u64, node: usize) {
         let Some(stream) = self.streams.get(&id) else { return };
         let (device, work) = (stream.device, stream.tasks[0].nodes[node].work.clone());
-        if let Err(text) = self.execute(device, &work) {
-            self.fail(&text);
+        if let Err(text) = self.execute_work(device, &work) {
+            self.report_failure(&text);
             return;
         }
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if let Some(task) = stream.tasks.front_mut() {
-            task.complete(node);
+            task.complete_node(node);
             if task.left == 0 {
                 stream.tasks.pop_front();
             }
@@ -255,7 +255,7 @@ impl FakeWorld {
         }
     }
 
-    fn execute(&mut self, device: usize, work: &DeviceWork) -> Result<(), String> {
+    fn execute_work(&mut self, device: usize, work: &DeviceWork) -> Result<(), String> {
         match work {
             DeviceWork::Nothing | DeviceWork::Await { .. } | DeviceWork::Meet { .. } => Ok(()),
             DeviceWork::Mark { event, ticket } => {
@@ -266,15 +266,15 @@ impl FakeWorld {
                 Ok(())
             }
             DeviceWork::WriteWord { at, value } => {
-                self.reach(device, *at)?;
-                self.memory.write(*at, &value.to_le_bytes())
+                self.check_reach(device, *at)?;
+                self.memory.write_bytes(*at, &value.to_le_bytes())
             }
             DeviceWork::WaitWord { at, .. } => {
-                self.reach(device, *at)?;
-                self.memory.word(*at).map(|_| ())
+                self.check_reach(device, *at)?;
+                self.memory.read_word(*at).map(|_| ())
             }
             DeviceWork::Copy { to, from, bytes } => self.copy(*to, *from, *bytes),
-            DeviceWork::Fill { to, byte, bytes } => self.memory.fill(*to, *byte, *bytes),
+            DeviceWork::Fill { to, byte, bytes } => self.memory.fill_bytes(*to, *byte, *bytes),
             DeviceWork::Compute { meaning, params } => self.compute(device, meaning, params),
             DeviceWork::Arrive { comm, calls, turn } => {
                 let FakeWorld { communicators, memory, .. } = self;
@@ -284,8 +284,8 @@ impl FakeWorld {
     }
 
     /// Fails unless a device reaches the memory at an address.
-    fn reach(&self, device: usize, address: u64) -> Result<(), String> {
-        match self.memory.find(address) {
+    fn check_reach(&self, device: usize, address: u64) -> Result<(), String> {
+        match self.memory.find_memory(address) {
             Some(found)
                 if found.device != device
                     && !found.is_opened
@@ -300,11 +300,11 @@ impl FakeWorld {
     /// Copies between devices and the host.
     pub(crate) fn copy(&mut self, to: u64, from: u64, bytes: usize) -> Result<(), String> {
         let content = match self.memory.is_device(from) {
-            true => self.memory.read(from, bytes)?,
+            true => self.memory.read_bytes(from, bytes)?,
             false => crate::abi::read_host(from, bytes),
         };
         match self.memory.is_device(to) {
-            true => self.memory.write(to, &content),
+            true => self.memory.write_bytes(to, &content),
             false => {
                 crate::abi::write_host(to, &content);
                 Ok(())
@@ -318,20 +318,20 @@ impl FakeWorld {
         meaning: &KernelMeaning,
         params: &[u64],
     ) -> Result<(), String> {
-        let accesses = compute::accesses(meaning);
+        let accesses = compute::memory_accesses(meaning);
         let mut contents = Vec::new();
         for access in &accesses {
             let address = params.get(access.param).copied().unwrap_or(0);
             let bytes = compute::range_bytes(&access.view);
             if bytes > 0 {
-                self.reach(device, address)?;
+                self.check_reach(device, address)?;
             }
-            contents.push(self.memory.read(address, bytes)?);
+            contents.push(self.memory.read_bytes(address, bytes)?);
         }
         let results = compute::carry_out(meaning, &contents)?;
         let written = accesses.iter().filter(|access| access.writes);
         for (access, bytes) in written.zip(results) {
-            self.memory.write(params[access.param], &bytes)?;
+            self.memory.write_bytes(params[access.param], &bytes)?;
         }
         Ok(())
     }
@@ -340,7 +340,7 @@ impl FakeWorld {
 // ---- waiting ----
 
 /// Carries out a few operations, then answers.
-pub(crate) fn ask(answer: impl Fn(&mut FakeWorld) -> Result<bool, i32>) -> i32 {
+pub(crate) fn ask_devices(answer: impl Fn(&mut FakeWorld) -> Result<bool, i32>) -> i32 {
     let mut world = world();
     for _ in 0..STEPS {
         match (world.broken, answer(&mut world)) {
@@ -348,7 +348,7 @@ pub(crate) fn ask(answer: impl Fn(&mut FakeWorld) -> Result<bool, i32>) -> i32 {
             (None, Ok(true)) => return 0,
             (None, Ok(false)) => {}
         }
-        if !world.step() {
+        if !world.step_once() {
             drop(world);
             std::thread::sleep(PAUSE);
             return NOT_READY;
@@ -358,11 +358,11 @@ pub(crate) fn ask(answer: impl Fn(&mut FakeWorld) -> Result<bool, i32>) -> i32 {
 }
 
 /// Carries out operations until something is over.
-pub(crate) fn wait(over: impl Fn(&mut FakeWorld) -> Result<bool, i32>) -> i32 {
+pub(crate) fn wait_for_devices(over: impl Fn(&mut FakeWorld) -> Result<bool, i32>) -> i32 {
     let start = Instant::now();
     let mut told = false;
     loop {
-        let status = ask(&over);
+        let status = ask_devices(&over);
         if status != NOT_READY {
             return status;
         }
@@ -380,7 +380,7 @@ impl FakeWorld {
         eprintln!("fake CUDA: somebody waits for {} s, while streams stand at:", STUCK.as_secs());
         for (id, stream) in &self.streams {
             if let Some(task) = stream.tasks.front() {
-                let open: Vec<_> = task.open().map(|node| &task.nodes[node].work).collect();
+                let open: Vec<_> = task.open_nodes().map(|node| &task.nodes[node].work).collect();
                 eprintln!("  stream {id:#x} of device {}: {open:?}", stream.device);
             }
         }
@@ -395,23 +395,23 @@ mod tests {
     fn copied(seed: u64, ordered: bool) -> u8 {
         let mut world = FakeWorld::new();
         world.random = fastrand::Rng::with_seed(seed);
-        let (from, to) = (world.memory.allocate(0, 1), world.memory.allocate(0, 1));
+        let (from, to) = (world.memory.allocate_memory(0, 1), world.memory.allocate_memory(0, 1));
         let (first, second, event) = (world.handle(), world.handle(), world.handle());
         world.events.insert(event, EventState::default());
         for stream in [first, second] {
             world.streams.insert(stream, StreamQueue::default());
         }
         let fill = DeviceWork::Fill { to: from, byte: 7, bytes: 1 };
-        assert_eq!(world.enqueue(first, 0, StreamTask::chain([fill])), 0);
+        assert_eq!(world.enqueue_task(first, 0, StreamTask::in_order([fill])), 0);
         assert_eq!(world.record(event, first, 0, false), 0);
         if ordered {
             assert_eq!(world.wait_event(second, event, 0), 0);
         }
         let copy = DeviceWork::Copy { to, from, bytes: 1 };
-        assert_eq!(world.enqueue(second, 0, StreamTask::chain([copy])), 0);
-        while world.step() {}
+        assert_eq!(world.enqueue_task(second, 0, StreamTask::in_order([copy])), 0);
+        while world.step_once() {}
         assert_eq!(world.broken, None);
-        world.memory.read(to, 1).unwrap()[0]
+        world.memory.read_bytes(to, 1).unwrap()[0]
     }
 
     #[test]
@@ -425,39 +425,39 @@ mod tests {
     #[test]
     fn recorded_operations_keep_their_order() {
         let mut world = FakeWorld::new();
-        let at = world.memory.allocate(0, 4);
+        let at = world.memory.allocate_memory(0, 4);
         let (first, second, event) = (world.handle(), world.handle(), world.handle());
         world.events.insert(event, EventState::default());
         for stream in [first, second] {
             world.streams.insert(stream, StreamQueue::default());
         }
         assert_eq!(world.begin_capture(first, 0), 0);
-        let write = |value| StreamTask::chain([DeviceWork::WriteWord { at, value }]);
-        assert_eq!(world.enqueue(first, 0, write(1)), 0);
+        let write = |value| StreamTask::in_order([DeviceWork::WriteWord { at, value }]);
+        assert_eq!(world.enqueue_task(first, 0, write(1)), 0);
         assert_eq!(world.record(event, first, 0, false), 0);
         assert_eq!(world.wait_event(second, event, 0), 0);
-        assert_eq!(world.enqueue(second, 0, write(2)), 0);
+        assert_eq!(world.enqueue_task(second, 0, write(2)), 0);
         // The second stream is not joined.
         assert!(world.end_capture(first).is_err());
         world.broken = None;
-        assert!(!world.step(), "what is recorded does not run");
+        assert!(!world.step_once(), "what is recorded does not run");
     }
 
     #[test]
     fn misuse_is_an_error() {
         let mut world = FakeWorld::new();
-        let at = world.memory.allocate(1, 4);
+        let at = world.memory.allocate_memory(1, 4);
         let stream = world.handle();
         world.streams.insert(stream, StreamQueue::default());
         let unreached = DeviceWork::WriteWord { at, value: 1 };
-        assert_eq!(world.enqueue(stream, 0, StreamTask::chain([unreached])), 0);
-        world.step();
+        assert_eq!(world.enqueue_task(stream, 0, StreamTask::in_order([unreached])), 0);
+        world.step_once();
         assert!(world.broken.is_some());
-        assert_ne!(world.enqueue(stream, 0, StreamTask::chain([DeviceWork::Nothing])), 0);
+        assert_ne!(world.enqueue_task(stream, 0, StreamTask::in_order([DeviceWork::Nothing])), 0);
         assert_eq!(world.destroy_stream(stream), 0);
         assert_eq!(world.broken, None);
         assert_eq!(
-            world.enqueue(stream, 0, StreamTask::chain([DeviceWork::Nothing])),
+            world.enqueue_task(stream, 0, StreamTask::in_order([DeviceWork::Nothing])),
             INVALID_HANDLE
         );
         assert_eq!(world.record(16, stream, 0, false), INVALID_HANDLE);
