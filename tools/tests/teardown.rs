@@ -144,6 +144,7 @@ fn with_driver(task: &str, variables: &[(&str, &str)]) {
     stand_in::make(folder);
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env_clear().env("LD_LIBRARY_PATH", folder).env(CHILD, task);
+    site::keep_profile(&mut command);
     command.envs(variables.iter().copied());
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let (status, out, err) = run(&mut command);

@@ -12,7 +12,6 @@ use hostir::ir::{DType, Program};
 use hostir::lower;
 use hostir::lower::Sizes;
 use hostir::lower::{Port, Prepared};
-use hostir::plan;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::Io;
 use std::collections::btree_map::Entry;

@@ -10,7 +10,6 @@ use hostir::data::HostTensor;
 use hostir::diag::{Diag, codes};
 use hostir::lower;
 use hostir::lower::Prepared;
-use hostir::plan;
 use hostir_tool_support::errors;
 use hostir_tool_support::io::Io;
 use hostir_tool_support::staged::{PlaceKey, Staged};

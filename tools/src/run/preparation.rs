@@ -11,7 +11,6 @@ use hostir::diag::{Diag, codes};
 use hostir::ir::{Program, TensorId};
 use hostir::lower;
 use hostir::lower::{Prepared, Sizes};
-use hostir::plan;
 use hostir_tool_support::io::Io;
 use hostir_tool_support::source::Source;
 use std::time::Duration;

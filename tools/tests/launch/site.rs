@@ -12,6 +12,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+/// Lets a process whose environment is empty say what it executed, where that is measured (`tools/coverage`).
+pub(crate) fn keep_profile(command: &mut Command) {
+    const PROFILE: &str = "LLVM_PROFILE_FILE";
+    command.envs(std::env::var_os(PROFILE).map(|path| (PROFILE, path)));
+}
+
 /// An allgather on four ranks.
 pub(crate) const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{4}, iS1{i1}] (DeviceMesh{0 1 2 3})) -> (T1_g_float[iS2{4}, iS3{i1}] (DeviceMesh{0 1 2 3})) :
   T1 = ALLOCATE(buffer=T1, mem_type=global, size=( 4 * i1 ), zero_init=false, resets_to_zero=false)
@@ -46,6 +52,7 @@ impl Site {
         signals::children_heed_signals();
         let mut command = Command::new(name);
         command.env_clear().current_dir(self.folder.path()).stdin(Stdio::null());
+        keep_profile(&mut command);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

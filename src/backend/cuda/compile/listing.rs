@@ -18,7 +18,6 @@ use crate::schedule::{
 use crate::team;
 use crate::transport::Routes;
 use crate::{issue_order, schedule};
-use hostir::backend::cpu;
 use hostir::diag::Diag;
 use hostir::lower::Prepared;
 use hostir::plan::Plan;
@@ -59,6 +58,7 @@ pub fn list_calls(prepared: &Prepared, options: ListingOptions) -> Result<String
         routes: options.routes,
         apart: !shared,
         push: options.graph,
+        notes: false,
     };
     let mut text = String::new();
     for (number, (backend, team)) in teams.iter().enumerate() {

@@ -35,7 +35,7 @@ use hostir::plan::MemberRole;
 use hostir::plan::PlanMatching;
 use hostir::plan::RankInst;
 use hostir::plan::TeamTransfers;
-use hostir::plan::{BufferId, Collective, CollectiveKind, CommSlot, InstKind, Plan, RedOp, View};
+use hostir::plan::{BufferId, CollectiveKind, InstKind, Plan, RedOp, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An Allreduce of at least so many bytes goes in two rounds.

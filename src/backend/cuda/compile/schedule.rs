@@ -204,6 +204,8 @@ pub struct Settings {
     /// reads from. In a graph of another device of the process that copy would keep the device from its
     /// own graph's work, and two such graphs each other.
     pub push: bool,
+    /// True if kernel sources say what they compute.
+    pub notes: bool,
 }
 
 impl Settings {
@@ -216,6 +218,7 @@ impl Settings {
         routes: Routes { nccl: Route::Nccl, ucc: None },
         apart: true,
         push: false,
+        notes: false,
     };
 }
 
@@ -475,7 +478,10 @@ impl<'p> Builder<'p> {
         })
     }
 
-    fn job(&mut self, job: Job, stream: usize) -> Result<(), Unsupported> {
+    fn job(&mut self, mut job: Job, stream: usize) -> Result<(), Unsupported> {
+        if self.settings.notes {
+            job.annotate();
+        }
         self.schedule.scratch[stream] = self.schedule.scratch[stream].max(job.scratch);
         for launch in job.launches {
             let text = self.text(launch.text);

@@ -351,7 +351,8 @@ fn schedules(
 ) -> Result<Vec<Schedule>, Vec<Diag>> {
     let Site { multiprocessors, fp8, apart, room, .. } = *site;
     let (push, routes) = (site.pushes(options), options.routes);
-    let settings = Settings { tf32: options.tf32, fp8, multiprocessors, room, routes, apart, push };
+    let (tf32, notes) = (options.tf32, nvrtc::takes_notes());
+    let settings = Settings { tf32, fp8, multiprocessors, room, routes, apart, push, notes };
     let of = |plan| schedule::schedule(plan, teams, messages, settings);
     let refused = |plan: &Plan, refusal: Refusal| {
         let origin = plan.inst(refusal.inst).origin;

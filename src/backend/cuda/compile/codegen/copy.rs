@@ -75,7 +75,7 @@ pub fn copy(src: &View, dst: &View) -> Result<Job, Unsupported> {
         elements.first().cloned().ok_or(Unsupported::Malformed("a copy of nothing"))
     };
     let space = moved(&dst.shape(), &[src, dst])?;
-    job(Map::new(space, &body)?, dst)
+    Ok(job(Map::new(space, &body)?, dst)?.noted("copy", |note| note.view(src).view(dst)))
 }
 
 /// The job that writes one value everywhere. Types that kernels do not compute with can be filled if the
@@ -98,7 +98,8 @@ pub fn fill(dst: &View, value: Scalar) -> Result<Job, Unsupported> {
         _ => format!("({})({}ull)", raw(size)?, word(&bits)),
     };
     let body = |_: &mut Writer, _: &[String]| Ok(text.clone());
-    job(Map::new(space, &body)?, dst)
+    let job = job(Map::new(space, &body)?, dst)?;
+    Ok(job.noted("fill", |note| note.view(dst).constant(Some(value))))
 }
 
 /// The bytes of a value of a type.

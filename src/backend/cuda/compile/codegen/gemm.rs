@@ -26,7 +26,8 @@ pub fn gemm(gemm: &Gemm) -> Result<Job, Unsupported> {
     if gemm.out.is_empty() {
         return Ok(Job::default());
     }
-    Ok(Job { launches: vec![product.launch()?], scratch: 0 })
+    let job = Job { launches: vec![product.launch()?], ..Job::default() };
+    Ok(job.noted("gemm", |note| note.gemm(gemm)))
 }
 
 struct Product<'a> {

@@ -58,7 +58,8 @@ pub fn take(take: &Take) -> Result<Job, Unsupported> {
     if output.is_empty() {
         return Ok(Job::default());
     }
-    Ok(Job { launches: vec![reading(&space, index, chosen, input.reach())?], scratch: 0 })
+    let launches = vec![reading(&space, index, chosen, input.reach())?];
+    Ok(Job { launches, ..Job::default() }.noted("take", |note| note.take(take)))
 }
 
 /// Joins pairs of elements along the last axis, up to 16 bytes, while one index holds for all of a pair.
@@ -135,10 +136,13 @@ pub fn accumulate(put: &Accumulate) -> Result<Job, Unsupported> {
     }
     let (chain, sums) = (chains(index, shape[0])?, sums(put)?);
     if value.is_empty() {
-        return Ok(Job { launches, scratch: 0 });
+        return Ok(
+            Job { launches, ..Job::default() }.noted("accumulate", |note| note.accumulate(put))
+        );
     }
     launches.extend([chain, sums]);
-    Ok(Job { launches, scratch: index.len() * size_of::<u64>() })
+    let job = Job { launches, scratch: index.len() * size_of::<u64>(), ..Job::default() };
+    Ok(job.noted("accumulate", |note| note.accumulate(put)))
 }
 
 /// Writes for each `j` the next place of the index with its value, times two, plus one for the first place

@@ -1,5 +1,6 @@
 //! Kernel launches that carry out one instruction.
 
+use super::note::Note;
 use hostir::plan::View;
 
 /// The name of every kernel.
@@ -45,6 +46,16 @@ pub struct Job {
     pub launches: Vec<Launch>,
     /// Bytes of scratch memory they need while they run.
     pub scratch: usize,
+    /// What they compute, for stand-ins of devices ([`note`]).
+    pub note: String,
+}
+
+impl Job {
+    /// The job with a note of a form, whose parts `write` appends.
+    pub(super) fn noted(mut self, form: &str, write: impl FnOnce(Note<'_>) -> Note<'_>) -> Self {
+        self.note = write(Note::new(&self, form)).finish();
+        self
+    }
 }
 
 #[cfg(test)]

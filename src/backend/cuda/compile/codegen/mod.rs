@@ -20,6 +20,7 @@ mod gemm;
 mod index_space;
 mod indexed;
 pub mod job;
+mod note;
 mod p2p_kernel;
 mod pointwise;
 mod reduce;

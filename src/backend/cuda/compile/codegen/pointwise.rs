@@ -114,7 +114,8 @@ pub fn pointwise(kernel: &Kernel) -> Result<Job, Unsupported> {
     operands.push(Operand::view(output, storage(output.dtype)?));
     alias::check(&kernel.inputs, output, true)?;
     let body = |w: &mut Writer, elements: &[String]| steps.write(w, elements)?.store(output.dtype);
-    job(Map::new(Space::new(&output.shape(), operands), &body)?, output)
+    let job = job(Map::new(Space::new(&output.shape(), operands), &body)?, output)?;
+    Ok(job.noted("kernel", |note| note.kernel(kernel)))
 }
 
 /// The job of an elementwise kernel; an empty result needs no launch, but its kernel is still written,
@@ -123,7 +124,7 @@ pub(super) fn job(map: Map<'_>, output: &View) -> Result<Job, Unsupported> {
     if output.is_empty() {
         return Ok(Job::default());
     }
-    Ok(Job { launches: vec![map.launch()?], scratch: 0 })
+    Ok(Job { launches: vec![map.launch()?], ..Job::default() })
 }
 
 /// `output = inputs[0] op inputs[1] op ...` elementwise and in this order: what a reduction does with the
@@ -161,5 +162,6 @@ pub fn members(op: RedOp, inputs: &[View], output: &View) -> Result<Job, Unsuppo
         };
         value.store(output.dtype)
     };
-    job(Map::new(Space::new(&output.shape(), operands), &body)?, output)
+    let job = job(Map::new(Space::new(&output.shape(), operands), &body)?, output)?;
+    Ok(job.noted("members", |note| note.members(op, inputs, output)))
 }

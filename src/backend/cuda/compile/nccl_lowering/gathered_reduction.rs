@@ -6,9 +6,9 @@ use crate::element_range::Part;
 use crate::memory_layout::ALIGNMENT;
 use crate::nccl_lowering::{Call, reduction};
 use crate::p2p::{Combine, Target};
+use hostir::plan::Collective;
 use hostir::plan::MemberRole;
 use hostir::plan::TeamTransfers;
-use hostir::plan::{Collective, CollectiveKind, View};
 
 /// What a member does.
 #[derive(Clone, PartialEq, Debug)]

@@ -47,7 +47,9 @@ pub(crate) fn transfers(
         let bytes = from.len() * from.dtype.size();
         return Ok(vec![Transfer::Bytes { to: address(to), from: address(from), bytes }]);
     }
-    let launches = codegen::copy(from, to)?.launches.into_iter();
+    let mut job = codegen::copy(from, to)?;
+    job.annotate();
+    let launches = job.launches.into_iter();
     let kernel = |launch: job::Launch| {
         let params = launch.params.iter().map(|param| match param {
             Param::View(view) => address(view),

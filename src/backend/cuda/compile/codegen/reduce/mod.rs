@@ -130,7 +130,9 @@ pub fn reduce(
     };
     let kernel =
         Kernel { inputs: smallvec![input.clone()], output: input.clone(), steps: vec![step] };
-    reduce_of(&kernel, op, axes, output, sms)
+    let op = op.into();
+    let job = reduce_of(&kernel, op, axes, output, sms)?;
+    Ok(job.noted("fold", |note| note.fold(op, axes).view(input).view(output)))
 }
 
 /// The job of a reduction whose elements are the results of a pointwise kernel: [`reduce`] of what
@@ -143,7 +145,8 @@ pub fn reduce_of(
     output: &View,
     sms: u32,
 ) -> Result<Job, Unsupported> {
-    let Fold { op, initial } = op.into();
+    let fold = op.into();
+    let Fold { op, initial } = fold;
     let shape = kernel.output.shape();
     let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
     let kept_shape: Vec<usize> = kept.iter().map(|&axis| shape[axis]).collect();
@@ -182,7 +185,8 @@ pub fn reduce_of(
         result,
         parts: 1,
     };
-    launches(whole, sms as usize)
+    let job = launches(whole, sms as usize)?;
+    Ok(job.noted("fold-kernel", |note| note.kernel(kernel).fold(fold, axes).view(output)))
 }
 
 /// A reduction of one element each is a pointwise kernel.
@@ -261,7 +265,7 @@ fn launches(mut whole: Reduction<'_>, sms: usize) -> Result<Job, Unsupported> {
     };
     let first = launch(&whole, by_rows)?;
     if whole.parts == 1 {
-        return Ok(Job { launches: vec![first], scratch: 0 });
+        return Ok(Job { launches: vec![first], ..Job::default() });
     }
     let count = whole.kept.count();
     let class = whole.join.class;
@@ -278,7 +282,7 @@ fn launches(mut whole: Reduction<'_>, sms: usize) -> Result<Job, Unsupported> {
         whole.second(flat, count, &again)
     };
     let launches = vec![first, launch(&second, by_rows)?];
-    Ok(Job { launches, scratch: count * whole.parts * whole.size() })
+    Ok(Job { launches, scratch: count * whole.parts * whole.size(), ..Job::default() })
 }
 
 /// Whether the elements of one result lie in runs rather than those of neighbouring results.

@@ -1,0 +1,143 @@
+//! One line that says what a job computes, for stand-ins of devices, which cannot run CUDA C++.
+//!
+//! The line holds words with single spaces between them. The first one names the form, the others are its parts in
+//! order; a list starts with its length. A view is the number of the job's parameter that points to its first
+//! element (`-` for none), its type's name, and extent and stride of each axis. A constant is a letter (`i`, `f`,
+//! `b`), and the value or the bits of it in hexadecimal digits; `-` is none.
+//!
+//! | form | parts |
+//! |---|---|
+//! | `copy` | source, target |
+//! | `fill` | target, constant |
+//! | `kernel` | list of inputs, output, list of steps |
+//! | `fold` | operation, initial value, list of axes, input, output |
+//! | `fold-kernel` | a kernel's parts, then operation, initial value, list of axes, output |
+//! | `gemm` | left, right, list of at most one bias, result |
+//! | `take` | input, index, axis, output |
+//! | `accumulate` | base, index, value, output |
+//! | `members` | operation, list of inputs, output |
+//!
+//! A step is its function, the types that it computes in and returns, and a list of operands: `in`, `step` or
+//! `index` and a number, or `const` and a constant.
+
+use super::{Job, Param};
+use hostir::plan::{Accumulate, Arg, Fold, Gemm, Kernel, RedOp, Scalar, Step, Take, View};
+use std::fmt::{Display, Write};
+
+/// What comments with notes start with.
+const MARK: &str = "// hostir: ";
+
+/// A line that is being written.
+pub(super) struct Note<'j> {
+    job: &'j Job,
+    text: String,
+}
+
+impl<'j> Note<'j> {
+    /// A line of a form about a job.
+    pub(super) fn new(job: &'j Job, form: &str) -> Self {
+        Self { job, text: form.to_owned() }
+    }
+
+    /// The line.
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    /// Appends a word.
+    pub(super) fn word(mut self, word: impl Display) -> Self {
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, " {word}");
+        self
+    }
+
+    /// Appends a view.
+    pub(super) fn view(self, view: &View) -> Self {
+        let params = self.job.launches.iter().flat_map(|launch| &launch.params);
+        let place = params.into_iter().position(|param| match param {
+            Param::View(other) => (other.buffer, other.offset) == (view.buffer, view.offset),
+            Param::Scratch(_) => false,
+        });
+        let own = match place {
+            Some(place) => self.word(place),
+            None => self.word("-"),
+        };
+        let own = own.word(view.dtype.name()).word(view.dims.len());
+        view.dims.iter().fold(own, |own, dim| own.word(dim.extent).word(dim.stride))
+    }
+
+    /// Appends a list of views.
+    pub(super) fn views<'v>(self, views: impl ExactSizeIterator<Item = &'v View>) -> Self {
+        let own = self.word(views.len());
+        views.fold(own, Self::view)
+    }
+
+    /// Appends a constant.
+    pub(super) fn constant(self, value: Option<Scalar>) -> Self {
+        match value {
+            None => self.word("-"),
+            Some(Scalar::Int(value)) => self.word("i").word(value),
+            Some(Scalar::Float(value)) => {
+                self.word("f").word(format_args!("{:x}", value.to_bits()))
+            }
+            Some(Scalar::Bool(value)) => self.word("b").word(u8::from(value)),
+        }
+    }
+
+    /// Appends a fold over axes.
+    pub(super) fn fold(self, fold: Fold, axes: &[usize]) -> Self {
+        let own = self.word(fold.op.word()).constant(fold.initial).word(axes.len());
+        axes.iter().fold(own, Self::word)
+    }
+
+    /// Appends a pointwise kernel's parts.
+    pub(super) fn kernel(self, kernel: &Kernel) -> Self {
+        let own = self.views(kernel.inputs.iter()).view(&kernel.output).word(kernel.steps.len());
+        kernel.steps.iter().fold(own, Self::step)
+    }
+
+    fn step(self, step: &Step) -> Self {
+        let Step { function, args, compute, result } = step;
+        let own = self.word(format_args!("{function:?}")).word(compute.name()).word(result.name());
+        args.iter().fold(own.word(args.len()), |own, arg| match arg {
+            Arg::Input(number) => own.word("in").word(number),
+            Arg::Step(number) => own.word("step").word(number),
+            Arg::Index(axis) => own.word("index").word(axis),
+            Arg::Const(value) => own.word("const").constant(Some(*value)),
+        })
+    }
+
+    /// Appends a product's parts.
+    pub(super) fn gemm(self, gemm: &Gemm) -> Self {
+        let own = self.view(&gemm.a).view(&gemm.b);
+        own.views(gemm.bias.as_slice().iter()).view(&gemm.out)
+    }
+
+    /// Appends the parts of a read by index.
+    pub(super) fn take(self, take: &Take) -> Self {
+        self.view(&take.input).view(&take.index).word(take.axis).view(&take.output)
+    }
+
+    /// Appends the parts of a sum by index.
+    pub(super) fn accumulate(self, put: &Accumulate) -> Self {
+        self.view(&put.base).view(&put.index).view(&put.value).view(&put.output)
+    }
+
+    /// Appends the parts of an elementwise combination.
+    pub(super) fn members(self, op: RedOp, inputs: &[View], output: &View) -> Self {
+        self.word(op.word()).views(inputs.iter()).view(output)
+    }
+}
+
+impl Job {
+    /// Puts the job's note as a comment in front of the texts of its launches: which one of how many each is, the
+    /// number of its first parameter among those of all, and the note.
+    pub fn annotate(&mut self) {
+        let (count, mut first) = (self.launches.len(), 0);
+        for (number, launch) in self.launches.iter_mut().enumerate() {
+            let note = format!("{MARK}{number} {count} {first} {}\n", self.note);
+            launch.text.insert_str(0, &note);
+            first += launch.params.len();
+        }
+    }
+}

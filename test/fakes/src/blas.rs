@@ -1,0 +1,296 @@
+//! `libcublasLt`: products as the CPU backend computes them.
+#![allow(non_snake_case, reason = "the names of the header")]
+#![allow(unsafe_code, reason = "functions are found by their names")]
+
+use crate::abi::{Handle, get_value, put_value};
+use crate::note::KernelMeaning;
+use crate::task::{DeviceWork, StreamTask};
+use crate::world::world;
+use hostir::ir::DType;
+use hostir::plan::{BufferId, Dim, Gemm, InstKind, View};
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const INVALID: c_int = 7;
+
+/// A matrix as the library sees it, or a description of a product.
+#[derive(Clone, Debug)]
+enum BlasObject {
+    Handle,
+    Preference,
+    Layout {
+        dtype: DType,
+        rows: usize,
+        columns: usize,
+        leading: usize,
+        batch: usize,
+        stride: usize,
+    },
+    Operation {
+        double: bool,
+        transposed: [bool; 2],
+        bias: Option<u64>,
+    },
+}
+
+fn all_objects() -> MutexGuard<'static, BTreeMap<usize, BlasObject>> {
+    static OBJECTS: Mutex<BTreeMap<usize, BlasObject>> = Mutex::new(BTreeMap::new());
+    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn make_object(place: *mut Handle, object: BlasObject) -> c_int {
+    let mut objects = all_objects();
+    let handle = objects.last_key_value().map_or(16, |(last, _)| last + 16);
+    objects.insert(handle, object);
+    put_value(place, handle as Handle);
+    0
+}
+
+fn destroy_object(handle: Handle) -> c_int {
+    let removed = all_objects().remove(&(handle as usize));
+    if removed.is_some() { 0 } else { INVALID }
+}
+
+/// The element type of a `cudaDataType`.
+fn element_type(code: c_int) -> Option<DType> {
+    Some(match code {
+        0 => DType::Float,
+        1 => DType::Double,
+        2 => DType::Half,
+        14 => DType::BFloat16,
+        28 => DType::Float8E4M3,
+        29 => DType::Float8E5M2,
+        _ => return None,
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtGetVersion() -> usize {
+    130_099
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtGetStatusName(_: c_int) -> *const c_char {
+    c"status of a stand-in".as_ptr()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtCreate(handle: *mut Handle) -> c_int {
+    make_object(handle, BlasObject::Handle)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtDestroy(handle: Handle) -> c_int {
+    destroy_object(handle)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatrixLayoutCreate(
+    layout: *mut Handle,
+    code: c_int,
+    rows: u64,
+    columns: u64,
+    leading: i64,
+) -> c_int {
+    let Some(dtype) = element_type(code) else { return INVALID };
+    let (rows, columns, leading) = (rows as usize, columns as usize, leading as usize);
+    if leading < rows {
+        return INVALID;
+    }
+    make_object(layout, BlasObject::Layout { dtype, rows, columns, leading, batch: 1, stride: 0 })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatrixLayoutDestroy(layout: Handle) -> c_int {
+    destroy_object(layout)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatrixLayoutSetAttribute(
+    layout: Handle,
+    attribute: c_int,
+    value: *const c_void,
+    bytes: usize,
+) -> c_int {
+    let mut objects = all_objects();
+    let Some(BlasObject::Layout { batch, stride, .. }) = objects.get_mut(&(layout as usize)) else {
+        return INVALID;
+    };
+    match (attribute, bytes) {
+        (5, 4) => *batch = get_value(value.cast::<i32>()) as usize,
+        (6, 8) => *stride = get_value(value.cast::<i64>()) as usize,
+        _ => return INVALID,
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulDescCreate(operation: *mut Handle, _: c_int, scale: c_int) -> c_int {
+    make_object(
+        operation,
+        BlasObject::Operation { double: scale == 1, transposed: [false; 2], bias: None },
+    )
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulDescDestroy(operation: Handle) -> c_int {
+    destroy_object(operation)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulDescSetAttribute(
+    operation: Handle,
+    attribute: c_int,
+    value: *const c_void,
+    _: usize,
+) -> c_int {
+    let mut objects = all_objects();
+    let Some(BlasObject::Operation { transposed, bias, .. }) =
+        objects.get_mut(&(operation as usize))
+    else {
+        return INVALID;
+    };
+    match attribute {
+        3 | 4 => transposed[attribute as usize - 3] = get_value(value.cast::<i32>()) == 1,
+        // The epilogue: a bias.
+        7 if get_value(value.cast::<i32>()) == 4 => *bias = Some(0),
+        8 => *bias = Some(get_value(value.cast::<u64>())),
+        // Its type, which is the result's.
+        26 => {}
+        _ => return INVALID,
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulPreferenceCreate(preference: *mut Handle) -> c_int {
+    make_object(preference, BlasObject::Preference)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulPreferenceDestroy(preference: Handle) -> c_int {
+    destroy_object(preference)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulPreferenceSetAttribute(
+    _: Handle,
+    _: c_int,
+    _: *const c_void,
+    _: usize,
+) -> c_int {
+    0
+}
+
+/// Two algorithms, which are the same: what tunes has something to choose from.
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmulAlgoGetHeuristic(
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    _: Handle,
+    requested: c_int,
+    proposals: *mut [u64; 12],
+    returned: *mut c_int,
+) -> c_int {
+    let count = requested.clamp(0, 2);
+    for at in 0..count as usize {
+        put_value(proposals.wrapping_add(at), [0; 12]);
+    }
+    put_value(returned, count);
+    0
+}
+
+/// A matrix of the library as a row-major view with these last axes; `turned` exchanges them.
+fn matrix_view(layout: &BlasObject, param: u32, turned: bool) -> Option<View> {
+    let BlasObject::Layout { dtype, rows, columns, leading, batch, stride } = *layout else {
+        return None;
+    };
+    let mut dims = vec![
+        Dim { extent: batch, stride },
+        Dim { extent: columns, stride: leading },
+        Dim { extent: rows, stride: 1 },
+    ];
+    if turned {
+        dims.swap(1, 2);
+    }
+    if batch == 1 {
+        dims.remove(0);
+    }
+    Some(View { buffer: BufferId(param), offset: 0, dims: dims.into(), dtype })
+}
+
+/// The product `d = op(a) * op(b) + c` of column-major matrices: of row-major ones, the product of the right and the
+/// left one.
+fn row_major_product(
+    matrices: [&BlasObject; 4],
+    transposed: [bool; 2],
+    vector: bool,
+    added: bool,
+) -> Option<Gemm> {
+    let [a, b, c, d] = matrices;
+    let out = matrix_view(d, 3, false)?;
+    let bias = match (vector, added) {
+        (true, _) => {
+            let mut bias = View { buffer: BufferId(2), ..out.clone() };
+            let last = bias.dims.len() - 1;
+            bias.dims[..last].iter_mut().for_each(|dim| dim.stride = 0);
+            Some(bias)
+        }
+        (false, true) => Some(matrix_view(c, 2, false)?),
+        (false, false) => None,
+    };
+    Some(Gemm {
+        a: matrix_view(b, 1, transposed[1])?,
+        b: matrix_view(a, 0, transposed[0])?,
+        bias,
+        out,
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cublasLtMatmul(
+    _: Handle,
+    operation: Handle,
+    _: *const c_void,
+    a: *const c_void,
+    a_layout: Handle,
+    b: *const c_void,
+    b_layout: Handle,
+    beta: *const c_void,
+    c: *const c_void,
+    c_layout: Handle,
+    d: *mut c_void,
+    d_layout: Handle,
+    _: *const c_void,
+    _: *mut c_void,
+    _: usize,
+    stream: Handle,
+) -> c_int {
+    let objects = all_objects();
+    let known = |handle: Handle| objects.get(&(handle as usize));
+    let (Some(a_layout), Some(b_layout), Some(c_layout), Some(d_layout)) =
+        (known(a_layout), known(b_layout), known(c_layout), known(d_layout))
+    else {
+        return INVALID;
+    };
+    let Some(BlasObject::Operation { double, transposed, bias }) = known(operation) else {
+        return INVALID;
+    };
+    let added = match double {
+        true => get_value(beta.cast::<f64>()) != 0.0,
+        false => get_value(beta.cast::<f32>()) != 0.0,
+    };
+    let matrices = [a_layout, b_layout, c_layout, d_layout];
+    let Some(gemm) = row_major_product(matrices, *transposed, bias.is_some(), added) else {
+        return INVALID;
+    };
+    let params = vec![a as u64, b as u64, bias.unwrap_or(c as u64), d as u64];
+    let meaning = Arc::new(KernelMeaning::Instructions(vec![InstKind::Gemm(Box::new(gemm))]));
+    let task = StreamTask::in_order([DeviceWork::Compute { meaning, params }]);
+    world().enqueue_task(stream as u64, crate::driver::current_device(), task)
+}

@@ -1,0 +1,121 @@
+//! Kernels: sources in the wrapping of a cubin, and what a launch of one does.
+
+use crate::abi::get_values;
+use crate::note::{self, KernelMeaning};
+use crate::task::{self, DeviceWork, StreamTask};
+use crate::world::{FakeWorld, INVALID_HANDLE, INVALID_VALUE};
+use std::sync::Arc;
+
+/// Sizes of the file's header and of a section's.
+const HEADER: usize = 64;
+
+/// A kernel.
+pub(crate) struct LoadedKernel {
+    /// Number of its parameters.
+    pub(crate) params: usize,
+    kind: LaunchKind,
+}
+
+enum LaunchKind {
+    /// One launch of a job.
+    Job { number: usize, count: usize, meaning: Arc<KernelMeaning> },
+    /// An exchange with so many flags to raise and copies.
+    Exchange { raises: usize, copies: usize },
+}
+
+/// A cubin that holds a source as its only section.
+pub(crate) fn wrapped(source: &str) -> Vec<u8> {
+    let end = (HEADER + source.len()).next_multiple_of(8);
+    let mut image = vec![0; end + HEADER];
+    let mut set = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
+    set(0, b"\x7fELF\x02\x01\x01");
+    set(18, &190u16.to_le_bytes());
+    set(40, &(end as u64).to_le_bytes());
+    for (at, value) in [(52, HEADER), (58, HEADER), (60, 1)] {
+        set(at, &(value as u16).to_le_bytes());
+    }
+    set(HEADER, source.as_bytes());
+    set(end + 4, &1u32.to_le_bytes());
+    set(end + 24, &(HEADER as u64).to_le_bytes());
+    set(end + 32, &(source.len() as u64).to_le_bytes());
+    image
+}
+
+/// The source in an image at an address of the host.
+pub(crate) fn unwrapped(image: *const u8) -> String {
+    let word = |at: usize| {
+        let bytes = get_values(image.wrapping_add(at), 8);
+        bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize
+    };
+    let section = word(40);
+    let (start, bytes) = (word(section + 24), word(section + 32));
+    String::from_utf8_lossy(&get_values(image.wrapping_add(start), bytes)).into_owned()
+}
+
+impl LoadedKernel {
+    /// The kernel of a source.
+    pub(crate) fn new(source: &str) -> Result<Self, String> {
+        let entry =
+            source.rsplit_once("extern \"C\" __global__ void ").map_or("", |(_, entry)| entry);
+        let list = entry.split_once(" hir(").and_then(|(_, list)| list.split_once(')'));
+        let Some((list, _)) = list else { return Err("a source without a kernel".to_owned()) };
+        let names: Vec<&str> = list.split(", ").filter(|param| !param.is_empty()).collect();
+        let starting = |start: &str| names.iter().filter(|name| name.starts_with(start)).count();
+        if starting("Word ") == names.len() {
+            let (raises, copies) = (starting("Word r"), starting("Word m") / 6);
+            return Ok(Self { params: names.len(), kind: LaunchKind::Exchange { raises, copies } });
+        }
+        let note::LaunchPart { number, count, meaning, .. } = note::read(source)?;
+        let kind = LaunchKind::Job { number, count, meaning: Arc::new(meaning) };
+        Ok(Self { params: names.len(), kind })
+    }
+}
+
+impl FakeWorld {
+    /// Launches a kernel with its parameters. The last launch of a job does what all of them together do.
+    pub(crate) fn launch(
+        &mut self,
+        kernel: u64,
+        stream: u64,
+        device: usize,
+        params: &[u64],
+    ) -> i32 {
+        let Some(kernel) = self.kernels.get(&kernel).cloned() else { return INVALID_HANDLE };
+        let own = match self.stream(stream, device) {
+            Ok(own) => own,
+            Err(status) => return status,
+        };
+        let task = match &kernel.kind {
+            LaunchKind::Exchange { raises, copies } => {
+                task::exchange_task(*raises, *copies, params)
+            }
+            LaunchKind::Job { number, count, meaning } => {
+                if *number == 0 {
+                    own.params.clear();
+                }
+                own.params.extend(params);
+                if number + 1 < *count {
+                    return 0;
+                }
+                let params = std::mem::take(&mut own.params);
+                StreamTask::in_order([DeviceWork::Compute { meaning: meaning.clone(), params }])
+            }
+        };
+        match params.len() == kernel.params {
+            true => self.enqueue_task(stream, device, task),
+            false => INVALID_VALUE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_wrapped_as_cubins() {
+        for source in ["", "x", "a source of some length\n"] {
+            assert_eq!(unwrapped(wrapped(source).as_ptr()), source);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The programs of all tests on stand-ins for GPUs (`test/fakes`), so that the CUDA backend runs everywhere.
+//!
+//! Every RUN line that runs a program runs again with `--backend=cuda`, in three ways: communications are copied
+//! between two devices, which ranks share; they are copied in recorded runs; they go over NCCL. Each line also runs on
+//! the CPU, and the outputs of both are the same, bit for bit. Lines that expect a failure, look at plans or choose a
+//! backend are left out, and FileCheck is, since messages name the backend.
+//!
+//! The libraries are found when a process starts, so this program starts itself once for each way.
+//! Sessions ([`sessions`]) run beside. `HIR_FAKE_SEED=N` lets devices carry operations out in another order.
+
+#[path = "fake_devices/sessions.rs"]
+mod sessions;
+
+use hostir_test::directives::{self, Directives, RunLine};
+use hostir_test::exec::{self, Context};
+use hostir_test::tree;
+use hostir_tool_support::SharedState;
+use libtest_mimic::{Arguments, Trial};
+use sessions::Scenario;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Seconds after which a line is taken to hang.
+const LINE: u64 = 60;
+/// What a line that is left out has in it.
+const LEFT_OUT: [&str; 9] = [
+    "not ",
+    "! ",
+    "--print-plan",
+    "--print-calls",
+    "--check-only",
+    "%dumps",
+    "--help",
+    "--backend",
+    "--version",
+];
+/// Flags of lines that write outputs themselves, or none.
+const NO_OUTPUTS: [&str; 3] = ["--out-dir", "--bench", "--check-only"];
+
+/// How programs run.
+struct Way {
+    name: &'static str,
+    flags: &'static [&'static str],
+    devices: &'static str,
+}
+
+const COPIES: [&str; 3] = ["--backend=cuda", "--map-backend=NCCL=CUDA", "--map-backend=UCC=CUDA"];
+const SESSIONS: &str = "sessions";
+const WAYS: [Way; 4] = [
+    Way { name: "copies", flags: &COPIES, devices: "2" },
+    Way { name: "graph", flags: &[COPIES[0], COPIES[1], COPIES[2], "--graph"], devices: "16" },
+    Way { name: "nccl", flags: &[COPIES[0], "--map-backend=UCC=NCCL"], devices: "16" },
+    // No lines, but sessions.
+    Way { name: SESSIONS, flags: &[], devices: "4" },
+];
+
+/// Lines that cannot run yet: the way, the file and the line's number, and why. One that runs fails the test.
+const CANNOT: [(&str, &str, &str); 1] = [(
+    "nccl",
+    "test/run/reduce_root.hir:3",
+    "a root that does not send adds +0, which makes a sum of -0 another zero than on the CPU",
+)];
+
+/// The variable that says to a process which way it runs programs.
+const VARIABLE: &str = "HIR_FAKE_WAY";
+
+fn main() -> ExitCode {
+    if cfg!(target_env = "musl") {
+        // What is linked statically opens no libraries.
+        let none = Trial::test("fake_devices", || Ok(())).with_ignored_flag(true);
+        return libtest_mimic::run(&Arguments::from_args(), vec![none]).exit_code();
+    }
+    match std::env::var(VARIABLE) {
+        Ok(name) => match WAYS.iter().find(|way| way.name == name) {
+            Some(way) => run_way(way),
+            None => ExitCode::FAILURE,
+        },
+        Err(_) => start_all(),
+    }
+}
+
+/// Starts a process for each way; whether all end well.
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program's own report")]
+fn start_all() -> ExitCode {
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => {
+            eprintln!("no temporary folder: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Err(error) = hostir_fakes::install(folder.path()) {
+        eprintln!("the stand-ins cannot be installed: {error}");
+        return ExitCode::FAILURE;
+    }
+    let started: Vec<std::io::Result<Child>> =
+        WAYS.iter().map(|way| start(way, folder.path())).collect();
+    let mut fine = true;
+    for child in started {
+        let output = child.and_then(Child::wait_with_output);
+        fine &= output.is_ok_and(|output| {
+            print!("{}", String::from_utf8_lossy(&output.stdout));
+            output.status.success()
+        });
+    }
+    if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn start(way: &Way, folder: &Path) -> std::io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(std::env::args_os().skip(1)).env_clear();
+    for name in ["PATH", "TMPDIR", "HIR_FAKE_SEED", "LLVM_PROFILE_FILE"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    command.env("LD_LIBRARY_PATH", folder).env("HIR_FAKE_DEVICES", way.devices);
+    command.env(VARIABLE, way.name).stdout(Stdio::piped()).spawn()
+}
+
+/// Runs all programs in a way.
+fn run_way(way: &'static Way) -> ExitCode {
+    hostir_tools::run::request_hardware_queues();
+    let mut args = Arguments::from_args();
+    args.test_threads = Some(1);
+    let watch = Watch::start();
+    if way.name == SESSIONS {
+        let trial = |one: Scenario| {
+            Trial::test(format!("{SESSIONS}::{}", one.name), move || Ok((one.run)()?))
+        };
+        return libtest_mimic::run(&args, sessions::ALL.map(trial).into()).exit_code();
+    }
+    let gpus = SharedState::default();
+    let trials = tree::files(&tree::root(), ".hir").into_iter().filter_map(|path| {
+        let directives = directives::parse(&tree::read(&path)).ok()?;
+        let runs = directives.runs.iter().any(|run| is_wanted(run, way) && is_run(run));
+        let (gpus, watch) = (gpus.clone(), watch.clone());
+        let name = format!("{}::{}", way.name, tree::relative(&path));
+        runs.then(|| {
+            Trial::test(name, move || {
+                let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+                let file = File { way, path: &path, folder: folder.path(), gpus, watch };
+                Ok(file.run_all(&directives)?)
+            })
+        })
+    });
+    libtest_mimic::run(&args, trials.collect()).exit_code()
+}
+
+/// Whether a line can run in a way. A replayed graph cannot be traced.
+fn is_wanted(run: &RunLine, way: &Way) -> bool {
+    let command = &run.command;
+    let traced = command.contains("--trace") || command.contains("--timeline");
+    let graph = way.flags.contains(&"--graph");
+    !(graph && traced || LEFT_OUT.iter().any(|word| command.contains(word)))
+}
+
+/// Whether a line runs a program.
+fn is_run(run: &RunLine) -> bool {
+    run.command.contains("hir-run")
+}
+
+/// A test file in a way.
+struct File<'f> {
+    way: &'static Way,
+    path: &'f Path,
+    folder: &'f Path,
+    gpus: SharedState,
+    watch: Watch,
+}
+
+impl File<'_> {
+    /// Runs the lines in order: those that run no program may make what the next ones read.
+    fn run_all(&self, directives: &Directives) -> Result<(), String> {
+        let mut left_out = false;
+        for run in &directives.runs {
+            // What compares files alone may compare those of lines that are left out.
+            let compares = run.command.contains("diff ") && !is_run(run);
+            if !is_wanted(run, self.way) || (left_out && compares) {
+                left_out = true;
+                continue;
+            }
+            let place = format!("{}:{}", tree::relative(self.path), run.line);
+            self.watch.note(Some(format!("{} {place}", self.way.name)));
+            let done = self.compare(run);
+            self.watch.note(None);
+            let cannot = CANNOT.iter().find(|(way, at, _)| *way == self.way.name && *at == place);
+            match (done, cannot) {
+                (Ok(()), None) => {}
+                (Err(_), Some(_)) => left_out = true,
+                (Ok(()), Some((.., why))) => {
+                    return Err(format!("{place} runs, but is listed as one that cannot: {why}"));
+                }
+                (Err(report), None) => {
+                    return Err(format!("{place}: RUN: {}\n{report}", run.command));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a line on the CPU and on devices; the outputs are the same.
+    fn compare(&self, run: &RunLine) -> Result<(), String> {
+        let expected = self.outputs(run, "cpu", &["--backend=cpu"])?;
+        let found = self.outputs(run, "cuda", self.way.flags)?;
+        for (name, bytes) in &expected {
+            if found.get(name) != Some(bytes) {
+                return Err(difference(name, bytes, found.get(name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a line in a folder of its own; returns the files that it writes.
+    fn outputs(
+        &self,
+        run: &RunLine,
+        name: &str,
+        flags: &[&str],
+    ) -> Result<BTreeMap<String, Vec<u8>>, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let (scratch, outputs) =
+            (self.folder.join(name), self.folder.join(format!("{name}.outputs")));
+        std::fs::create_dir_all(&scratch).map_err(failed)?;
+        let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        if !NO_OUTPUTS.iter().any(|flag| run.command.contains(flag)) {
+            flags.push(format!("--out-dir={}", outputs.display()));
+        }
+        let command = directives::substitute(&run.command, self.path, &scratch)?;
+        // What goes wrong is to be seen here, not by FileCheck, which is left out.
+        let command = command.replace("2>&1 | FileCheck", "| FileCheck");
+        let gpus = self.gpus.clone();
+        let context = Context { scratch, bless: false, spawn: false, flags, gpus };
+        exec::run_line(&command, &context)?;
+        let mut files = BTreeMap::new();
+        if outputs.is_dir() {
+            for entry in std::fs::read_dir(&outputs).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let bytes = std::fs::read(entry.path()).map_err(failed)?;
+                files.insert(entry.file_name().to_string_lossy().into_owned(), bytes);
+            }
+            std::fs::remove_dir_all(&outputs).map_err(failed)?;
+        }
+        Ok(files)
+    }
+}
+
+/// Where two outputs differ first.
+fn difference(name: &str, expected: &[u8], found: Option<&Vec<u8>>) -> String {
+    let Some(found) = found else { return format!("{name} is written on the CPU only") };
+    let at = expected.iter().zip(found).position(|(a, b)| a != b).unwrap_or(expected.len());
+    let some =
+        |bytes: &[u8]| bytes[at.min(bytes.len())..].iter().take(16).copied().collect::<Vec<u8>>();
+    format!(
+        "{name} ({} bytes) differs from byte {at} on: {:02x?} on the CPU, {:02x?} on devices",
+        expected.len(),
+        some(expected),
+        some(found)
+    )
+}
+
+/// Ends the process if a line does not end: a call that does not return cannot be ended.
+#[derive(Clone, Default)]
+struct Watch {
+    now: Arc<Mutex<Option<(String, Instant)>>>,
+}
+
+impl Watch {
+    #[allow(clippy::print_stderr, reason = "a test program's own report")]
+    fn start() -> Self {
+        let watch = Self::default();
+        let own = watch.clone();
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(Duration::from_millis(250));
+                let now = own.now.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if let Some((line, _)) =
+                    now.filter(|(_, since)| since.elapsed() > Duration::from_secs(LINE))
+                {
+                    eprintln!("\nno end after {LINE} s: {line}");
+                    std::process::exit(101);
+                }
+            }
+        });
+        watch
+    }
+
+    /// The line that runs, if any.
+    fn note(&self, line: Option<String>) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) =
+            line.map(|line| (line, Instant::now()));
+    }
+}

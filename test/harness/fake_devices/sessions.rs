@@ -1,0 +1,248 @@
+//! Sessions on stand-ins for GPUs, on memory and streams of a caller's: the numbers are those of plain loops.
+#![allow(unsafe_code, reason = "sessions take addresses and streams of a caller's")]
+
+use hostir::data::HostTensor;
+use hostir::ir::DType;
+use hostir_cuda::session::{Builder, CallerStream, DeviceTensor, Error, Options, Session};
+use hostir_fakes::DeviceCaller;
+
+type Done<T> = Result<T, String>;
+
+/// Rows, columns of the result, and the length of the sums.
+const M: usize = 12;
+const N: usize = 16;
+const K: usize = 8;
+const COUNT: usize = 100;
+
+/// `T4 = relu(T0 * T1)`, and `T5 = T0 + T0`.
+const PRODUCT: &str = "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}], T1_g_float[iS2{i1}, iS3{i2}]) -> (T4_g_float[iS7{i0}, iS8{i2}], T5_g_float[iS9{i0}, iS10{i1}]) :
+  T3_g_float[iS4{i0}, iS5{i2}, rS6{i1}]
+     = matmul(T0_g_float[iS0{i0}, iS1{i1}],
+              T1_g_float[iS2{i1}, iS3{i2}])
+  T4_g_float[iS7{i0}, iS8{i2}]
+     = relu(T3_g_float[iS4{i0}, iS5{i2}, rS6{i1}]);
+  T5_g_float[iS9{i0}, iS10{i1}]
+     = T0_g_float[iS0{i0}, iS1{i1}]
+     + T0_g_float[iS0{i0}, iS1{i1}];
+} // %HostIrContainer
+";
+
+/// `T1 = T0 * T0`.
+const SQUARE: &str =
+    "%HostIrContainer { (T0_g_float[iS0{i0}, iS1{i1}]) -> (T1_g_float[iS2{i0}, iS3{i1}]) :
+  T1_g_float[iS2{i0}, iS3{i1}]
+     = T0_g_float[iS0{i0}, iS1{i1}]
+     * T0_g_float[iS0{i0}, iS1{i1}];
+} // %HostIrContainer
+";
+
+/// Everybody gets the parts of both ranks.
+const GATHER: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{i0}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1})) :
+  T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}) = ALLOCATE(buffer=T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}), mem_type=global, size=( 2 * i0 ), zero_init=false, resets_to_zero=false)
+  Communication 1 (type=Allgather, team=(0 1), input=T0_g_float[ideviceIdx.x0{2}, iS1{i0}] (DeviceMesh{0 1}), output=T1_g_float[iS2{2}, iS3{i0}] (DeviceMesh{0 1}), backend=NCCL)
+  Wait Communication 1
+} // %HostIrContainer
+";
+
+/// A test and its name.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) run: fn() -> Done<()>,
+}
+
+/// All of them.
+pub(super) const ALL: [Scenario; 7] = [
+    Scenario { name: "one_after_the_other", run: || one_after_the_other(false) },
+    Scenario { name: "one_after_the_other_recorded", run: || one_after_the_other(true) },
+    Scenario { name: "memory_that_moves", run: memory_that_moves },
+    Scenario { name: "data_from_the_host", run: data_from_the_host },
+    Scenario { name: "misfits_are_refused", run: misfits_are_refused },
+    Scenario { name: "two_ranks", run: || two_ranks(false) },
+    Scenario { name: "two_ranks_recorded", run: || two_ranks(true) },
+];
+
+fn text(error: Error) -> String {
+    error.to_string()
+}
+
+/// Small numbers, of which float sums are exact.
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * 7 + seed * 3 + at / 11) % 9) as f32 - 4.0).collect()
+}
+
+fn tensor(pointer: u64, shape: [usize; 2], strides: [i64; 2]) -> DeviceTensor {
+    DeviceTensor { pointer, shape: shape.into(), strides: strides.into(), dtype: DType::Float }
+}
+
+fn stream(caller: &DeviceCaller) -> CallerStream {
+    // SAFETY: the stream is of the device's primary context, and nobody destroys it.
+    unsafe { CallerStream::from_raw(caller.stream) }
+}
+
+/// A program with an input in memory of a caller's, which is never freed; all work on it is on one stream.
+fn with_input(builder: Builder, rank: u32, name: &str, tensor: &DeviceTensor) -> Builder {
+    // SAFETY: as above.
+    unsafe { builder.input_on(rank, name, tensor) }
+}
+
+/// Binds an input, as [`with_input`].
+fn bind_input(session: &mut Session, name: &str, tensor: &DeviceTensor) -> Result<(), Error> {
+    // SAFETY: as above.
+    unsafe { session.input(name).bind(tensor) }
+}
+
+/// Binds an output, as [`with_input`].
+fn bind_output(session: &mut Session, rank: u32, name: &str, tensor: &DeviceTensor) -> Done<()> {
+    // SAFETY: as above.
+    unsafe { session.output(name).on(rank).bind(tensor) }.map_err(text)
+}
+
+fn compare(what: &str, found: &[f32], expected: &[f32]) -> Done<()> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{what}: {found:?} instead of {expected:?}")),
+    }
+}
+
+fn relu_of_product(a: &[f32], b: &[f32]) -> Vec<f32> {
+    let element = |at: usize| (0..K).map(|k| a[at / N * K + k] * b[k * N + at % N]).sum::<f32>();
+    (0..M * N).map(|at| element(at).max(0.0)).collect()
+}
+
+/// One session's result, the middle of wider rows, is the other's input, by its columns.
+fn one_after_the_other(graph: bool) -> Done<()> {
+    let caller = DeviceCaller::new(0)?;
+    let (a, b) = (numbers(M * K, 1), numbers(K * N, 2));
+    let (x, y) = (caller.upload(&a)?, caller.upload(&b)?);
+    let (wide, squares) = (caller.upload(&[7.0; M * (N + 8)])?, caller.upload(&[0.0; M * N])?);
+    let columns = tensor(wide + 4 * 3, [M, N], [(N + 8) as i64, 1]);
+    let turned = tensor(columns.pointer, [N, M], [1, (N + 8) as i64]);
+    let options = Options { graph, ..Options::default() };
+    let product = Session::builder(PRODUCT).options(options.clone());
+    let product = with_input(product, 0, "T0", &tensor(x, [M, K], [K as i64, 1]));
+    let product = with_input(product, 0, "T1", &tensor(y, [K, N], [N as i64, 1]));
+    let square = with_input(Session::builder(SQUARE).options(options), 0, "T0", &turned);
+    let (mut product, mut square) = (product.build().map_err(text)?, square.build().map_err(text)?);
+    bind_output(&mut product, 0, "T4", &columns)?;
+    bind_output(&mut square, 0, "T1", &tensor(squares, [N, M], [M as i64, 1]))?;
+    for _ in 0..3 {
+        product.run_on(stream(&caller)).map_err(text)?;
+        square.run_on(stream(&caller)).map_err(text)?;
+    }
+    let expected = relu_of_product(&a, &b);
+    let row = |at: usize| match at % (N + 8) {
+        column @ 3.. if column < N + 3 => expected[at / (N + 8) * N + column - 3],
+        _ => 7.0,
+    };
+    let rows: Vec<f32> = (0..M * (N + 8)).map(row).collect();
+    compare("a product into columns", &caller.download(wide, M * (N + 8))?, &rows)?;
+    let turned: Vec<f32> = (0..N * M).map(|at| expected[at % M * N + at / M].powi(2)).collect();
+    compare("squares of its transpose", &caller.download(squares, N * M)?, &turned)?;
+    let sums = product.output("T5").download().map_err(text)?;
+    let twice: Vec<f32> = a.iter().map(|x| x + x).collect();
+    compare("an output of the session's own", sums.as_slice(), &twice)?;
+    product.wait().map_err(text)?;
+    square.wait().map_err(text)
+}
+
+/// Every run on other memory, and the result in the place of the input.
+fn memory_that_moves() -> Done<()> {
+    let caller = DeviceCaller::new(0)?;
+    let data: Vec<Vec<f32>> = (0..4).map(|seed| numbers(M * K, seed)).collect();
+    let places: Vec<u64> = data.iter().map(|data| caller.upload(data)).collect::<Done<_>>()?;
+    let of = |place: u64| tensor(place, [M, K], [K as i64, 1]);
+    let mut session =
+        with_input(Session::builder(SQUARE), 0, "T0", &of(places[0])).build().map_err(text)?;
+    for &place in &places {
+        bind_input(&mut session, "T0", &of(place)).map_err(text)?;
+        bind_output(&mut session, 0, "T1", &of(place))?;
+        session.run_on(stream(&caller)).map_err(text)?;
+    }
+    for (place, data) in places.iter().zip(&data) {
+        let expected: Vec<f32> = data.iter().map(|x| x * x).collect();
+        compare("in the place of the input", &caller.download(*place, M * K)?, &expected)?;
+    }
+    session.output("T1").release().map_err(text)?;
+    session.run_on(stream(&caller)).map_err(text)?;
+    let last = session.output("T1").tensor().map_err(text)?;
+    let expected: Vec<f32> = data[3].iter().map(|x| x * x * x * x).collect();
+    compare("in memory of its own", &caller.download(last.pointer, M * K)?, &expected)?;
+    session.input("T0").release().map_err(text)?;
+    session.wait().map_err(text)
+}
+
+/// No tensors of the caller's at all: data from the host, on the session's own stream.
+fn data_from_the_host() -> Done<()> {
+    let data = numbers(M * K, 5);
+    let mut host = HostTensor::zeros(DType::Float, &[M, K]);
+    host.as_mut_slice::<f32>().copy_from_slice(&data);
+    let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build().map_err(text)?;
+    session.upload_whole("T0", &host).map_err(text)?;
+    session.run().map_err(text)?;
+    session.wait().map_err(text)?;
+    let expected: Vec<f32> = data.iter().map(|x| x * x).collect();
+    let found = session.download_whole("T1").map_err(text)?;
+    compare("data from the host", found.as_slice(), &expected)
+}
+
+/// What does not fit is refused, and the session goes on.
+fn misfits_are_refused() -> Done<()> {
+    let caller = DeviceCaller::new(0)?;
+    let place = caller.upload(&numbers(M * K, 3))?;
+    let fine = tensor(place, [M, K], [K as i64, 1]);
+    let mut session = Session::builder(SQUARE).shape("T0", &[M, K]).build().map_err(text)?;
+    let code = |done: Result<(), Error>| done.err().map_or("", |error| error.code());
+    let host = vec![0f32; M * K];
+    let cases = [
+        ("H0523", DeviceTensor { dtype: DType::Int32, ..fine.clone() }),
+        ("H0524", tensor(place, [M, K + 1], [K as i64, 1])),
+        ("H0525", tensor(place, [M, K], [-1, 1])),
+        ("H0526", tensor(place + 2, [M, K], [K as i64, 1])),
+        ("H0526", tensor(place, [M, K], [1 << 32, 1])),
+        ("H0526", tensor(host.as_ptr() as u64, [M, K], [K as i64, 1])),
+        ("H0526", tensor(16, [M, K], [K as i64, 1])),
+    ];
+    for (expected, tensor) in &cases {
+        let found = code(bind_input(&mut session, "T0", tensor));
+        if found != *expected {
+            return Err(format!("{expected} is expected of {tensor:?}, not `{found}`"));
+        }
+    }
+    let before = [code(session.run()), code(session.output("T1").download().map(|_| ()))];
+    if before != ["H0527", "H0528"] {
+        return Err(format!("an input without data gives {before:?}"));
+    }
+    bind_input(&mut session, "T0", &fine).map_err(text)?;
+    let streams = [stream(&caller), stream(&caller)];
+    if code(session.run_on_all(&streams)) != "H0528" {
+        return Err("two streams for one rank are taken".to_owned());
+    }
+    session.run_on(stream(&caller)).map_err(text)?;
+    session.wait().map_err(text)
+}
+
+/// Two ranks of this process, each on a stream of the caller's on its device.
+fn two_ranks(graph: bool) -> Done<()> {
+    let callers = [DeviceCaller::new(0)?, DeviceCaller::new(1)?];
+    let parts = [numbers(COUNT, 1), numbers(COUNT, 2)];
+    let mut builder = Session::builder(GATHER).options(Options { graph, ..Options::default() });
+    let mut outputs = Vec::new();
+    for (rank, (caller, part)) in callers.iter().zip(&parts).enumerate() {
+        let input = tensor(caller.upload(part)?, [1, COUNT], [COUNT as i64, 1]);
+        builder = with_input(builder, rank as u32, "T0", &input);
+        outputs.push(caller.upload(&[0.0; 2 * COUNT])?);
+    }
+    let mut session = builder.build().map_err(text)?;
+    for (rank, output) in outputs.iter().enumerate() {
+        let output = tensor(*output, [2, COUNT], [COUNT as i64, 1]);
+        bind_output(&mut session, rank as u32, "T1", &output)?;
+    }
+    for _ in 0..3 {
+        let streams = [stream(&callers[0]), stream(&callers[1])];
+        session.run_on_all(&streams).map_err(text)?;
+    }
+    for (caller, output) in callers.iter().zip(&outputs) {
+        compare("gathered", &caller.download(*output, 2 * COUNT)?, &parts.concat())?;
+    }
+    session.wait().map_err(text)
+}
