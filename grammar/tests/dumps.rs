@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test program's own report")]
 
 mod common;
-#[path = "../../tests/common/dumps.rs"]
+#[path = "../../test/library/common/dumps.rs"]
 mod dumps;
-#[path = "../../tests/common/needs.rs"]
+#[path = "../../test/library/common/needs.rs"]
 mod needs;
 
 fn main() -> std::process::ExitCode {

@@ -1,9 +1,9 @@
 //! Damaged programs: nothing panics or hangs, a text has an error or prints back, and passes turn
 //! valid programs into valid ones.
 
-#[path = "../../tests/common/effort.rs"]
+#[path = "../../test/library/common/effort.rs"]
 mod effort;
-#[path = "../../tests/common/random.rs"]
+#[path = "../../test/library/common/random.rs"]
 mod random;
 
 use hostir::diag::{Diags, render};

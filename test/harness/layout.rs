@@ -3,7 +3,7 @@
 //!
 //! `HIR_LAYOUTS=1000` tries that many layouts of each program, `HIR_SEED=7` starts elsewhere.
 
-#[path = "../../tests/common/effort.rs"]
+#[path = "../library/common/effort.rs"]
 mod effort;
 
 use hostir::diag::Diags;

@@ -4,7 +4,7 @@
 //! `HIR_PROGRAMS=20000 cargo test -p hostir-test --test lowering` runs that many programs, `HIR_SEED=7`
 //! starts elsewhere. A failure prints the program and the pipeline.
 
-#[path = "../../tests/common/effort.rs"]
+#[path = "../library/common/effort.rs"]
 mod effort;
 
 mod lowering {

@@ -6,7 +6,7 @@
 //! programs, `HIR_SEED=7` starts elsewhere.
 #![allow(clippy::panic, reason = "failures panic")]
 
-#[path = "../../tests/common/effort.rs"]
+#[path = "../library/common/effort.rs"]
 mod effort;
 
 mod lowering {

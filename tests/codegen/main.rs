@@ -5,19 +5,19 @@
 
 mod cases;
 mod chains;
-#[path = "../common/effort.rs"]
+#[path = "../../test/library/common/effort.rs"]
 mod effort;
-#[path = "../common/fused.rs"]
+#[path = "../../test/library/common/fused.rs"]
 mod fused;
 mod fusion;
 mod host;
 mod layouts;
-#[path = "../common/needs.rs"]
+#[path = "../../test/library/common/needs.rs"]
 mod needs;
-#[path = "../common/nvrtc.rs"]
+#[path = "../../test/library/common/nvrtc.rs"]
 mod nvrtc;
 mod pointwise;
-#[path = "../common/pointwise.rs"]
+#[path = "../../test/library/common/pointwise.rs"]
 mod table;
 mod tables;
 mod taken;

@@ -35,7 +35,7 @@ pub(crate) fn codes_without_tests() -> Vec<String> {
     let root = tree::root();
     let mut tested = String::new();
     for ending in [".hir", ".out", ".err", ".txt"] {
-        for folder in ["test", "tests"] {
+        for folder in ["test"] {
             let files = tree::files(&root.join(folder), ending);
             tested.extend(files.iter().map(|path| tree::read(path)));
         }

@@ -1,4 +1,4 @@
-//! The table of expected results of pointwise functions, `tests/pointwise/table.txt`; `make.py` beside it makes it
+//! The table of expected results of pointwise functions, `test/library/pointwise/table.txt`; `make.py` beside it makes it
 //! and says what its lines mean.
 #![allow(
     dead_code,

@@ -1,8 +1,6 @@
 //! Errors as they are rendered, errors of the library that no tool can provoke, and renumbering.
 
-mod common;
-
-use common::Case;
+use crate::common::Case;
 
 fn errors(statements: &str) -> String {
     let text = format!("%HostIrContainer {{ () -> () :\n{statements}\n}} // %HostIrContainer\n");

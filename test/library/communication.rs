@@ -1,9 +1,7 @@
 //! Communications of every type on the CPU, with odd team orders and roots, against plain loops; and the
 //! errors of programs whose communications cannot work.
 
-mod common;
-
-use common::Case;
+use crate::common::Case;
 
 const MESH: &str = "(DeviceMesh{0 1 2})";
 

@@ -1,8 +1,6 @@
 //! Damaged programs never panic, and what prints without errors prints the same again.
 
-#[path = "common/effort.rs"]
-mod effort;
-
+use crate::effort;
 use hostir::diag::render;
 
 const SEEDS: &[&str] = &[

@@ -3,9 +3,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what is shared by tests fails as tests do")]
 
-mod common;
-
-use common::Case;
+use crate::common::Case;
 use hostir::data::HostTensor;
 use hostir::ir::DType;
 

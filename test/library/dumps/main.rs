@@ -1,15 +1,24 @@
-//! Every dump of the folder `HIR_DUMPS` (and the folders in it) prints back byte for byte and is a valid program.
+//! Every dump of the folder `HIR_DUMPS` (and the folders in it) prints back byte for byte and is a valid program;
+//! `runs`: they run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#[path = "common/dumps.rs"]
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/dumps.rs"]
 mod dumps;
-#[path = "common/needs.rs"]
+#[path = "../common/needs.rs"]
 mod needs;
+mod runs;
 
 use hostir::diag::render;
 
 fn main() -> std::process::ExitCode {
-    needs::run(needs::tests![dumps::missing(); dumps_print_back, dumps_verify])
+    needs::run(needs::tests![
+        dumps::missing();
+        dumps_print_back, dumps_verify,
+        runs::sets, runs::allgathers, runs::reductions, runs::matmuls, runs::partial_matmuls, runs::pipelines,
+        runs::other_eras, runs::ops_that_cannot_run_say_so,
+    ])
 }
 
 fn dumps_print_back() {

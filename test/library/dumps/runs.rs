@@ -1,25 +1,12 @@
 //! The dumps of the folder `HIR_DUMPS` run on the CPU and agree with plain loops over whole tensors.
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "failures panic")]
 
-mod common;
-#[path = "common/dumps.rs"]
-mod dumps;
-#[path = "common/needs.rs"]
-mod needs;
-
-use common::{Case, matmul, sum_axis, transpose};
+use crate::common::{Case, matmul, sum_axis, transpose};
+use crate::dumps;
 use hostir::data::HostTensor;
 
 /// A dump with small extents: file, `--set` values, and the expected output of whole inputs.
 type Expect = fn(&[HostTensor]) -> Vec<f64>;
-
-fn main() -> std::process::ExitCode {
-    needs::run(needs::tests![
-        dumps::missing();
-        sets, allgathers, reductions, matmuls, partial_matmuls, pipelines, other_eras,
-        ops_that_cannot_run_say_so,
-    ])
-}
 
 fn check(file: &str, set: &[(&str, i64)], expect: Expect) {
     let path = dumps::folder().join(file);
@@ -42,23 +29,23 @@ fn all(tensor: &HostTensor) -> Vec<f64> {
     (0..tensor.len()).map(|index| tensor.get_f64(index)).collect()
 }
 
-fn sets() {
+pub(crate) fn sets() {
     for file in ["single_set.hir", "two_sets.hir", "three_sets.hir"] {
         check(file, &[("i0", 5), ("i2", 3)], |inputs| all(&inputs[0]));
     }
 }
 
-fn allgathers() {
+pub(crate) fn allgathers() {
     check("allgather.hir", &[("i0", 5)], |inputs| all(&inputs[0]));
     check("allgather_p2p.hir", &[("i2", 3)], |inputs| all(&inputs[0]));
 }
 
-fn reductions() {
+pub(crate) fn reductions() {
     check("allreduce.hir", &[("i0", 5), ("i3", 3)], |inputs| sum_axis(&inputs[0], 1));
     check("reducescatter.hir", &[("i0", 5), ("i4", 3)], |inputs| sum_axis(&inputs[0], 1));
 }
 
-fn matmuls() {
+pub(crate) fn matmuls() {
     // A [S, D, M, K] @ B [K, N]
     check("ag_matmul.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i6", 5)], |inputs| {
         matmul(&all(&inputs[0]), &all(&inputs[1]), 3 * 8 * 2, 4, 5)
@@ -92,7 +79,7 @@ fn partial_products(inputs: &[HostTensor]) -> Vec<f64> {
     out
 }
 
-fn partial_matmuls() {
+pub(crate) fn partial_matmuls() {
     check("matmul_ar.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i7", 5)], partial_products);
     check(
         "matmul_rs_through_bcast.hir",
@@ -101,14 +88,14 @@ fn partial_matmuls() {
     );
 }
 
-fn pipelines() {
+pub(crate) fn pipelines() {
     check("reduce_scatter_pipeline.hir", &[], |inputs| {
         sum_axis(&inputs[0], 3).iter().map(|x| x + x).collect()
     });
     check("view_permute.hir", &[], |inputs| transpose(&all(&inputs[0]), 2, 12));
 }
 
-fn other_eras() {
+pub(crate) fn other_eras() {
     // linear(A, W) + bias
     check("other_eras/2025-01.hir", &[("i0", 3), ("i3", 2), ("i4", 4), ("i5", 5)], |inputs| {
         let w = transpose(&all(&inputs[1]), 5, 4);
@@ -117,7 +104,7 @@ fn other_eras() {
     });
 }
 
-fn ops_that_cannot_run_say_so() {
+pub(crate) fn ops_that_cannot_run_say_so() {
     for (file, set, code) in [
         ("other_eras/2025-06-kernels.hir", vec![("i0", 4), ("i2", 3)], "H0406"),
         ("other_eras/2026-04-shard-by-stream.hir", vec![("i0", 6)], "H0411"),

@@ -1,13 +1,9 @@
 //! One program in many layouts: texts that differ only in indentation, braces, line breaks and white
 //! space print the same canonical text. All `.hir` files of the tree, and all of `HIR_DUMPS`.
 
-#[path = "common/effort.rs"]
-mod effort;
-#[path = "common/random.rs"]
-mod random;
-
+use crate::effort;
+use crate::random::{Random, canonical, programs};
 use hostir::diag::render;
-use random::{Random, canonical, programs};
 
 /// The layouts of one round.
 struct Layout {

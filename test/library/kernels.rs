@@ -1,9 +1,7 @@
 //! Local ops on the CPU against plain loops: products, pointwise functions, reductions, shapes, sizes,
 //! and programs that are not lowered.
 
-mod common;
-
-use common::{Case, matmul, transpose};
+use crate::common::{Case, matmul, transpose};
 use hostir::data::HostTensor;
 use hostir::ir::DType;
 use hostir::plan;

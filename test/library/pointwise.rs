@@ -1,16 +1,13 @@
 //! Every pointwise function on the CPU backend, on NaN, infinities, signed zeros, subnormals, negative operands and
-//! the ends of integers, against a table that torch and numpy made (`tests/pointwise/make.py`).
+//! the ends of integers, against a table that torch and numpy made (`test/library/pointwise/make.py`).
 #![allow(clippy::panic, clippy::unwrap_used, reason = "failures panic")]
 
-#[path = "common/pointwise.rs"]
-mod table;
-
+use crate::table::{Group, groups};
 use hostir::backend::cpu;
 use hostir::data::HostTensor;
 use hostir::diag::render;
 use hostir::plan::{self, Function, Sizes};
 use std::collections::BTreeSet;
-use table::{Group, groups};
 
 /// The results of a group's program.
 fn results(group: &Group) -> Vec<HostTensor> {

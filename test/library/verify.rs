@@ -1,6 +1,6 @@
 //! The verifier's diagnostics, as rendered, one section a program in `verify.txt`.
 //!
-//! `HIR_BLESS=1 cargo test -p hostir --test verify` writes what is rendered now.
+//! `HIR_BLESS=1 cargo test -p hostir --test library -- verify` writes what is rendered now.
 
 use hostir::analysis::{Extents, free_names, is_resharding, sharding};
 use hostir::diag::{Diags, render};
@@ -39,7 +39,7 @@ fn sections(text: &str) -> Vec<(String, String, String)> {
 
 #[test]
 fn diagnostics_render_as_expected() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verify.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test/library/verify.txt");
     let text = std::fs::read_to_string(&path).unwrap();
     let sections = sections(&text);
     if std::env::var_os("HIR_BLESS").is_some() {
@@ -138,7 +138,7 @@ fn operands_are_counted() {
 /// Programs that no text gives: every op of every section as every kind, and with parts missing.
 #[test]
 fn nothing_panics() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verify.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test/library/verify.txt");
     let text = std::fs::read_to_string(path).unwrap();
     for (_, source, _) in sections(&text) {
         let mut program = load(&source);
