@@ -9,7 +9,6 @@ mod errors;
 mod forms;
 mod kernels;
 mod layouts;
-mod mutations;
 mod parts;
 mod pointwise;
 #[path = "common/random.rs"]

@@ -1,6 +1,5 @@
-//! The verifier's diagnostics, as rendered, one section a program in `verify.txt`.
-//!
-//! `HIR_BLESS=1 cargo test -p hostir --test library -- verify` writes what is rendered now.
+//! What the verifier finds out about programs, and programs that no text gives. Its diagnostics are below
+//! `test/errors/verifier`.
 
 use hostir::analysis::{Extents, free_names, is_resharding, sharding};
 use hostir::diag::{Diags, render};
@@ -8,7 +7,6 @@ use hostir::ir::edit::Edit;
 use hostir::ir::{Expr, ExprId, Op, OpId, Program};
 use hostir::ops::OpKind;
 use hostir::verify::verify;
-use std::fmt::Write;
 use std::path::Path;
 
 fn load(text: &str) -> Program {
@@ -23,36 +21,6 @@ fn rendered(text: &str) -> String {
     verify(&load(text), &mut diags);
     let rendered = render::to_string("test.hir", text, &diags.items);
     rendered.lines().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
-/// Name, program and rendered diagnostics of each section.
-fn sections(text: &str) -> Vec<(String, String, String)> {
-    let parts = text.split("=== ").skip(1);
-    parts
-        .map(|part| {
-            let (name, rest) = part.split_once('\n').unwrap_or((part, ""));
-            let (program, expected) = rest.split_once("--- reports\n").unwrap_or((rest, ""));
-            (name.to_owned(), program.to_owned(), expected.to_owned())
-        })
-        .collect()
-}
-
-#[test]
-fn diagnostics_render_as_expected() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test/library/verify.txt");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let sections = sections(&text);
-    if std::env::var_os("HIR_BLESS").is_some() {
-        let mut new = String::new();
-        for (name, program, _) in &sections {
-            write!(new, "=== {name}\n{program}--- reports\n{}", rendered(program)).unwrap();
-        }
-        std::fs::write(&path, new).unwrap();
-        return;
-    }
-    for (name, program, expected) in &sections {
-        assert_eq!(&rendered(program), expected, "section {name}");
-    }
 }
 
 const MATMUL: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x1{i1}, iS0{i0}, iS2{i2}] (DeviceMesh{0 1}), \
@@ -135,28 +103,37 @@ fn operands_are_counted() {
     assert_eq!(found, [("H0220", "`matmul` needs 2 tensor operands but has 1")]);
 }
 
-/// Programs that no text gives: every op of every section as every kind, and with parts missing.
+/// Programs that no text gives: every op of the verifier's own tests as every kind, and with parts missing.
 #[test]
-fn nothing_panics() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("test/library/verify.txt");
-    let text = std::fs::read_to_string(path).unwrap();
-    for (_, source, _) in sections(&text) {
-        let mut program = load(&source);
-        for id in ops(&program) {
-            let whole = program.op(id).clone();
-            let mut variants: Vec<Op> =
-                OpKind::ALL.iter().map(|&kind| Op { kind, ..whole.clone() }).collect();
-            variants.push(Op { operands: Default::default(), ..whole.clone() });
-            variants.push(Op { results: Default::default(), ..whole.clone() });
-            variants.push(Op { attrs: Vec::new(), ..whole.clone() });
-            variants
-                .push(Op { operands: whole.results.iter().copied().collect(), ..whole.clone() });
-            for variant in variants {
-                let mut edit = Edit::new(&mut program);
-                edit.set_op(id, variant);
-                verify(edit.program(), &mut Diags::default());
-                let _ = is_resharding(edit.program(), id);
-            }
+fn damaged_ops_never_panic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("test/errors/verifier");
+    let mut tried = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "hir") {
+            let text = std::fs::read_to_string(path).unwrap();
+            text.split("// -----\n").for_each(damage_each_op);
+            tried += text.matches("// -----\n").count();
+        }
+    }
+    assert!(tried > 40, "only {tried} programs");
+}
+
+fn damage_each_op(text: &str) {
+    let mut program = load(text);
+    for id in ops(&program) {
+        let whole = program.op(id).clone();
+        let mut variants: Vec<Op> =
+            OpKind::ALL.iter().map(|&kind| Op { kind, ..whole.clone() }).collect();
+        variants.push(Op { operands: Default::default(), ..whole.clone() });
+        variants.push(Op { results: Default::default(), ..whole.clone() });
+        variants.push(Op { attrs: Vec::new(), ..whole.clone() });
+        variants.push(Op { operands: whole.results.iter().copied().collect(), ..whole.clone() });
+        for variant in variants {
+            let mut edit = Edit::new(&mut program);
+            edit.set_op(id, variant);
+            verify(edit.program(), &mut Diags::default());
+            let _ = is_resharding(edit.program(), id);
         }
     }
 }
