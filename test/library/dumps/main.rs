@@ -29,6 +29,8 @@ fn dumps_print_back() {
         assert!(diags.is_empty(), "{}", render::to_string(&name, &text, &diags.items));
         let printed: String = programs.iter().map(hostir::print::print).collect();
         assert_eq!(printed, text, "{name}");
+        let joined = hostir_grammar::containers_in_log(&text);
+        assert!(matches!(joined, std::borrow::Cow::Borrowed(_)), "{name} is taken for a log");
     }
 }
 
