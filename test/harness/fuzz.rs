@@ -1,6 +1,6 @@
 //! Fuzz targets: functions of bytes that must hold for every input, and must neither panic nor run long.
 //!
-//! `cargo test -p hostir-test --test fuzz_corpus` runs them over `test/fuzz/corpus` and the programs of the tree;
+//! `cargo test -p hostir-test --test properties fuzz_corpus` runs them over `test/fuzz/corpus` and the programs of the tree;
 //! `cargo +nightly fuzz run --fuzz-dir test/fuzz TARGET` (crate `cargo-fuzz`) searches for inputs that break them. An
 //! input that did is kept in the corpus.
 

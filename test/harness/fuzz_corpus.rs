@@ -3,14 +3,10 @@
 //!
 //! `HIR_MUTATIONS=1000` damages each program that often, `HIR_SEED=7` starts elsewhere.
 
-#[path = "../library/common/effort.rs"]
-mod effort;
-#[path = "../library/common/random.rs"]
-mod random;
-
+use crate::effort;
+use crate::random::{Random, damage, programs};
 use hostir_test::fuzz::{FUZZ_TARGETS, fuzz_passes, fuzz_text};
 use hostir_test::tree;
-use random::{Random, damage, programs};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;

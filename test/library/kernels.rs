@@ -237,4 +237,3 @@ fn meshes_fix_extents_and_the_number_of_ranks() {
     let message = Case::new(text, &[]).devices(2).prepare().err().unwrap();
     assert!(message.contains("H0405") && message.contains("needs 4 devices"), "{message}");
 }
-

@@ -90,7 +90,10 @@ fn every_timeline() {
         (include_str!("../../docs/examples/ag_matmul_p2p.hir"), sizes),
         (include_str!("../../docs/examples/allgather.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
         (include_str!("../../docs/examples/allreduce.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
-        (include_str!("../../docs/examples/reduce_scatter.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
+        (
+            include_str!("../../docs/examples/reduce_scatter.hir"),
+            &[("i0", 4), ("i1", 4), ("i2", 6)],
+        ),
         (
             include_str!("../../docs/examples/mlp_block.hir"),
             &[("i0", 4), ("i1", 4), ("i2", 4), ("i3", 6), ("i4", 2)],
