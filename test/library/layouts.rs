@@ -157,6 +157,13 @@ fn without_blank_lines(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.is_empty()).collect()
 }
 
+/// The text as it prints if all its programs are valid.
+fn valid(text: &str) -> Option<String> {
+    let (programs, mut diags) = hostir::load(text);
+    programs.iter().for_each(|program| hostir::verify::verify(program, &mut diags));
+    if diags.has_errors() { None } else { canonical(text) }
+}
+
 #[test]
 fn layouts_print_the_canonical_text() {
     // How often each program is written in another layout.
@@ -164,7 +171,7 @@ fn layouts_print_the_canonical_text() {
     let mut random = Random(effort::seed(11));
     let mut tried = 0;
     for (name, text) in programs() {
-        let Some(expected) = canonical(&text) else { continue };
+        let Some(expected) = valid(&text) else { continue };
         for round in 0..rounds {
             let layout = Layout::random(&mut random);
             let other = layout.apply(&expected, &mut random);
@@ -187,7 +194,7 @@ fn layouts_print_the_canonical_text() {
 #[test]
 fn short_form_reads_back() {
     for (name, text) in programs() {
-        let Some(expected) = canonical(&text) else { continue };
+        let Some(expected) = valid(&text) else { continue };
         let (programs, _) = hostir::load(&text);
         let mut short = String::new();
         for program in &programs {
