@@ -1,6 +1,6 @@
 //! No input makes the parser panic or take long: prefixes, random mutations, nasty shapes.
 
-#[path = "../../tests/common/effort.rs"]
+#[path = "../../test/library/common/effort.rs"]
 mod effort;
 
 use hostir_grammar::{containers_in_log, parse, parse_bytes};

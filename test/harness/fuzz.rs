@@ -1,6 +1,6 @@
 //! Fuzz targets: functions of bytes that must hold for every input, and must neither panic nor run long.
 //!
-//! `cargo test -p hostir-test --test fuzz_corpus` runs them over `test/fuzz/corpus` and the programs of the tree;
+//! `cargo test -p hostir-test --test properties fuzz_corpus` runs them over `test/fuzz/corpus` and the programs of the tree;
 //! `cargo +nightly fuzz run --fuzz-dir test/fuzz TARGET` (crate `cargo-fuzz`) searches for inputs that break them. An
 //! input that did is kept in the corpus.
 
@@ -27,18 +27,19 @@ pub const FUZZ_TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "safetensors", run: fuzz_safetensors },
 ];
 
-/// A text has errors, or what it prints as reads back and prints as the same.
+/// A text has errors, or what it prints as reads back and prints as the same. Both can be renumbered.
 ///
 /// # Panics
 /// If it does not.
 pub fn fuzz_text(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    let (programs, diags) = hostir::load(&text);
+    let (mut programs, diags) = hostir::load(&text);
     render::to_string("input", &text, &diags.items);
+    let printed = print_all(&programs);
+    programs.iter_mut().for_each(hostir::style::renumber);
     if !diags.is_empty() {
         return;
     }
-    let printed = print_all(&programs);
     let (again, diags) = hostir::load(&printed);
     let problems = render::to_string("printed", &printed, &diags.items);
     assert!(diags.is_empty(), "what was printed has errors\n{printed}\n{problems}");

@@ -1,9 +1,15 @@
-//! The fuzz targets over their corpus, and over the programs of the tree whole, cut and damaged at fixed places.
+//! The fuzz targets over their corpus, over the programs of the tree whole, cut and damaged at fixed places, and over
+//! programs of the tree and texts of the corpus that are damaged at random.
+//!
+//! `HIR_MUTATIONS=1000` damages each program that often, `HIR_SEED=7` starts elsewhere.
 
+use crate::effort;
+use crate::random::{Random, damage, programs};
 use hostir_test::fuzz::{FUZZ_TARGETS, fuzz_passes, fuzz_text};
 use hostir_test::tree;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Instant;
 
 fn corpus_folder() -> PathBuf {
     tree::root().join("test/fuzz/corpus")
@@ -55,6 +61,41 @@ fn programs_of_the_tree_pass() {
         }
     }
     assert!(cuts > 200, "only {cuts} programs");
+}
+
+/// Damages each text `rounds` times and runs the targets `text` and `passes` on it. Gives how many of the damaged
+/// texts are without errors.
+fn run_damaged(texts: &[(String, String)], rounds: u64, random: &mut Random) -> u64 {
+    let mut sound = 0;
+    for (name, text) in texts {
+        for round in 0..rounds {
+            let damaged = damage(text, random);
+            let name = format!("round {round} of {name}:\n{damaged}");
+            let start = Instant::now();
+            run_named(&name, fuzz_text, damaged.as_bytes());
+            run_named(&name, fuzz_passes, damaged.as_bytes());
+            assert!(start.elapsed().as_secs() < 5, "{:?} for {name}", start.elapsed());
+            sound += u64::from(hostir::load(&damaged).1.is_empty());
+        }
+    }
+    sound
+}
+
+#[test]
+fn damaged_programs_pass() {
+    let rounds = effort::cases("HIR_MUTATIONS", 25, 1_000);
+    let sound = run_damaged(&programs(), rounds, &mut Random(effort::seed(5)));
+    assert!(sound > 10 * rounds, "only {sound} damaged programs are without errors");
+}
+
+/// Small texts with one of everything, often.
+#[test]
+fn damaged_corpus_passes() {
+    let rounds = 100 * effort::cases("HIR_MUTATIONS", 25, 1_000);
+    let read = |name: &str| (name.to_owned(), tree::read(&corpus_folder().join("text").join(name)));
+    let texts = ["loop-and-unit", "sections"].map(read);
+    let sound = run_damaged(&texts, rounds, &mut Random(effort::seed(7)));
+    assert!(sound > rounds / 50, "only {sound} damaged texts are without errors");
 }
 
 /// Each target has a program for cargo-fuzz, and is in the workflow that runs them.

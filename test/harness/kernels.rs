@@ -3,11 +3,11 @@
 //! No GPU is needed.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test program's own report")]
 
-#[path = "../../tests/common/fused.rs"]
+#[path = "../library/common/fused.rs"]
 mod fused;
-#[path = "../../tests/common/needs.rs"]
+#[path = "../library/common/needs.rs"]
 mod needs;
-#[path = "../../tests/common/nvrtc.rs"]
+#[path = "../library/common/nvrtc.rs"]
 mod nvrtc;
 
 use hostir::backend::cpu;

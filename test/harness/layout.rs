@@ -3,9 +3,7 @@
 //!
 //! `HIR_LAYOUTS=1000` tries that many layouts of each program, `HIR_SEED=7` starts elsewhere.
 
-#[path = "../../tests/common/effort.rs"]
-mod effort;
-
+use crate::effort;
 use hostir::diag::Diags;
 use hostir::print::{Form, PrintOptions};
 use hostir_test::{directives, tree};

@@ -1,22 +1,17 @@
 //! Lowering keeps the meaning: random annotated programs, lowered through random pipelines, compute what
 //! the plain math of the program computes.
 //!
-//! `HIR_PROGRAMS=20000 cargo test -p hostir-test --test lowering` runs that many programs, `HIR_SEED=7`
+//! `HIR_PROGRAMS=20000 cargo test -p hostir-test --test properties lowering` runs that many programs, `HIR_SEED=7`
 //! starts elsewhere. A failure prints the program and the pipeline.
 
-#[path = "../../tests/common/effort.rs"]
-mod effort;
+pub(crate) mod generate;
+mod loops;
+mod numbers;
+pub(crate) mod run;
 
-mod lowering {
-    //! Programs and runs.
-    pub(crate) mod generate;
-    mod loops;
-    mod numbers;
-    pub(crate) mod run;
-}
-
-use lowering::generate::{Generated, program};
-use lowering::run::{Outcome, compare, compare_ranks, resize, resized};
+use crate::effort;
+use generate::{Generated, program};
+use run::{Outcome, compare, compare_ranks, resize, resized};
 use std::collections::BTreeMap;
 
 /// Pipelines that lower; each also runs with general passes behind it. `{}` stands for options.

@@ -6,15 +6,7 @@
 //! programs, `HIR_SEED=7` starts elsewhere.
 #![allow(clippy::panic, reason = "failures panic")]
 
-#[path = "../../tests/common/effort.rs"]
-mod effort;
-
-mod lowering {
-    //! Programs.
-    #[allow(dead_code, reason = "what a run needs is left out here")]
-    pub(crate) mod generate;
-}
-
+use crate::{effort, lowering};
 use hostir::diag::render;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};

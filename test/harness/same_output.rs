@@ -2,7 +2,7 @@
 //! is no Python.
 #![allow(clippy::unwrap_used, reason = "failures panic")]
 
-#[path = "../../tests/common/needs.rs"]
+#[path = "../library/common/needs.rs"]
 mod needs;
 
 use hostir_test::tree;

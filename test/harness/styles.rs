@@ -4,19 +4,16 @@
 //! the same text, run where it can run, and must compute what it computed before. `HIR_STYLES=pairs` goes from
 //! each style to each other one instead. Programs of the folder `HIR_DUMPS` take part where it is set.
 
-mod styles {
-    //! Programs and runs.
-    pub(crate) mod run;
-}
+pub(crate) mod run;
 
 use hostir::diag::render;
 use hostir::ir::edit::Edit;
 use hostir::ir::{Era, Program};
 use hostir_test::{directives, tree};
+use run::{Ran, Setting};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use styles::run::{Ran, Setting};
 
 /// Fewer programs than this are suspicious: of the repository's, so many can be read and run at least.
 const READ: usize = 380;
@@ -79,7 +76,7 @@ fn cases() -> Vec<Case> {
             continue;
         }
         let commands: Vec<&str> = found.runs.iter().map(|run| run.command.as_str()).collect();
-        let settings = styles::run::settings(&commands);
+        let settings = run::settings(&commands);
         for (part, text) in text.split("\n// -----\n").enumerate() {
             let name = format!("{}, part {}", tree::relative(&path), part + 1);
             cases.push(Case { name, text: text.to_owned(), settings: settings.clone() });
@@ -126,7 +123,7 @@ fn tours(pairs: bool) -> Vec<Vec<(Era, &'static str)>> {
 fn check(case: &Case, pairs: bool, counts: &Counts) -> Result<(), String> {
     let Ok(program) = load(&case.text) else { return Ok(()) };
     counts.read.fetch_add(1, Ordering::Relaxed);
-    let expected = styles::run::first(&program, &case.settings);
+    let expected = run::first(&program, &case.settings);
     counts.ran.fetch_add(usize::from(expected.is_some()), Ordering::Relaxed);
     for tour in tours(pairs) {
         let mut text = case.text.clone();
@@ -148,7 +145,7 @@ fn check(case: &Case, pairs: bool, counts: &Counts) -> Result<(), String> {
 
 fn compare(text: &str, expected: Option<&(Setting, Ran)>) -> Result<(), String> {
     let Some((setting, expected)) = expected else { return Ok(()) };
-    let found = styles::run::with(&load(text)?, setting)?;
+    let found = run::with(&load(text)?, setting)?;
     if found == *expected {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-"""gpu-suite's part `pointwise`: the table of expected results of pointwise functions, tests/pointwise/table.txt, on a
+"""gpu-suite's part `pointwise`: the table of expected results of pointwise functions, test/library/pointwise/table.txt, on a
 GPU. make.py beside the table says what its lines mean; nothing but the standard library is needed here.
 """
 
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-TABLE = Path(__file__).resolve().parents[2] / "tests/pointwise/table.txt"
+TABLE = Path(__file__).resolve().parents[2] / "test/library/pointwise/table.txt"
 SIZES = {"double": 8, "float": 4, "__half": 2, "__bfloat": 2, "__e4m3": 1, "__e5m2": 1, "__e8m0": 1, "int64_t": 8, "int": 4, "bool": 1}
 NAMES = {
     "double": "F64", "float": "F32", "__half": "F16", "__bfloat": "BF16", "__e4m3": "F8_E4M3", "__e5m2": "F8_E5M2",

@@ -7,7 +7,7 @@
 )]
 #![allow(clippy::print_stdout, reason = "the process that has the driver reports to the test")]
 
-#[path = "../../tests/common/needs.rs"]
+#[path = "../../test/library/common/needs.rs"]
 mod needs;
 #[path = "launch/site.rs"]
 mod site;

@@ -9,9 +9,9 @@
 )]
 
 mod common;
-#[path = "../../../tests/common/effort.rs"]
+#[path = "../../library/common/effort.rs"]
 mod effort;
-#[path = "../../../tests/common/needs.rs"]
+#[path = "../../library/common/needs.rs"]
 mod needs;
 
 use std::path::{Path, PathBuf};

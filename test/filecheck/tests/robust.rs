@@ -1,6 +1,6 @@
 //! Malformed check files, options and regular expressions are errors, never panics.
 
-#[path = "../../../tests/common/effort.rs"]
+#[path = "../../library/common/effort.rs"]
 mod effort;
 
 use filecheck_rs::{CommandLine, Options, parse_checks};

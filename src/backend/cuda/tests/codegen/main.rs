@@ -5,19 +5,19 @@
 
 mod cases;
 mod chains;
-#[path = "../../../../../tests/common/effort.rs"]
+#[path = "../../../../../test/library/common/effort.rs"]
 mod effort;
-#[path = "../../../../../tests/common/fused.rs"]
+#[path = "../../../../../test/library/common/fused.rs"]
 mod fused;
 mod fusion;
 mod host;
 mod layouts;
-#[path = "../../../../../tests/common/needs.rs"]
+#[path = "../../../../../test/library/common/needs.rs"]
 mod needs;
-#[path = "../../../../../tests/common/nvrtc.rs"]
+#[path = "../../../../../test/library/common/nvrtc.rs"]
 mod nvrtc;
 mod pointwise;
-#[path = "../../../../../tests/common/pointwise.rs"]
+#[path = "../../../../../test/library/common/pointwise.rs"]
 mod table;
 mod tables;
 mod taken;

@@ -1,0 +1,19 @@
+//! Tests of the library crate through its public functions, in one test program: linking one is dear.
+
+mod collectives;
+mod common;
+mod communication;
+#[path = "common/effort.rs"]
+mod effort;
+mod errors;
+mod forms;
+mod kernels;
+mod layouts;
+mod parts;
+mod pointwise;
+#[path = "common/random.rs"]
+mod random;
+#[path = "common/pointwise.rs"]
+mod table;
+mod timelines;
+mod verify;

@@ -1,0 +1,198 @@
+//! Timelines of the CPU backend and of the model: what must hold of any, and times worked out by hand.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "what is shared by tests fails as tests do")]
+
+use hostir::backend::cpu;
+use hostir::backend::simulation::simulate_run;
+use hostir::backend::trace::{Clock, Slice, SliceKind, Trace};
+use hostir::backend::usage::usage;
+use hostir::data::HostTensor;
+use hostir::lower::{Prepared, Sizes, prepare, shard};
+use hostir::plan::cost::CostModel;
+use hostir::plan::{InstKind, Plan};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn prepared(text: &str, set: &[(&str, i64)]) -> Prepared {
+    let (programs, diags) = hostir::load(text);
+    assert!(!diags.has_errors(), "{diags:?}");
+    let set = set.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+    prepare(&programs[0], &Sizes { set, ..Sizes::default() }).unwrap()
+}
+
+/// Both timelines of a program.
+fn timelines(prepared: &Prepared) -> [Trace; 2] {
+    let whole: Vec<HostTensor> =
+        prepared.inputs.iter().map(|port| HostTensor::zeros(port.dtype, &port.shape())).collect();
+    let parts = |rank| (0..whole.len()).map(|at| shard(prepared, at, rank, &whole[at])).collect();
+    let inputs = (0..prepared.ranks).map(parts).collect();
+    let (_, measured) = cpu::run_traced(prepared, inputs).unwrap();
+    let model = simulate_run(prepared, &CostModel::default()).unwrap();
+    assert_eq!((measured.clock, model.clock), (Clock::Host, Clock::Model));
+    [measured, model]
+}
+
+/// Instructions that a timeline shows.
+fn shown(plan: &Plan) -> BTreeMap<(u32, u32), usize> {
+    let hidden = |kind: &InstKind| {
+        matches!(kind, InstKind::Alloc { .. } | InstKind::Free { .. } | InstKind::GroupBegin)
+    };
+    let mut counts = BTreeMap::new();
+    for inst in plan.iter().filter(|inst| !hidden(&inst.kind)) {
+        *counts.entry((inst.origin.op.0, inst.origin.iteration.0)).or_default() += 1;
+    }
+    counts
+}
+
+/// What must hold of every timeline.
+fn check(prepared: &Prepared, trace: &Trace) {
+    assert_eq!(trace.ranks.len(), prepared.plans.len());
+    for (rank, plan) in prepared.plans.iter().enumerate() {
+        let mut ends = vec![0; trace.ranks[rank].len()];
+        let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+        for slice in trace.slices.iter().filter(|slice| slice.rank as usize == rank) {
+            assert!(slice.start_ns <= slice.end_ns, "{slice:?}");
+            let end = &mut ends[slice.track as usize];
+            assert!(*end <= slice.start_ns, "overlaps with the one before: {slice:?}");
+            *end = slice.end_ns;
+            for origin in std::iter::once(&slice.origin).chain(&slice.more) {
+                *counts.entry((origin.op.0, origin.iteration.0)).or_default() += 1;
+            }
+        }
+        assert_eq!(counts, shown(plan), "rank {rank}: one slice for each instruction");
+    }
+    let mut targets = BTreeSet::new();
+    for arrow in &trace.arrows {
+        let (from, to) = (&trace.slices[arrow.from], &trace.slices[arrow.to]);
+        assert_eq!((from.rank, to.kind), (to.rank, SliceKind::Wait));
+        assert!(matches!(from.kind, SliceKind::Mark | SliceKind::Communication), "{from:?}");
+        // A mark on a stream that the other side copies from says only when it was offered.
+        assert!(from.start_ns <= to.end_ns, "{from:?} {to:?}");
+        assert!(targets.insert(arrow.to), "one arrow for each wait");
+    }
+    let waits = trace.slices.iter().filter(|slice| slice.kind == SliceKind::Wait).count();
+    assert_eq!(targets.len(), waits, "one arrow for each wait");
+    for usage in usage(trace) {
+        assert!(usage.exposed <= usage.communication);
+        assert!(usage.communication <= trace.end_ns());
+    }
+}
+
+const COPIES: &str = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS2{3}] (DeviceMesh{0 1})) -> (T1_g_float[ideviceIdx.x1{2}, iS3{3}] (DeviceMesh{0 1})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=6, zero_init=false, resets_to_zero=false)
+  P2PCommunication 1 (type=send, buffer=T0, peer=( 1 - rank ), backend=CUDA)
+  P2PCommunication 2 (type=recv, buffer=T1, peer=( 1 - rank ), backend=CUDA)
+  Wait Communication 2
+  Wait Communication 1
+} // %HostIrContainer
+";
+
+#[test]
+fn every_timeline() {
+    let sizes: &[(&str, i64)] = &[("i1", 8), ("i2", 6), ("i3", 10)];
+    let cases = [
+        (include_str!("../../docs/examples/ag_matmul_p2p.hir"), sizes),
+        (include_str!("../../docs/examples/allgather.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
+        (include_str!("../../docs/examples/allreduce.hir"), &[("i0", 4), ("i1", 4), ("i2", 6)]),
+        (
+            include_str!("../../docs/examples/reduce_scatter.hir"),
+            &[("i0", 4), ("i1", 4), ("i2", 6)],
+        ),
+        (
+            include_str!("../../docs/examples/mlp_block.hir"),
+            &[("i0", 4), ("i1", 4), ("i2", 4), ("i3", 6), ("i4", 2)],
+        ),
+        (COPIES, &[]),
+    ];
+    for (text, set) in cases {
+        let (programs, _) = hostir::load(text);
+        let known = |name: &str| text.contains(&format!("{{{name}}}"));
+        assert_eq!(programs.len(), 1);
+        let set: Vec<(&str, i64)> = set.iter().copied().filter(|(name, _)| known(name)).collect();
+        let prepared = prepared(text, &set);
+        for trace in timelines(&prepared) {
+            check(&prepared, &trace);
+        }
+    }
+}
+
+/// Slices of a rank by name of the track and kind.
+fn of<'t>(trace: &'t Trace, rank: u32, track: &str, kind: SliceKind) -> Vec<&'t Slice> {
+    let own = trace.slices.iter().filter(|slice| slice.rank == rank && slice.kind == kind);
+    own.filter(|slice| trace.ranks[rank as usize][slice.track as usize].name == track).collect()
+}
+
+/// The model: 2 ranks; each gathers 36 MB from the other (72 MB at 360 bytes a nanosecond and 10 us: 210
+/// us) while stream 1 multiplies (2e9 operations at 50e3 a nanosecond and 3 us: 43 us) and stream 2 copies
+/// (8 MB at 4e3 bytes a nanosecond and 3 us: 5 us), one after the other, since both need the device.
+#[test]
+fn the_model_by_hand() {
+    let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{9000000}] (DeviceMesh{0 1}), T2_g_float[iS4{1000}, iS5{1000}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{9000000}] (DeviceMesh{0 1}), T3_g_float[iS6{1000}, iS7{1000}, rS8{1000}] (DeviceMesh{0 1}), T4_g_float[iS9{1000}, iS10{1000}] (DeviceMesh{0 1})) :
+  GetCurrentStream into Stream 9
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=18000000, zero_init=false, resets_to_zero=false)
+  Communication 1 (type=Allgather, team=(0 1), input=T0, output=T1, backend=NCCL)
+  SetCurrentStream to Stream 1
+  T3
+     = matmul(T2,
+              T2)
+  SetCurrentStream to Stream 2
+  T4
+     = Set( T2, cache_op=Streaming )
+  SetCurrentStream to Stream 9
+  Wait Communication 1
+  Synchronize Stream 1
+  Synchronize Stream 2
+} // %HostIrContainer
+";
+    let prepared = prepared(text, &[]);
+    let trace = simulate_run(&prepared, &CostModel::default()).unwrap();
+    check(&prepared, &trace);
+    assert_eq!(trace, simulate_run(&prepared, &CostModel::default()).unwrap());
+    assert_eq!(trace.end_ns(), 210_000);
+    for rank in [0, 1] {
+        let times = |track, kind| -> Vec<(u64, u64)> {
+            let slices = of(&trace, rank, track, kind);
+            slices.iter().map(|slice| (slice.start_ns, slice.end_ns)).collect()
+        };
+        assert_eq!(times("NCCL 0 1", SliceKind::Communication), [(0, 210_000)]);
+        assert_eq!(times("stream 1", SliceKind::Compute), [(0, 43_000)]);
+        assert_eq!(times("stream 2", SliceKind::Copy), [(43_000, 48_000)]);
+        let waits = [(0, 210_000), (210_000, 210_000), (210_000, 210_000)];
+        assert_eq!(times("stream 0", SliceKind::Wait), waits);
+        let product = of(&trace, rank, "stream 1", SliceKind::Compute)[0];
+        assert_eq!((product.flop, product.bytes), (2_000_000_000, 12_000_000));
+        let gathered = of(&trace, rank, "NCCL 0 1", SliceKind::Communication)[0];
+        assert_eq!(gathered.bytes, 108_000_000);
+    }
+    let usage = &usage(&trace)[0];
+    assert_eq!((usage.communication, usage.exposed, usage.compute), (210_000, 167_000, 43_000));
+}
+
+/// A rank that comes late: the other one's part of a collective lasts until both are done, and a message
+/// starts when both sides are there. 4 MB copied first take 5 us; the collective takes 10.001 us.
+#[test]
+fn partners_that_come_late() {
+    let text = "%HostIrContainer { (T0_g_float[ideviceIdx.x0{2}, iS1{45}] (DeviceMesh{0 1}), T2_g_float[iS4{1000000}] (DeviceMesh{0 1})) -> (T1_g_float[iS2{2}, iS3{45}] (DeviceMesh{0 1})) :
+  T1 = ALLOCATE(buffer=T1, mem_type=global, size=90, zero_init=false, resets_to_zero=false)
+  IF Manual ( rank == 1 ):
+    T3_l_float[iS5{1000000}] (DeviceMesh{0 1})
+       = Set( T2, cache_op=Streaming )
+  Communication 1 (type=Allgather, team=(0 1), input=T0, output=T1, backend=NCCL)
+  Wait Communication 1
+} // %HostIrContainer
+";
+    let prepared = prepared(text, &[]);
+    let trace = simulate_run(&prepared, &CostModel::default()).unwrap();
+    let gather = |rank| {
+        let slice = of(&trace, rank, "NCCL 0 1", SliceKind::Communication)[0];
+        (slice.start_ns, slice.end_ns)
+    };
+    assert_eq!((gather(0), gather(1)), ((0, 15_001), (5_000, 15_001)));
+}
+
+#[test]
+fn deadlocks_have_no_timeline() {
+    let text = include_str!("../../docs/examples/deadlock.hir");
+    let prepared = prepared(text, &[("i1", 8), ("i2", 6), ("i3", 10)]);
+    let diags = simulate_run(&prepared, &CostModel::default()).unwrap_err();
+    assert_eq!(diags[0].code, "H0510");
+}
